@@ -91,6 +91,6 @@ def _lines(title: str, q: Any) -> Iterator[Line]:
         ratio = compared(
             lambda f=f, scales=scales: f(q.data * next(scales), point),
             factor_and_solve,
-            blocks=20,
+            blocks=5,
         )
-        yield Line(f"{mode}, {title}: CHOLMOD's factor and one solution", ratio, 2.0)
+        yield Line(f"{mode}, {title}: CHOLMOD's factor and one solution", ratio, 40.0)

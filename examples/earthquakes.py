@@ -90,7 +90,7 @@ def fit(observed: np.ndarray, n: int, mode: str) -> tuple[np.ndarray, np.ndarray
 
 def draw(picture: Path, table: np.ndarray, means: np.ndarray, odds: np.ndarray) -> None:
     """The counts, the mean of the most likely state, and how likely each state was."""
-    evaluate = graphc.function([log_means, log_odds, counts], [path, chances], returns="numpy")
+    evaluate = graphc.function([log_means, log_odds, counts], [path, chances])
     states, likely = evaluate(means, odds, table[:, 1])
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])

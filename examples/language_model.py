@@ -176,7 +176,7 @@ def writer(p: Weights, mode: Any) -> graphc.Function:
     written, *_ = graphc.scan(
         step, sequences=[gt.arange(WRITTEN), noise], outputs_info=[first, cache, cache]
     )
-    return graphc.function([], written, mode=mode, returns="numpy")
+    return graphc.function([], written, mode=mode)
 
 
 def stanzas() -> list[np.ndarray]:

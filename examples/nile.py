@@ -82,7 +82,7 @@ def fit(observed: np.ndarray, mode: str) -> tuple[np.ndarray, float, int]:
 
 def draw(picture: Path, years: np.ndarray, observed: np.ndarray, estimate: np.ndarray) -> None:
     """The flow, the smoothed level and its 95 % band, as a PNG file."""
-    smoother = graphc.function([logs, flow], curves, returns="numpy")
+    smoother = graphc.function([logs, flow], curves)
     level, variance = smoother(np.log(estimate), observed)
     margin = 1.96 * np.sqrt(variance)
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")

@@ -217,7 +217,7 @@ def run(mode: str) -> Result:
         losses += [float(step(*sequence.given)) for sequence in learning.packed(order)]
     made = step.stats.compiles + step.stats.loads + step.stats.hits
 
-    f = graphc.function(tokens[:3], score, mode=mode, returns="numpy")
+    f = graphc.function(tokens[:3], score, mode=mode)
     order = np.arange(len(testing.labels))
     found = votes(f, testing, order)
     # In another order, each digit has other neighbours and lies elsewhere.

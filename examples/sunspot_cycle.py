@@ -81,7 +81,7 @@ def by_scipy(when: np.ndarray, what: np.ndarray, parameters: np.ndarray) -> floa
 def draw(picture: Path, table: np.ndarray, mean: float, parameters: np.ndarray) -> None:
     """The numbers, and where the process goes from there with its 95 % band, as a PNG file."""
     ahead = table[-1, 0] + 1 + np.arange(AHEAD)
-    evaluate = graphc.function([logs, years, values, later], curves, returns="numpy")
+    evaluate = graphc.function([logs, years, values, later], curves)
     middle, spread = evaluate(np.log(parameters), table[:, 0], np.sqrt(table[:, 1]) - mean, ahead)
     low, high = (np.maximum(mean + middle + k * spread, 0) ** 2 for k in (-1.96, 1.96))
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")

@@ -101,7 +101,7 @@ def main() -> None:
         print(f"{name:<12}{estimate[0]:>10.4f}{numbers}{period(estimate):>10.2f} years")
 
     after = table[table[:, 0] > LAST, 1]
-    forecaster = graphc.function([spots, beta, years], curves, returns="numpy")
+    forecaster = graphc.function([spots, beta, years], curves)
     middle, margin = forecaster(seen, fits["JAX"], len(after))
     inside = np.abs(after - middle) < margin
     print(

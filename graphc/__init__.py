@@ -13,7 +13,7 @@ Example:
 import sys
 from typing import TYPE_CHECKING
 
-from graphc import errors, lazy
+from graphc import errors, lazy, providers as _providers  # noqa: F401 (it provides what lower layers call)
 from graphc.config import config
 from graphc.errors import CapturedConstantWarning, RecompileWarning
 from graphc.grad import (
@@ -158,64 +158,6 @@ lazy.provide(
     "graphc.random",
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )
-lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
-lazy.provide("graphc.implicit.quantized.calibration", names={"graphc.compile.function": "function"})
-lazy.provide(
-    "graphc.compile.function",
-    names={
-        "graphc.draw.show": "repr_html show",
-        "graphc.export.examples": "arguments_of",
-        "graphc.export.model": "Programs export",
-    },
-)
-lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
-lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
-lazy.provide("graphc.compile.shared", names={"graphc.xtensor.type": "xtensor_shared"})
-lazy.provide(
-    "graphc.tensor.arrays.vectorize",
-    names={"graphc.xtensor.vectorization": "vectorize_named=vectorize_graph"},
-)
-lazy.provide(
-    "graphc.ir.node",
-    names={"graphc.draw.show": "repr_html", "graphc.ir.sharding": "value_sharding"},
-)
-lazy.provide(
-    "graphc.tensor.core.sharding",
-    names={
-        "graphc.implicit.partition": "constrained",
-        "graphc.ir.sharding": "declared_sharding",
-    },
-)
-lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
-
-lazy.provide(
-    "graphc.export.model",
-    names={
-        "graphc.link.jax.exported": "exported",
-        "graphc.link.mlx.exported": "programs",
-        "graphc.export.onnx.model": "export_onnx=export",
-    },
-)
-
-# These folders handle arrays of any library, and import none.
-lazy.provide(
-    "graphc.implicit.jax_arrays",
-    names={
-        "graphc.link.jax.implicit": "NAMESPACE bcoo bind call handled joined quantized_matmul "
-        "straight_through where_now",
-        "graphc.link.jax.implicit.automatic": "opened",
-        "graphc.link.jax.implicit.filtered": "combined",
-        "graphc.link.jax.implicit.krylov": "KRYLOV=CALCULUS",
-        "graphc.link.jax.implicit.known": "known_array known_number",
-        "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
-        "graphc.link.jax.implicit.primitives": "primitive primitive_names",
-    },
-)
-lazy.provide(
-    "graphc.attention.jax_arrays",
-    names={"graphc.link.jax.attention": "check_kept flex_attention mask_tables mask_values"},
-)
-
 # The paths of PyTensor's modules: the names of these modules.
 lazy.add_paths(
     {

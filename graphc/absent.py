@@ -1,4 +1,4 @@
-"""Modules and names of PyTensor and Theano that graphc lacks; read where their import fails."""
+"""Modules and names that graphc lacks, most of them PyTensor's; read where their import fails."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ REMEDIES = {
     "graph.features": COMPILER,
     "graph.fg": "Use graphc.Graph(inputs, outputs), which never changes.",
     "graph.rewriting": "Use graphc.explain to see rewrites; docs/rewrites.md shows how to add one.",
+    "interop.onnx": (
+        "A package such as jaxonnxruntime turns an ONNX model into a function of JAX, which "
+        "graphc.interop.jax.from_jaxpr reads; f.export writes ONNX models."
+    ),
     "ipython": "Variables and functions draw themselves in a notebook.",
     "link": "A backend is chosen by mode=.",
-    "misc": "Those are PyTensor's own tools.",
+    "misc": "PyTensor's tools for its developers have no counterpart.",
     "sandbox": "Use graphc.random.RandomStream.",
     "scalar": "Use graphc.tensor: a scalar is an array without axes.",
     "sparse": SPARSE,
@@ -45,7 +49,7 @@ REMEDIES = {
     "typed_list": "Use a Python list of arrays, or one array with an axis more.",
     "updates": "Use a dict, or a list of pairs.",
 }
-"""For modules without the first part of their paths: what to use in place of these and theirs."""
+"""What to use in place of a module, or of one inside it, by its path without ``graphc.``."""
 
 OWN_OPERATIONS = (
     "Decorate a function of NumPy arrays by graphc.wrap_py, or write an Op with infer, perform and "
@@ -61,7 +65,7 @@ NAMES = {
     "TensorConstant": 'Ask hasattr(x, "data").',
     "scan_checkpoints": "Use graphc.scan(..., checkpoint=...).",
 }
-"""What to use in place of names of such modules."""
+"""What to use in place of a name that PyTensor's modules have."""
 
 PROGRAM = "f.plan() lists what was compiled, graphc.dprint(f) and f.show() show its graph."
 REQUESTED = "f.requested is the graph as it was written, with inputs and outputs."
@@ -74,25 +78,25 @@ ATTRIBUTES = {
     "trust_input": "Arguments of the right type are hardly checked: leave it out.",
     "vm": PROGRAM,
 }
-"""What to use in place of attributes of compiled functions."""
+"""What to use in place of an attribute of PyTensor's compiled functions."""
 
 PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
 
 
 def problem_of_name(path: str, name: str) -> str:
-    """What is wrong with the use of a name that PyTensor's path of a module lacks."""
+    """Return the error's text for a name that PyTensor's path of a module lacks."""
     remedy = f" {NAMES[name]}" if name in NAMES else ""
     return f"{path} has no {name!r}.{remedy} {PAGE}"
 
 
 def problem_of_attribute(title: str, name: str) -> str:
-    """What is wrong with the use of an attribute that a compiled function lacks."""
+    """Return the error's text for an attribute that a compiled function lacks."""
     remedy = f" {ATTRIBUTES[name]}" if name in ATTRIBUTES else ""
     return f"{title} has no attribute {name!r}.{remedy}"
 
 
 def problem(path: str) -> str:
-    """What is wrong with the import of a module that is not there, and what to do.
+    """Return the error's text for the import of a missing module: the problem and the remedy.
 
     Example:
         >>> print(problem("graphc.typed_list"))
@@ -100,6 +104,6 @@ def problem(path: str) -> str:
         an axis more. docs/migrating.md says where PyTensor's names are, and why some are missing.
     """
     parts = path.split(".")[1:]
-    wholes = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    remedy = next((f" {REMEDIES[whole]}" for whole in wholes if whole in REMEDIES), "")
+    packages = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    remedy = next((f" {REMEDIES[p]}" for p in packages if p in REMEDIES), "")
     return f"No module named {path!r}.{remedy} {PAGE}"

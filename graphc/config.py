@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["POLICIES", "Config", "config"]
 
 FLOATS = ("float16", "float32", "float64")
 
 RECOMPILE = ("warn", "raise", "ignore")
+
+RETURNS = ("numpy", "native")
 
 POLICIES = ("allow", "warn", "error")
 
@@ -36,25 +38,31 @@ class Config:
         floatX: The dtype of ``gt.vector("v")``, ``gt.zeros(3)`` and the like: ``"float64"``,
             ``"float32"`` or ``"float16"``.
         materialize: What happens when an implicit array is materialized, as no handler keeps its
-            structure: ``"allow"``, ``"warn"``, once for each place, or ``"error"``.
+            structure: ``"allow"``, ``"warn"``, once for each line, or ``"error"``.
         mode: The mode of ``function`` and ``eval`` where none is given: its name, or a
             ``graphc.Mode``.
-        specializations: How many executables one function keeps for different values of
+        specializations: How many executables one function caches for different values of
             integer arguments that decide shapes.
-        programs: How many compiled programs are kept in memory for functions of equal structure.
+        programs: How many compiled programs are cached in memory for functions of equal structure.
         progress: Whether a line on standard error tells of compilations that take longer than two
             seconds: ``"auto"``, on a terminal and in a notebook; ``"on"``, or ``"off"``. By default
             what the environment variable ``GRAPHC_PROGRESS`` says, and else ``"auto"``.
-        cache_dir: The directory, a ``Path``, where compiled programs are kept for later
-            processes; None, or ``"off"``, keeps none. By default what the environment variable
+        cache_dir: The directory, a ``Path``, where compiled programs are cached for later
+            processes; None, or ``"off"``, caches none. By default what the environment variable
             ``GRAPHC_CACHE_DIR`` says, a path or ``off``, and else ``graphc`` in the user's cache
             directory; None for a user who has no home.
         cache_bytes: How many bytes that directory may hold; the least recently used entries go.
         recompile: What happens when a function is compiled again and again for a reason that
             can be fixed: ``"warn"``, ``"raise"`` or ``"ignore"``.
+        returns: The arrays that functions return: ``"numpy"``, NumPy's, which belong to the caller,
+            or ``"native"``, the backend's. ``Mode(..., returns=...)`` overrides it, and the
+            argument of ``function`` overrides both.
+        scan_returns_updates: Whether ``scan``, ``map``, ``reduce``, ``foldl`` and ``foldr`` return
+            a pair of outputs and updates where their ``return_updates`` is None, as programs
+            written for PyTensor expect.
         warn_on_captured_constants: Whether an array of 10 or more elements that becomes a constant
-            of a graph warns, unless ``gt.constant`` says that it is meant; once for what is built
-            between two calls of ``graphc.function``.
+            of a graph warns, unless ``gt.constant`` says that it is meant; once for the graphs
+            built between two calls of ``graphc.function``.
 
     Example:
         >>> from graphc import config
@@ -74,6 +82,8 @@ class Config:
         "programs",
         "progress",
         "recompile",
+        "returns",
+        "scan_returns_updates",
         "specializations",
         "warn_on_captured_constants",
     )
@@ -86,6 +96,8 @@ class Config:
     programs: int
     progress: str
     recompile: str
+    returns: Literal["numpy", "native"]
+    scan_returns_updates: bool
     specializations: int
     warn_on_captured_constants: bool
 
@@ -96,6 +108,8 @@ class Config:
         self.mode = "JAX"
         self.programs = 256
         self.recompile = "warn"
+        self.returns = "numpy"
+        self.scan_returns_updates = False
         self.specializations = 64
         self.warn_on_captured_constants = False
 
@@ -151,6 +165,7 @@ def _among(*values: str) -> tuple[Callable[[Any], bool], str]:
 
 
 POSITIVE = (_positive, "a positive integer")
+BOOL = (lambda value: isinstance(value, bool), "True or False")
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cache_bytes": POSITIVE,
@@ -160,8 +175,10 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "programs": POSITIVE,
     "progress": _among(*SHOWN),
     "recompile": _among(*RECOMPILE),
+    "returns": _among(*RETURNS),
+    "scan_returns_updates": BOOL,
     "specializations": POSITIVE,
-    "warn_on_captured_constants": (lambda value: isinstance(value, bool), "True or False"),
+    "warn_on_captured_constants": BOOL,
 }
 """The condition on the values of a setting, in code and in words."""
 

@@ -6,7 +6,6 @@ of a batch; the page on shardings shows whole programs.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Literal
 
 from graphc.compile.broadcast import broadcast
@@ -79,4 +78,6 @@ def initialize(
         )
     else:
         # Imported here: MLX need not be installed.
-        import_module("graphc.link.mlx.distributed").initialize()
+        from graphc.link.mlx import distributed  # noqa: PLC0415
+
+        distributed.initialize()

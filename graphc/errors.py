@@ -33,6 +33,7 @@ __all__ = [
     "MissingInputError",
     "ModeError",
     "NaNError",
+    "NarrowingWarning",
     "OperationError",
     "RecompileError",
     "RecompileWarning",
@@ -47,12 +48,16 @@ __all__ = [
 ]
 
 
+CALL = "It is a function: call it with symbolic arrays, f(x), and give what it returns."
+
 CONVERT = "It is PyTensor's: graphc.interop.pytensor.from_pytensor gives graphc's array of it."
 
 
 def remedy_for(x: object, otherwise: str) -> str:
-    """What to do about something that is no array of graphc's; it may be PyTensor's variable."""
-    return CONVERT if type(x).__module__.partition(".")[0] == "pytensor" else otherwise
+    """Return what to do about a value that is no array: PyTensor's, a function, or another."""
+    if type(x).__module__.partition(".")[0] == "pytensor":
+        return CONVERT
+    return CALL if callable(x) and not isinstance(x, type) else otherwise
 
 
 class GraphcError(Exception):
@@ -157,10 +162,6 @@ class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
 
 
-class CacheFileError(GraphcError, ValueError):
-    """A file of cached programs that is damaged or made elsewhere, or a cache that is not used."""
-
-
 class ExportError(GraphcError, TypeError):
     """Something that has no form outside of this process, such as a Python function."""
 
@@ -207,6 +208,10 @@ class RecompileError(GraphcError, RuntimeError):
 
 class MaterializeWarning(UserWarning):
     """An implicit array that was materialized, as no handler kept its structure."""
+
+
+class NarrowingWarning(UserWarning):
+    """Native results of 64 bits, with which the backend's library computes in 32."""
 
 
 class ShardingWarning(UserWarning):

@@ -115,7 +115,9 @@ class Path(ModuleType):
         for found in self._found(name):
             self.__dict__[name] = found
             return found
-        problem = import_module("graphc.absent").problem_of_name(path, name)
+        from graphc import absent  # noqa: PLC0415 (tables that errors alone need)
+
+        problem = absent.problem_of_name(path, name)
         if _is_from_import(sys._getframe(1)):
             raise ImportError(problem, name=path)
         raise AttributeError(problem, name=name, obj=self)
@@ -177,7 +179,9 @@ class AbsentFinder:
         # Tools that look for a file elsewhere, as pytest does, give places of their own.
         parent = sys.modules.get(name.rpartition(".")[0])
         if name.startswith("graphc.") and path is getattr(parent, "__path__", None):
-            raise ModuleNotFoundError(import_module("graphc.absent").problem(name), name=name)
+            from graphc import absent  # noqa: PLC0415
+
+            raise ModuleNotFoundError(absent.problem(name), name=name)
 
 
 def load_all() -> None:

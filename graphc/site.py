@@ -110,21 +110,23 @@ class derived_from:  # noqa: N801 (reads as a statement)
         _origin.site = self.before
 
 
-@functools.lru_cache(1024)
 def where(site: Site | None) -> str | None:
-    """The ``file:line`` of a site.
+    """Return the ``file:line`` of a site.
 
     Example:
         >>> where(None) is None
         True
     """
-    if site is None:
-        return None
-    code, offset = site
+    return None if site is None else _file_and_line(site[0].co_filename, *site)
+
+
+@functools.lru_cache(1024)
+def _file_and_line(file: str, code: CodeType, offset: int) -> str:
+    # Equal code of two files is equal to a cache: code objects are compared without their file.
     for start, end, line in code.co_lines():
         if start <= offset < end and line is not None:
-            return f"{Path(code.co_filename).name}:{line}"
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+            return f"{Path(file).name}:{line}"
+    return f"{Path(file).name}:{code.co_firstlineno}"
 
 
 @functools.lru_cache(4096)
@@ -254,14 +256,22 @@ def _names(left: Iterator[int | str], count: int) -> Targets:
     return found
 
 
-def is_named_updates(target: Any) -> bool:
-    """Whether the name of a target says that it takes a scan's updates.
+def expects_updates(targets: Targets | None) -> bool:
+    """Return whether an assignment's targets look like the targets of outputs and updates.
+
+    There are two, of which the second has the name of updates or of nothing, as ``_`` has, or the
+    first is unpacked itself. The answer only words a message.
 
     Example:
-        >>> [is_named_updates(x) for x in ("updates", "_scan_updates", "updated", "total")]
-        [True, True, False, False]
+        >>> [expects_updates(["x", name]) for name in ("updates", "_scan_updates", "_", "updated")]
+        [True, True, True, False]
     """
-    return isinstance(target, str) and re.search(_UPDATES, target.lower()) is not None
+    match targets:
+        case [list(), str()]:
+            return True
+        case [_, str(second)]:
+            return not second.strip("_") or re.search(_UPDATES, second.lower()) is not None
+    return False
 
 
 _UPDATES = r"(^|_)(upd(ate|t)?s(_|\d|$)|upd(ate|t)?[_\d]*$)"

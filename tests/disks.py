@@ -60,7 +60,7 @@ def use_all(disk: DiskCache, name: str) -> None:
     for _ in range(2):
         assert disk.load(name) is None
         disk.save(name, DATA)
-        with disk.locked(name):
+        with disk.lock(name):
             assert disk.load(name) is None
 
 

@@ -18,7 +18,7 @@ import pytest
 import graphc as graphc_package
 import graphc.tensor as gt
 from graphc.cli import doctor, main
-from graphc.cli.cache import described
+from graphc.cli.cache import state_lines
 from graphc.compile.disk import DiskCache
 from graphc.link.probe import Finding, _result, probed
 
@@ -86,7 +86,7 @@ def test_the_cache_is_told_of_and_cleared(tmp_path: Path, monkeypatch: pytest.Mo
     directory = {"GRAPHC_CACHE_DIR": str(disk.directory)}
     told = graphc("cache", "info", **directory)
     assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout == f"{disk.directory}\n3 entries, 300.3 kB of 1.1 GB\n"
+    assert told.stdout == f"{disk.directory}\n3 entries, 300.2 kB of 1.1 GB\n"
     found = json.loads(graphc("cache", "info", "--json", **directory).stdout)
     assert found == {
         "directory": str(disk.directory),
@@ -119,7 +119,7 @@ def test_a_cache_that_is_not_trusted_is_told_of(tmp_path: Path) -> None:
 )
 def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
     state = {"directory": "d", "entries": 0, "bytes": size, "limit": 1, "problem": None}
-    assert text in described(state)[1]
+    assert text in state_lines(state)[1]
 
 
 # Functions in files.
@@ -339,7 +339,7 @@ def test_a_backend_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert doctor._answer(child)["state"] == "broken"
+    assert doctor._report_of(child)["state"] == "broken"
     assert child.returncode is not None
 
 

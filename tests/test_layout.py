@@ -45,7 +45,7 @@ EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "gguf": ("interop/weights",),
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
-    "onnx": ("export/onnx", "interop/onnx"),
+    "onnx": ("export/onnx",),
     "mlx": ("link/mlx", "export/runtime.py"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),

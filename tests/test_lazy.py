@@ -49,7 +49,18 @@ def folders(modules: Collection[str]) -> set[str]:
 
 def test_import_loads_what_builds_graphs_and_nothing_else() -> None:
     found = loaded_by("import graphc, graphc.tensor")
-    names = ("config", "errors", "grad", "ir", "lazy", "loop", "site", "tensor")
+    names = [
+        "config",
+        "errors",
+        "grad",
+        "hooks",
+        "ir",
+        "lazy",
+        "loop",
+        "providers",
+        "site",
+        "tensor",
+    ]
     assert folders(found) == {"graphc", *(f"graphc.{name}" for name in names)}
     # The __init__.py of a folder lists names, or nothing.
     root = Path(graphc.__file__).parents[1]
@@ -248,6 +259,7 @@ def test_a_name_that_a_path_has_not_points_at_the_page() -> None:
         ("compile.nanguardmode", "check_nan=True"),
         ("tensor.nnet.conv", "signal.convolve2d"),
         ("graph.rewriting.basic", "docs/rewrites.md"),
+        ("interop.onnx", "graphc.interop.jax.from_jaxpr"),
     ],
 )
 def test_the_import_of_a_module_that_is_not_there_says_what_to_do(path: str, remedy: str) -> None:

@@ -99,12 +99,9 @@ def test_the_help_of_a_type_is_that_of_making_inputs(name: str) -> None:
 def test_types_that_a_user_meets_have_public_names() -> None:
     x = gt.vector("x")
     f = graphc.function([x], x + 1, mode="NUMPY")
-    young = type(f)
     for _ in range(20):
         f(np.ones(2))
-    settled = type(f)
-    assert young is not settled
-    assert {young.__name__, settled.__name__, young.__qualname__} == {"Function"}
+    assert type(f) is graphc.Function
     number, stream = graphc.runtime(2.5), gt.random.RandomStream(3)
     rows = graphc.scan(lambda a: a * x, x)
     others = [x, x + 1, rows, number, stream, graphc.shared(1.0), graphc.Mode("JAX"), f.plan()]

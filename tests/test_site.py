@@ -10,7 +10,7 @@ from typing import Any
 import graphc
 import graphc.tensor as gt
 from graphc.ir import replaced, toposort
-from graphc.site import INTERNAL, derived_from, where
+from graphc.site import INTERNAL, derived_from, site_at, where
 
 
 def line() -> str:
@@ -106,3 +106,9 @@ def test_a_cached_property_of_graphcs_is_not_the_users_line() -> None:
 
 def test_no_site_is_no_line() -> None:
     assert where(None) is None
+
+
+def test_equal_code_of_two_files_has_the_name_of_each() -> None:
+    sites = [site_at(file, 7) for file in ("one.py", "two.py")]
+    assert sites[0] == sites[1]
+    assert [where(site) for site in sites] == ["one.py:7", "two.py:7"]

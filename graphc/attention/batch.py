@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.attention.mods import INDICES, looks_at
 from graphc.ir import Graph, Node, picks, replaced
-from graphc.loop.step import opened, stand_in, with_formals
+from graphc.loop.step import stand_in, with_formals, with_new_inputs
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast
@@ -103,7 +103,7 @@ def _with_merged_batches(
     if graph is None:
         return None, []
     own = first + len(INDICES)
-    fresh, outputs = opened(graph)
+    fresh, outputs = with_new_inputs(graph)
     n = cast(as_tensor(batches), "int32")
     inner_n, both = stand_in(n), stand_in(fresh[first])
     swaps: dict[Node, Node] = {fresh[first]: both % inner_n}

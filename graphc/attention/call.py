@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-from graphc.attention import jax_arrays
 from graphc.attention.checks import check_spread, checked_dtype, checked_scale, checked_shapes
 from graphc.attention.flex import Flex
+from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
 from graphc.attention.mods import leaf_of, lifted, mask_of, score_of, uses
 from graphc.attention.parts import BLOCK
 from graphc.errors import ArgumentError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Node, picks
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -88,19 +90,19 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
 
     Args:
         query: (batch, heads, queries, elements), floating; symbolic, or JAX's.
-        key: (batch, key heads, keys, elements).
-        value: (batch, key heads, keys, any number).
+        key: (batch or 1, key heads, keys, elements).
+        value: (batch or 1, key heads, keys, any number).
         score_mod: The new score, ``score_mod(score, b, h, q_idx, kv_idx)`` of scalars, written in
             ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
             float64 if the query is; the numbers are int32.
         block_mask: From ``create_block_mask`` for these lengths; without it, every query sees every
             key.
         scale: A number; ``1 / sqrt(elements)`` by default.
-        enable_gqa: Let heads of queries share those of keys: head h reads the key head
+        enable_gqa: Let several heads of queries share a head of keys: head h reads the key head
             ``h // (heads // key heads)``.
         return_lse: Return the log-sum-exps of the scores too.
         sequence_axis: Of JAX arrays within ``jax.shard_map``: the mesh axis over which the queries
-            of a sequence are sharded. Indices and the block mask are those of the whole sequence.
+            of a sequence are sharded. Indices and the block mask count from the sequence's start.
         ring: Of JAX arrays: keys and values are sharded over the same axis as the queries, and
             rotate from device to device, so that none ever has all of them.
 
@@ -132,7 +134,7 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         [2.5, 5.0]
     """
     if numpy_like(query, key, value).name == "JAX":
-        return jax_arrays.flex_attention(
+        return jax_arrays().flex_attention(
             query,
             key,
             value,
@@ -150,6 +152,7 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
             "These are for JAX arrays; shard the inputs of a graph instead.",
         )
     q, k, v = (as_tensor(x) for x in (query, key, value))
+    k, v = (_for_each_sequence(x, q) for x in (k, v))
     sizes = checked_shapes(q.type, k.type, v.type, block_mask, enable_gqa)
     dtype = checked_dtype(q.type, k.type, v.type)
     mask = None if block_mask is None else mask_of(block_mask.lifted)
@@ -175,3 +178,11 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     captured: list[Tensor] = [x for mod in (score, mask) if mod is not None for x in mod.captured]
     out, sums = picks(Node.make(op, q, k, v, *tables, *captured))
     return (out, sums) if return_lse else out
+
+
+def _for_each_sequence(x: Tensor, query: Tensor) -> Tensor:
+    """Repeat the keys or values of a single sequence for each sequence of queries."""
+    ranks = (x.ndim, query.ndim)
+    if ranks != (4, 4) or x.type.shape[0] != 1 or query.type.shape[0] == 1:
+        return x
+    return broadcast_to(x, (length(query, 0), *lengths(x)[1:]))

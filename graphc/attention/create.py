@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from graphc.attention import jax_arrays
 from graphc.attention.blocks import (
     Decided,
     Evaluate,
@@ -24,6 +23,7 @@ from graphc.attention.blocks import (
     tables_by,
 )
 from graphc.attention.intervals.graphs import bounds
+from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
 from graphc.attention.mods import Mod, lifted, mask_of, uses
 from graphc.attention.undecided import decided_by_values
@@ -32,7 +32,7 @@ from graphc.errors import ArgumentError, BoundsError, GraphcError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Graph, Leaf, Node, TensorType, dtype_name
 from graphc.loop.evaluate import evaluate
-from graphc.loop.step import opened
+from graphc.loop.step import with_new_inputs
 from graphc.tensor.arrays.vectorize import vectorize_graph
 from graphc.tensor.core.runtime import Runtime
 
@@ -185,8 +185,8 @@ def _raise_own(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> None:
 
 
 def _of_jax(function: Lifted, tiling: Tiling) -> Tables:
-    found: Tables = jax_arrays.mask_tables(function, *tiling)
-    return found
+    tables: Tables = jax_arrays().mask_tables(function, *tiling)
+    return tables
 
 
 # Concrete arrays.
@@ -257,7 +257,7 @@ class _TracedMask:
     @cached_property
     def batched(self) -> Graph:
         """The function of batches, as ``Evaluate`` takes them."""
-        fresh, (y,) = opened(self.mod.graph)
+        fresh, (y,) = with_new_inputs(self.mod.graph)
         shapes = (None, 1, 1), (None, 1, 1), (None, None, 1), (None, 1, None)
         places = [TensorType("int32", shape)() for shape in shapes]
         whole = vectorize_graph(y, dict(zip(fresh[:4], places, strict=True)))

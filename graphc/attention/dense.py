@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.attention import jax_arrays
+from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mods import mask_of, tiled
 from graphc.capture import Lifted
 from graphc.ir import Graph, Leaf, toposort
@@ -32,7 +32,7 @@ def dense(mask: Lifted, shape: tuple[int, int, int, int]) -> np.ndarray[Any, Any
         if "jax" not in sys.modules:
             raise
         # A function written for JAX takes no symbolic scalars.
-        return np.asarray(jax_arrays.mask_values(mask, indices))
+        return np.asarray(jax_arrays().mask_values(mask, indices))
     kept = tiled(mod.graph, mod.captured, [as_tensor(i) for i in indices])
     leaves = {x: x.op.array for x in toposort([kept]) if isinstance(x.op, Leaf)}
     (values,) = evaluate(Graph(leaves, [kept]), *leaves.values())

@@ -16,11 +16,13 @@ from graphc.attention import rows
 from graphc.attention.batch import folded
 from graphc.attention.mods import INDICES
 from graphc.attention.parts import Parts, compute_dtype
+from graphc.errors import ShapeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents
 from graphc.implicit.array import is_implicit
 from graphc.implicit.registry import register
-from graphc.ir import Check, Graph, Node, TensorType, TupleType, is_float, picks, replaced
+from graphc.ir import Graph, Node, TensorType, TupleType, is_float, picks, replaced
+from graphc.ir.lengths import agree
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.tensor.arrays.create import zeros_like
@@ -94,10 +96,17 @@ class FlexOp(Composite):
         of_mask = 0 if self.mask is None else len(self.mask.inputs) - len(INDICES)
         return Parts(q, k, v, tables, taken(of_score), taken(of_mask), left)
 
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        heads = [] if self.grouped else [(0, 1, 1, 1)]
-        same = [(0, 0, 1, 0), (0, 0, 2, 0), (1, 1, 2, 1), (0, 3, 1, 3), (1, 2, 2, 2)]
-        return [*same, *heads]
+    def _compare(self, q: TensorType, k: TensorType, v: TensorType) -> None:
+        """Raise if lengths of queries, keys and values differ that must be equal."""
+        heads = k.shape[1] if self.grouped else q.shape[1]
+        fits = [
+            agree(q.shape[0], k.shape[0], v.shape[0]),
+            agree(heads, k.shape[1], v.shape[1]),
+            agree(k.shape[2], v.shape[2]),
+            agree(q.shape[3], k.shape[3]),
+        ]
+        if not all(fits):
+            raise ShapeError(f"flex_attention({q!r}, {k!r}, {v!r}): lengths differ.")
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         """The expanded operation, computed node by node."""
@@ -138,7 +147,8 @@ class Flex(FlexOp):
     """Attention: the result (B, Hq, Q, Ev) of the queries' dtype, and log-sum-exps (B, Hq, Q)."""
 
     def infer(self, *types: TensorType) -> TupleType:
-        q, _, v = types[:3]
+        q, k, v = types[:3]
+        self._compare(q, k, v)
         sums = TensorType(compute_dtype(q.dtype), q.shape[:3])
         return TupleType((q.with_shape((*q.shape[:3], v.shape[3])), sums))
 
@@ -194,6 +204,7 @@ class FlexGradient(FlexOp):
 
     def infer(self, *types: TensorType) -> TupleType:
         parts = self.parts(types)
+        self._compare(parts.q, parts.k, parts.v)
         return TupleType((parts.q, parts.k, parts.v, *self.wanted_of(parts.score_captured)))
 
     def with_functions(self, score: Graph | None, mask: Graph | None) -> FlexGradient:

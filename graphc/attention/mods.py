@@ -13,7 +13,7 @@ from graphc.capture.code import line_of
 from graphc.capture.identity import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.ir import Graph, Leaf, Node, TensorType, is_float, reached, replaced, toposort
-from graphc.loop.step import closed, opened
+from graphc.loop.step import close_graph, with_new_inputs
 from graphc.rewrite.passes import optimize
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.axes import expand_dims
@@ -191,7 +191,7 @@ def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor
             "The function is of one query and one key: index captured arrays down to a number.",
             line_of_function(function.stripped),
         )
-    graph, captured = closed(parameters, [y], {})
+    graph, captured = close_graph(parameters, [y], {})
     if what == "mask_mod" and any(is_float(x.type.dtype) for x in graph.nodes):
         # Blocks are found by the graph that runs: rewritten, x / x is 1 for 0 too.
         graph = optimize(graph).graph
@@ -238,7 +238,7 @@ def tiled(
         (B, H, Q, K); of a mask, 1 along each axis whose index it does not use.
     """
     with_score = score is not None
-    fresh, (y,) = opened(graph)
+    fresh, (y,) = with_new_inputs(graph)
     places = fresh[with_score : with_score + len(INDICES)]
     own = with_score + len(INDICES)
     swaps: dict[Node, Node] = dict(zip(fresh[own:], captured, strict=True))

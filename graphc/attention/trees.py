@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.attention import jax_arrays
+from graphc.attention.jax_arrays import jax_arrays
 from graphc.capture.import_hooks import when_imported
 
 MODULE = "jax.tree_util"
@@ -45,7 +45,7 @@ def _register(tree_util: Any, cls: Any) -> None:
     def flatten(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:
         for i, x in enumerate(mask.leaves):
             if isinstance(x, np.ndarray) and x.dtype.itemsize >= 8:
-                jax_arrays.check_kept("mask_mod", mask.stripped.names[i], x)
+                jax_arrays().check_kept("mask_mod", mask.stripped.names[i], x)
         return [*(getattr(mask, name) for name in TABLES), *mask.leaves], _static(mask)
 
     def flatten_with_keys(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:

@@ -22,7 +22,7 @@ from graphc.capture.identity import value_key
 CALL = "__call__"
 
 AttributePath = tuple[str, ...]
-"""A path of attributes; empty where the object is used as a whole."""
+"""A path of attributes; empty if the object itself is used."""
 
 
 class Variable(NamedTuple):
@@ -42,7 +42,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """The facts of a code object, and of those nested in it, known without running it.
+    """The facts of a code object and its nested ones, from static analysis.
 
     Attributes:
         digest: A digest of the code: equal ones compute the same from equal captured values.
@@ -57,40 +57,40 @@ class CodeFacts:
     names: frozenset[str]
 
 
-_known: dict[int, tuple[weakref.ref[CodeType], CodeFacts]] = {}
+_cache: dict[int, tuple[weakref.ref[CodeType], CodeFacts]] = {}
 
 
 def code_facts(code: CodeType) -> CodeFacts:
-    """The facts of a code object, computed once."""
-    entry = _known.get(id(code))
+    """Return the facts of a code object, which are cached."""
+    entry = _cache.get(id(code))
     if entry is not None and entry[0]() is code:
         return entry[1]
     facts = _facts(code)
-    place = id(code)
-    _known[place] = weakref.ref(code, lambda _: _known.pop(place, None)), facts
+    key = id(code)
+    _cache[key] = weakref.ref(code, lambda _: _cache.pop(key, None)), facts
     return facts
 
 
 def line_of(code: CodeType, line: int | None = None) -> str:
-    """``file:line`` of a function, or of a line in it."""
+    """Return ``file:line`` of a function, or of a line in it."""
     return f"{Path(code.co_filename).name}:{line or code.co_firstlineno}"
 
 
 def _digest(code: CodeType) -> str:
-    """A digest of code, independent of its position in a file and its qualified name.
+    """Return a digest of code, independent of its position in a file and its qualified name.
 
-    Constants enter by type and bits, as 1, 1.0 and True are equal to Python.
+    Constants enter by type and bits, as Python's equality does not distinguish 1, 1.0 and True.
     """
-    whole = blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     for part in (
         *(code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
         *(code.co_flags, code.co_code, code.co_names, code.co_varnames, code.co_cellvars),
         *(code.co_freevars, getattr(code, "co_exceptiontable", b"")),
     ):
-        whole.update(repr(part).encode() + b"\n")
+        digest.update(repr(part).encode() + b"\n")
     for constant in code.co_consts:
-        whole.update(_constant(constant).encode() + b"\n")
-    return whole.hexdigest()
+        digest.update(_constant(constant).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _constant(value: object) -> str:
@@ -108,19 +108,19 @@ def _facts(code: CodeType) -> CodeFacts:
     writes: dict[Variable, Write] = {}
     names: set[str] = set()
     arguments = code.co_argcount + code.co_kwonlyargcount
-    mine = {name: Variable("cell", name) for name in code.co_freevars}
-    mine |= {name: Variable("argument", name) for name in code.co_varnames[:arguments]}
-    waiting = [(code, mine)]
+    variables_of_code = {name: Variable("cell", name) for name in code.co_freevars}
+    variables_of_code |= {name: Variable("argument", name) for name in code.co_varnames[:arguments]}
+    waiting = [(code, variables_of_code)]
     while waiting:
-        here, known = waiting.pop()
+        here, variables = waiting.pop()
         # A nested function's free variables are those of the function around it, by name.
         waiting += [
-            (inner, {name: known[name] for name in inner.co_freevars if name in known})
+            (inner, {name: variables[name] for name in inner.co_freevars if name in variables})
             for inner in here.co_consts
             if isinstance(inner, CodeType)
         ]
         names.update(x for x in here.co_consts if isinstance(x, str) and x.isidentifier())
-        scan = _Instructions(here, known)
+        scan = _Instructions(here, variables)
         for variable, path in scan.reads():
             reads[variable].add(path)
             names.update(path)
@@ -171,7 +171,7 @@ class _Instructions:
                     yield variable, Write((), "is written to", self.lines[i])
         for i, variable in self.loads():
             path, after = self.path(i)
-            attribute = self.attribute_written(after)
+            attribute = self.written_attribute(after)
             if attribute is not None:
                 yield variable, Write((*path, attribute), "is written to", self.lines[i])
             elif self.is_item_written(after):
@@ -187,7 +187,7 @@ class _Instructions:
                     yield i, variable
 
     def is_of_super(self, i: int) -> bool:
-        """Whether ``super().name`` loads its object here; what it reads is captured by the walk."""
+        """Return whether ``super().name`` loads its object here, which the walk captures."""
         around = self.steps[i - 1 : i + 2] if i else ()
         return (
             len(around) == 3
@@ -201,7 +201,7 @@ class _Instructions:
         return self.known.get(name)
 
     def path(self, i: int) -> tuple[AttributePath, int]:
-        """The attributes read right after a load, and the index of the next instruction."""
+        """Return the attributes read right after a load, and the index of the next instruction."""
         names: list[str] = []
         i += 1
         while i < len(self.steps) and self.steps[i].opname in ATTRIBUTES:
@@ -213,13 +213,13 @@ class _Instructions:
         return tuple(names), i
 
     def is_called(self, i: int) -> bool:
-        """Whether the value that the instruction before pushed is called, not passed on."""
+        """Return whether the value on top of the stack is called, not passed on."""
         step, above = _consumer(self.steps, i)
         # The function is below all arguments; from Python 3.13 on a NULL is between them.
         return step is not None and step.opname in CALLS and above + _stack_effect(step) in (0, 1)
 
-    def attribute_written(self, i: int) -> str | None:
-        """The attribute in ``x.name = ...`` or ``x.name += ...``, of the value on top as x."""
+    def written_attribute(self, i: int) -> str | None:
+        """Return the attribute in ``x.name = ...`` or ``x.name += ...``, with x on top."""
         step = self.steps[i]
         if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
             return str(step.argval)
@@ -233,7 +233,7 @@ class _Instructions:
         return str(name) if stored else None
 
     def is_item_written(self, i: int) -> bool:
-        """Whether ``x[...]`` is set, updated or deleted, of the value on top as x."""
+        """Return whether ``x[...]`` is set, updated or deleted, with x on top."""
         step, above = _consumer(self.steps, i)
         if step is None:
             return False
@@ -241,7 +241,7 @@ class _Instructions:
 
 
 def _consumer(steps: Sequence[dis.Instruction], i: int) -> tuple[dis.Instruction | None, int]:
-    """The instruction from ``i`` on that takes the value on top, and its position by then."""
+    """Return the instruction that takes the value on top, and the value's position by then."""
     above = 1
     for step in islice(steps, i, None):
         name = step.opname
@@ -264,10 +264,10 @@ LOCAL = re.compile("(?:LOAD|STORE)_FAST(?:_BORROW)?")
 
 
 def _instructions(code: CodeType) -> list[dis.Instruction]:
-    """The instructions of a code object, with one that does two things as two.
+    """Return the instructions of a code object, with a double load or store as two of them.
 
-    The position of such an instruction is that of the first thing. The second gets that of the
-    instruction that takes the value, and so it belongs to the same expression.
+    The first has the position of the double instruction. The second gets the position of the
+    instruction that takes its value, so that it belongs to the same expression.
     """
     steps: list[dis.Instruction] = []
     seconds: list[int] = []
@@ -282,9 +282,9 @@ def _instructions(code: CodeType) -> list[dis.Instruction]:
         seconds.append(len(steps) - 1)
     for i in seconds:
         after = steps[i + 1]
-        taken = after if after.opname in ATTRIBUTES else _consumer(steps, i + 1)[0]
-        if taken is not None:
-            steps[i] = steps[i]._replace(positions=taken.positions)
+        consumer = after if after.opname in ATTRIBUTES else _consumer(steps, i + 1)[0]
+        if consumer is not None:
+            steps[i] = steps[i]._replace(positions=consumer.positions)
     return steps
 
 
@@ -317,8 +317,8 @@ class AttributeChain:
     @property
     def text(self) -> str:
         """The source text."""
-        parts = [f".{key}" if how == "." else f"[{key!r}]" for how, key in self.path]
-        return self.root + "".join(parts)
+        accesses = [f".{key}" if how == "." else f"[{key!r}]" for how, key in self.path]
+        return self.root + "".join(accesses)
 
 
 READS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
@@ -326,7 +326,7 @@ SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL", "PRECALL", "RES
 
 
 def chains(code: CodeType, offset: int) -> Iterator[AttributeChain]:
-    """The variables that the expression of an instruction reads, in order."""
+    """Yield the variables that the expression of an instruction reads, in order."""
     chain: AttributeChain | None = None
     key: Any = None
     for step in _expression(code, offset):
@@ -353,7 +353,7 @@ def _is_item(step: dis.Instruction) -> bool:
 
 
 def _expression(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
-    """The instructions of an instruction's expression, or of its lines if columns are not known."""
+    """Yield the instructions of an expression, or of its lines if columns are unknown."""
     line, last, column, end = span(code, offset)
     if line is None:
         return
@@ -371,5 +371,5 @@ def _expression(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
 
 
 def span(code: CodeType, offset: int) -> tuple[Any, ...]:
-    """First and last line, first and last column of an instruction's expression, or Nones."""
+    """Return first and last line, first and last column of an expression, or Nones."""
     return next(islice(code.co_positions(), offset // 2, None), (None,) * 4)

@@ -1,4 +1,4 @@
-"""A handler for each type of captured object: it is analysed, kept as it is, or refused."""
+"""A handler for each type of captured object, which analyses, keeps or refuses the object."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ import operator
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    MethodType,
-    ModuleType,
-    NoneType,
-)
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -83,7 +76,7 @@ class FunctionAttributes(NamedTuple):
         )
 
     def defaults(self, f: FunctionType) -> Iterator[tuple[str, Any]]:
-        """The parameters with defaults, and the defaults."""
+        """Yield the parameters with defaults, and the defaults."""
         count = self.code.co_argcount
         yield from zip(
             self.code.co_varnames[count - self.positional : count],
@@ -95,17 +88,17 @@ class FunctionAttributes(NamedTuple):
 
 def function(walk: Visitor, item: CapturedObject, f: FunctionType) -> None:
     library = is_library_file(f.__code__.co_filename)
-    if library and named(item, f):
+    if library and fill_by_public_name(item, f):
         return
-    parts = FunctionAttributes.of(f, library)
+    attributes = FunctionAttributes.of(f, library)
     digest = code_facts(f.__code__).digest
-    token = (digest, f.__name__, library, parts.positional, parts.keywords)
-    item.fill("function", token, parts, str(token))
+    token = (digest, f.__name__, library, attributes.positional, attributes.keywords)
+    item.fill("function", token, attributes, str(token))
     walk.waiting.append(item)
 
 
-def named(item: CapturedObject, value: Any) -> bool:
-    """Fill an item with a library's public name, if it has one; return whether it has."""
+def fill_by_public_name(item: CapturedObject, value: Any) -> bool:
+    """Fill an item with a library's public name; return whether the object has one."""
     name = public_name(value)
     if name is not None:
         item.fill("fixed", (name, ByIdentity(value)), value, f"{name} {version_of(name)}")
@@ -168,8 +161,8 @@ def _key(item: CapturedObject, key: Any) -> Any:
     if form is not None:
         return form
     if isinstance(key, tuple):
-        parts = tuple(_key(item, x) for x in key)
-        return str(parts) if all(isinstance(x, str) for x in parts) else parts
+        keys = tuple(_key(item, x) for x in key)
+        return str(keys) if all(isinstance(x, str) for x in keys) else keys
     if isinstance(key, type):
         return ByIdentity(key)
     return refuse(
@@ -180,7 +173,7 @@ def _key(item: CapturedObject, key: Any) -> Any:
 
 
 def members(walk: Visitor, item: CapturedObject, value: Any) -> None:
-    """Handle a set, whose elements must be plain values: it has no order."""
+    """Handle a set, which has no order: its elements must be plain values."""
     forms = [value_key(x) for x in value]
     if None in forms:
         refuse(
@@ -202,7 +195,7 @@ def module(walk: Visitor, item: CapturedObject, value: ModuleType) -> None:
 
 
 def class_(walk: Visitor, item: CapturedObject, value: type) -> None:
-    if not named(item, value):
+    if not fill_by_public_name(item, value):
         item.fill("class" if is_users_class(value) else "fixed", ByIdentity(value), value)
 
 
@@ -231,10 +224,10 @@ def array(walk: Visitor, item: CapturedObject, value: Any) -> None:
 
 
 def builtin(walk: Visitor, item: CapturedObject, value: Any) -> None:
-    """Handle a function written in C: of a module, or a method of an object."""
+    """Handle a function defined in C: a module's, or an object's method."""
     owner = value.__self__
     if owner is None or isinstance(owner, ModuleType | type):
-        if not named(item, value):
+        if not fill_by_public_name(item, value):
             item.fill("fixed", ByIdentity(value), value)
     elif value_key(owner) is not None:
         item.fill(
@@ -244,18 +237,18 @@ def builtin(walk: Visitor, item: CapturedObject, value: Any) -> None:
             f"{value.__name__} {value_key(owner)}",
         )
     else:
-        unfixed(item, value)
+        refuse_unfixed_object(item, value)
 
 
 GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
 def getter(walk: Visitor, item: CapturedObject, value: Any) -> None:
-    """Handle a callable made by ``operator``, which its arguments determine."""
-    cls, made = value.__reduce__()
-    form = value_key(made) if isinstance(cls, type) else None
+    """Handle a callable from ``operator``, which is determined by its arguments."""
+    cls, arguments = value.__reduce__()
+    form = value_key(arguments) if isinstance(cls, type) else None
     if form is None:
-        unfixed(item, value)
+        refuse_unfixed_object(item, value)
     name = f"{type(value).__name__} {form}"
     item.fill("fixed", name, value, name)
 
@@ -263,7 +256,7 @@ def getter(walk: Visitor, item: CapturedObject, value: Any) -> None:
 def instance(walk: Visitor, item: CapturedObject, value: Any) -> None:
     cls = type(value)
     if not makes_instances(cls) or isinstance(value, functools.partialmethod):
-        unfixed(item, value)
+        refuse_unfixed_object(item, value)
     cls = class_of(value)
     item.fill("object", ByIdentity(cls), cls, public_name(cls))
 
@@ -275,8 +268,8 @@ def _is_librarys(item: CapturedObject) -> bool:
     return holder is not None and holder.static.library is not None
 
 
-def unfixed(item: CapturedObject, value: Any) -> None:
-    """Refuse an object whose content cannot be compared and passed on.
+def refuse_unfixed_object(item: CapturedObject, value: Any) -> None:
+    """Refuse an object without fixed content.
 
     A bare ``object()`` in a library's function is accepted: it is a sentinel.
     """
@@ -303,15 +296,15 @@ def other(walk: Visitor, item: CapturedObject, value: Any) -> None:
     for is_case, handle in CASES:
         if is_case(value):
             return handle(walk, item, value)
-    return unfixed(item, value)
+    return refuse_unfixed_object(item, value)
 
 
-def _named(walk: Visitor, item: CapturedObject, value: Any) -> None:
-    named(item, value)
+def _fill_by_public_name(walk: Visitor, item: CapturedObject, value: Any) -> None:
+    fill_by_public_name(item, value)
 
 
-def _unfixed(walk: Visitor, item: CapturedObject, value: Any) -> None:
-    unfixed(item, value)
+def _refuse_unfixed_object(walk: Visitor, item: CapturedObject, value: Any) -> None:
+    refuse_unfixed_object(item, value)
 
 
 GRAPHS = ("graphc.compile.", "graphc.ir.", "graphc.link.")
@@ -319,7 +312,7 @@ GRAPHS = ("graphc.compile.", "graphc.ir.", "graphc.link.")
 
 
 def _is_immutable(value: Any) -> bool:
-    """Whether an object never changes, so that it can be compared by identity."""
+    """Return whether an object never changes, so that it can be compared by identity."""
     if isinstance(value, np.ufunc | logging.Logger | CodeType):
         return True
     if type(value).__module__.startswith(GRAPHS):
@@ -336,7 +329,7 @@ def _is_iterator(value: Any) -> bool:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether an object of a library's class compares by content: a path, a date, a fraction."""
+    """Return whether an object of a library's class compares by content, as paths and dates do."""
     cls: Any = type(value)
     if is_users_class(cls) or cls.__eq__ is object.__eq__ or cls.__hash__ is object.__hash__:
         return False
@@ -377,10 +370,10 @@ CASES: tuple[tuple[Callable[[Any], bool], Handler], ...] = (
     (lambda x: isinstance(x, type), class_),
     (lambda x: isinstance(x, tuple) and hasattr(x, "_fields"), namedtuple),
     (lambda x: isinstance(x, functools.partial), partial),
-    (lambda x: public_name(x) is not None, _named),
+    (lambda x: public_name(x) is not None, _fill_by_public_name),
     (_is_immutable, lambda walk, item, x: item.fill("fixed", ByIdentity(x), x)),
-    (_is_iterator, _unfixed),
+    (_is_iterator, _refuse_unfixed_object),
     (_is_value, lambda walk, item, x: item.fill("fixed", (type(x), x), x)),
-    (lambda x: type(x) is object, _unfixed),
+    (lambda x: type(x) is object, _refuse_unfixed_object),
     (lambda x: hasattr(x, "__dict__") or hasattr(type(x), "__slots__"), instance),
 )

@@ -1,4 +1,4 @@
-"""Identity of captured objects: plain values by content, a library's objects by public name."""
+"""Keys of captured objects: plain values by content, a library's objects by public name."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def _float(x: float) -> str:
 def _all(values: tuple[Any, ...]) -> str | None:
     forms = []
     for value in values:
-        written = value_key(value)
-        if written is None:
+        form = value_key(value)
+        if form is None:
             return None
-        forms.append(written)
+        forms.append(form)
     return f"({', '.join(forms)})"
 
 
@@ -72,15 +72,15 @@ VALUE_KEYS: dict[type, Callable[[Any], str | None]] = {
 
 
 def value_key(value: Any) -> str | None:
-    """The key of a plain value, which only equal values share; None for other objects.
+    """Return the key of a plain value, which only equal values share; None for other objects.
 
     Example:
         >>> value_key(1.0), value_key([])
         ('float 0x1.0000000000000p+0', None)
     """
-    written = VALUE_KEYS.get(type(value))
-    if written is not None:
-        return written(value)
+    key_function = VALUE_KEYS.get(type(value))
+    if key_function is not None:
+        return key_function(value)
     if isinstance(value, np.generic) and not isinstance(value, Runtime | np.object_ | np.void):
         return f"{value.dtype.str} {value.tobytes().hex()}"
     if isinstance(value, np.dtype):
@@ -99,7 +99,7 @@ PROTOCOLS = ("__array__", "__dlpack__", "__jax_array__", "__mlx_array__")
 
 
 def is_array(value: Any) -> bool:
-    """Whether an object is an array of any library, a symbolic one included."""
+    """Return whether an object is an array of any library, also a symbolic one."""
     if isinstance(value, np.ndarray | Node):
         return True
     if isinstance(value, np.generic | type) or not any(hasattr(type(value), x) for x in PROTOCOLS):
@@ -111,12 +111,12 @@ def is_array(value: Any) -> bool:
 
 
 def is_leaf(array: Any) -> bool:
-    """Whether an array is passed to the program: it is not small, or has no value yet."""
+    """Return whether an array is passed to the program: it is not small, or has no value yet."""
     if isinstance(array, Node):
         return True
     if isinstance(array, np.ndarray):
         return _size(array) >= TINY and _is_numeric(array.dtype)
-    return _size(array) >= TINY or _is_traced(array) or not _has_bytes(array)
+    return _size(array) >= TINY or _is_tracer(array) or not _has_bytes(array)
 
 
 def _is_numeric(dtype: np.dtype[Any]) -> bool:
@@ -128,13 +128,13 @@ def _size(array: Any) -> int:
     return math.prod(array.shape)
 
 
-def _is_traced(array: Any) -> bool:
+def _is_tracer(array: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.core.Tracer)
 
 
 def _has_bytes(array: Any) -> bool:
-    """Whether an array's elements can be read as numbers: those of JAX's typed keys cannot."""
+    """Return whether an array's elements are readable numbers, unlike JAX's typed keys."""
     if type(array).__module__.startswith("mlx."):
         try:
             array.tolist()
@@ -145,7 +145,7 @@ def _has_bytes(array: Any) -> bool:
 
 
 def small_array(array: Any) -> tuple[str, Any]:
-    """The key of a small array, and a copy that the user cannot change.
+    """Return the key of a small array, and a copy that the user cannot change.
 
     Example:
         >>> small_array(np.array([1, 2], "int8"))
@@ -174,10 +174,10 @@ METHODS = (MethodDescriptorType, WrapperDescriptorType)
 
 
 def _roots() -> tuple[str, ...]:
-    known = sysconfig.get_paths()
-    places = {known[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    places |= {str(Path(place).resolve()) for place in places}
-    return tuple(f"{place}/" for place in (*sorted(places), _GRAPHC))
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {str(Path(folder).resolve()) for folder in folders}
+    return tuple(f"{folder}/" for folder in (*sorted(folders), _GRAPHC))
 
 
 ROOTS = _roots()
@@ -186,7 +186,7 @@ ROOTS = _roots()
 
 @lru_cache(4096)
 def is_library_file(name: str) -> bool:
-    """Whether the code of a file is a library's, not the user's.
+    """Return whether the code of a file is a library's, not the user's.
 
     Example:
         >>> is_library_file(Path.exists.__code__.co_filename), is_library_file("<stdin>")
@@ -200,7 +200,7 @@ def is_library_file(name: str) -> bool:
 
 
 def is_library_module(module: ModuleType) -> bool:
-    """Whether a module is a library's: compiled, frozen, or from a library's file."""
+    """Return whether a module is a library's: compiled, frozen, or from a library's file."""
     if module.__name__ == "__main__" or getattr(module, "__spec__", None) is None:
         return False
     paths = getattr(module, "__path__", None)
@@ -209,7 +209,7 @@ def is_library_module(module: ModuleType) -> bool:
 
 
 def public_name(value: Any) -> str | None:
-    """The public name of a library's object; None where it has none.
+    """Return the public name of a library's object; None if it has none.
 
     Example:
         >>> import math
@@ -224,15 +224,15 @@ def public_name(value: Any) -> str | None:
     name = name if isinstance(name, str) else getattr(value, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
-    found: Any = sys.modules.get(module)
-    if not isinstance(found, ModuleType) or not is_library_module(found):
+    public: Any = sys.modules.get(module)
+    if not isinstance(public, ModuleType) or not is_library_module(public):
         return None
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}.{name}" if found is value else None
+        public = getattr(public, part, None)
+    return f"{module}.{name}" if public is value else None
 
 
 def version_of(module: str) -> str:
-    """The version of a module's library, as far as it is known."""
+    """Return the version of a module's library, or an empty text."""
     package = sys.modules.get(module.partition(".")[0])
     return str(getattr(package, "__version__", ""))

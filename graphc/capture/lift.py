@@ -22,7 +22,7 @@ from graphc.capture.members import (
     is_record,
     is_users_class,
     specials,
-    unwrapped,
+    unwrap,
 )
 from graphc.capture.objects import (
     OF_AN_OBJECT,
@@ -45,31 +45,31 @@ MUTATORS = frozenset({
 
 
 MAKING = ("__init__", "__new__", "__post_init__")
-"""Methods that run when an object is made."""
+"""Methods that run when an object is created."""
 
 
 def lift(function: Callable[..., Any], is_leaf: Callable[[Any], bool] | None = None) -> Lifted:
     """Split a function into the arrays it captures and the rest, which is compared by structure.
 
     A function captures closure cells, defaults, globals, arguments of ``functools.partial`` and
-    attributes of a bound ``self``, and those of the functions among these. Arrays of ten or more
-    elements, symbolic arrays and numbers marked ``graphc.runtime`` are leaves, each once. Numbers,
-    text and smaller arrays become part of the stripped function, with their present values. Objects
-    of libraries are identified by name.
+    attributes of a bound ``self``, and what the functions among these capture. Arrays of ten or
+    more elements, symbolic arrays and numbers marked ``graphc.runtime`` are leaves, each once.
+    Numbers, text and smaller arrays become part of the stripped function, with their present
+    values. Objects of libraries are identified by name.
 
     Args:
         function: Any callable: a function, a method, a ``functools.partial``, an object with
             ``__call__``.
-        is_leaf: Whether an object is a leaf, beside arrays.
+        is_leaf: Returns whether an object is a leaf, in addition to arrays.
 
     Returns:
         The stripped function, which is hashable and static, and the leaves. Together they are a
         pytree of JAX.
 
     Raises:
-        ArgumentError: An object cannot be captured: a variable that the function writes to, a
+        ArgumentError: If an object cannot be captured: a variable that the function writes to, a
             container that it changes, an iterator, an object without fixed content. The message
-            names it.
+            names the object.
 
     Example:
         >>> import numpy as np
@@ -87,7 +87,7 @@ def lift(function: Callable[..., Any], is_leaf: Callable[[Any], bool] | None = N
     walk = CaptureWalk(is_leaf)
     walk.visit(function, [(CALL,)], (None, "root", _name(function)))
     walk.run()
-    return walk.lifted()
+    return walk.result()
 
 
 def _name(function: Any) -> str:
@@ -98,7 +98,7 @@ WHOLE: tuple[AttributePath, ...] = ((),)
 
 
 class CaptureWalk:
-    """A walk over the objects that a function consists of, each once, in a fixed order."""
+    """A walk over the objects that a function captures, each once, in a fixed order."""
 
     def __init__(self, is_leaf: Callable[[Any], bool] | None) -> None:
         self.is_leaf = is_leaf
@@ -110,9 +110,9 @@ class CaptureWalk:
         self.whole: list[CapturedObject] = []
 
     def visit(self, value: Any, paths: Iterable[AttributePath], trail: Trail) -> int:
-        """The number of an object, which is used by these attribute paths."""
+        """Return the number of an object, and record its use by these attribute paths."""
         if type(value) not in HANDLERS:
-            value = unwrapped(value)
+            value = unwrap(value)
         number = self.places.get(id(value))
         if number is None:
             item = self.item(value, trail)
@@ -127,7 +127,7 @@ class CaptureWalk:
         return number
 
     def once(self, item: CapturedObject) -> int:
-        """The number of a plain value, shared by all objects of equal value."""
+        """Return the number of a plain value, which all objects of equal value share."""
         number = self.forms.setdefault(item.token, item.number)
         if number != item.number:
             del self.items[item.number]
@@ -143,10 +143,10 @@ class CaptureWalk:
         while True:
             while self.waiting:
                 self.function(self.waiting.popleft())
-            known = len(self.items), len(self.names)
+            before = len(self.items), len(self.names)
             for item in list(self.whole):
                 self.all_of(item)
-            if not self.waiting and known == (len(self.items), len(self.names)):
+            if not self.waiting and before == (len(self.items), len(self.names)):
                 return
 
     # Functions.
@@ -204,13 +204,13 @@ class CaptureWalk:
         variables: dict[str, Any],
         reads: Mapping[Any, Iterable[AttributePath]],
     ) -> int:
-        """The globals that a function reads; the functions of a module share one such dict."""
+        """Return the number of a module's globals, with the variables that a function reads."""
         number = self.places.get(id(variables))
         if number is None:
             item = self.item(variables, (owner, "same", ""))
             number = self.places[id(variables)] = item.number
-            kept = ("__builtins__", "__name__", "__package__", "__spec__", "__file__")
-            item.fill("space", None, {x: variables[x] for x in kept if x in variables}, "")
+            fixed_names = ("__builtins__", "__name__", "__package__", "__spec__", "__file__")
+            item.fill("space", None, {x: variables[x] for x in fixed_names if x in variables}, "")
         item = self.items[number]
         for (kind, name), paths in reads.items():
             if kind == "global" and name in variables and name not in item.static:
@@ -220,11 +220,11 @@ class CaptureWalk:
         return number
 
     def refuse_write(self, owner: CapturedObject, variable: Variable, write: Write) -> None:
-        written = CapturedObject(
+        target = CapturedObject(
             0, None, (owner, variable.kind, ".".join((variable.name, *write.path)))
         )
         refuse(
-            written,
+            target,
             f"{write.how} by the function, so its value is not fixed.",
             "Return the new value, or take it as an argument.",
             line_of(owner.value.__code__, write.line),
@@ -263,14 +263,16 @@ class CaptureWalk:
             self.items[cls].uses.add(OF_AN_OBJECT)
             item.children += [] if cls in item.children else [cls]
             return
-        found = find(item.value, name)
-        if found is not None:
-            self.found(item, name, found, rest)
+        attribute = find(item.value, name)
+        if attribute is not None:
+            self.add_member(item, name, attribute, rest)
         elif item.kind == "object" and (name == "__dict__" or find(item.value, "__getattr__")):
             self.demand_once(item, ())
 
-    def found(self, item: CapturedObject, name: str, found: Attribute, rest: AttributePath) -> None:
-        how, value = found
+    def add_member(
+        self, item: CapturedObject, name: str, attribute: Attribute, rest: AttributePath
+    ) -> None:
+        how, value = attribute
         trail = (item, "attribute", name)
         if how != "value" and not isinstance(value, FunctionType):
             return
@@ -304,53 +306,53 @@ class CaptureWalk:
             self.bases(function, owner)
 
     def bases(self, function: CapturedObject, owner: CapturedObject) -> None:
-        """Capture the methods that ``super()`` finds, which read attributes of the object too."""
+        """Capture the methods that ``super()`` finds, which also read attributes of the object."""
         code, closure = function.value.__code__, function.value.__closure__ or ()
         cells = dict(zip(code.co_freevars, closure, strict=True))
         if "__class__" not in cells:
             return
         cls = cells["__class__"].cell_contents
         for name in sorted(code_facts(code).names):
-            found = find_in_bases(owner.value, name, cls)
-            if found is not None and found.how == "method":
-                child = self.visit(found.value, [(CALL,)], (owner, "attribute", name))
-                place = f"{name} above {cls.__qualname__}"
-                if place not in owner.members:
-                    owner.members[place] = ("base", child)
+            attribute = find_in_bases(owner.value, name, cls)
+            if attribute is not None and attribute.how == "method":
+                child = self.visit(attribute.value, [(CALL,)], (owner, "attribute", name))
+                key = f"{name} above {cls.__qualname__}"
+                if key not in owner.members:
+                    owner.members[key] = ("base", child)
                     self.bind(self.items[child], owner)
 
     def all_of(self, item: CapturedObject) -> None:
-        """Capture all attributes that code may read of an object that it uses as a whole."""
+        """Capture all attributes that code may read of an object that is used entirely."""
         value = item.value
         if item.kind == "module":
-            wanted = sorted(self.names & set(vars(value)))
+            names = sorted(self.names & set(vars(value)))
         elif item.kind == "class":
-            named = {*self.inherited(value), *specials(value), *MAKING}
-            found = {name: find(value, name) for name in sorted(named)}
-            wanted = [name for name, x in found.items() if x is not None and is_content(x.value)]
+            candidates = {*self.class_attribute_names(value), *specials(value), *MAKING}
+            values = {name: find(value, name) for name in sorted(candidates)}
+            names = [name for name, x in values.items() if x is not None and is_content(x.value)]
         else:
-            wanted = sorted({*self.wanted(value), *specials(type(value))})
-        for name in wanted:
+            names = sorted({*self.attribute_names(value), *specials(type(value))})
+        for name in names:
             if name not in item.members and not (name.startswith("__") and item.kind == "module"):
                 self.member(item, name, ())
 
-    def wanted(self, value: Any) -> Iterator[str]:
-        """The attributes that code may read of an object that it uses as a whole."""
+    def attribute_names(self, value: Any) -> Iterator[str]:
+        """Yield the attributes that code may read of an object that is used entirely."""
         record = is_record(value)
         for name in attributes(value):
             if record or name in self.names or _is_simple(value, name):
                 yield name
-        yield from self.inherited(type(value))
+        yield from self.class_attribute_names(type(value))
 
-    def inherited(self, made: type) -> Iterator[str]:
-        """The attributes of the user's classes whose names occur in any code."""
+    def class_attribute_names(self, made: type) -> Iterator[str]:
+        """Yield the attributes of the user's classes whose names occur in any code."""
         for cls in made.__mro__:
             if is_users_class(cls):
                 yield from self.names & vars(cls).keys()
 
     # The result.
 
-    def lifted(self) -> Lifted:
+    def result(self) -> Lifted:
         items = resolve_members(self.items)
         leaves = [item for item in items if item.kind == "leaf"]
         for i, item in enumerate(leaves):
@@ -364,8 +366,8 @@ def _is_descriptor(value: Any) -> bool:
 
 
 def _is_simple(value: Any, name: str) -> bool:
-    kept = getattr(value, name)
-    return value_key(kept) is not None or is_array(kept)
+    attribute = getattr(value, name)
+    return value_key(attribute) is not None or is_array(attribute)
 
 
 def _part(item: CapturedObject) -> CapturedPart:

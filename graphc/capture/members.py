@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple
 from graphc.capture.identity import is_array, is_library_file, is_library_module, value_key
 
 ORIGINAL = "__graphc_original__"
-"""The attribute of a class derived by ``rebuild`` that has the original class."""
+"""The attribute that stores the original class in a class derived by ``rebuild``."""
 
 HEAP_TYPE = 1 << 9
-"""The flag of classes that are written in Python."""
+"""The flag of classes defined in Python."""
 
 
 class Attribute(NamedTuple):
@@ -41,8 +41,8 @@ class Attribute(NamedTuple):
     value: Any
 
 
-def unwrapped(value: Any) -> Any:
-    """The function inside a wrapper that changes no results, or the value itself."""
+def unwrap(value: Any) -> Any:
+    """Return the function inside a wrapper that changes no results, or the value itself."""
     while True:
         kind = type(value)
         jitted = kind.__name__ == "PjitFunction" and kind.__module__.startswith("jax")
@@ -52,14 +52,14 @@ def unwrapped(value: Any) -> Any:
 
 
 def class_of(value: Any) -> type:
-    """The class of an object, as the user wrote it."""
+    """Return the class of an object, as the user wrote it."""
     cls = type(value)
     original: type = vars(cls).get(ORIGINAL, cls)
     return original
 
 
 def is_users_class(cls: type) -> bool:
-    """Whether a class is the user's own, rather than a library's."""
+    """Return whether a class is the user's, rather than a library's."""
     return bool(cls.__flags__ & HEAP_TYPE) and _is_users(cls.__module__)
 
 
@@ -69,49 +69,48 @@ def _is_users(name: str) -> bool:
 
 
 def makes_instances(cls: type) -> bool:
-    """Whether an object of the class has only attributes, so that an equal one can be made."""
+    """Return whether an object of the class is determined by its attributes."""
     if cls is SimpleNamespace:
         return True
     return all(base is object or base.__flags__ & HEAP_TYPE for base in cls.__mro__)
 
 
 def find(value: Any, name: str) -> Attribute | None:
-    """An attribute of an object, a class or a module; None where it is missing."""
+    """Return an attribute of an object, a class or a module; None if it is missing."""
     if isinstance(value, type):
         inherited = _in_classes(value.__mro__, name)
-        return _bound(_computed(inherited) or inherited, of_class=True)
+        return _bound(_property_getter(inherited) or inherited, of_class=True)
     inherited = _in_classes(type(value).__mro__, name)
-    getter = _computed(inherited)
+    getter = _property_getter(inherited)
     if getter is not None:
-        kept = vars(value) if isinstance(inherited, functools.cached_property) else {}
-        return Attribute("value", kept[name]) if name in kept else Attribute("property", getter)
+        stored = vars(value) if isinstance(inherited, functools.cached_property) else {}
+        return Attribute("value", stored[name]) if name in stored else Attribute("property", getter)
     if isinstance(inherited, MemberDescriptorType):
         missing = object()
-        kept = getattr(value, name, missing)
-        return None if kept is missing else Attribute("value", kept)
+        stored = getattr(value, name, missing)
+        return None if stored is missing else Attribute("value", stored)
     own = getattr(value, "__dict__", {})
     return _own(value, own[name]) if name in own else _bound(inherited)
 
 
-def _computed(inherited: Any) -> Any:
-    """The function that computes a property, or None."""
+def _property_getter(inherited: Any) -> Any:
     if isinstance(inherited, functools.cached_property):
         return inherited.func
     return inherited.fget if isinstance(inherited, property) else None
 
 
-def _own(value: Any, kept: Any) -> Attribute:
-    """An attribute stored in the object; ``rebuild`` stores bound functions there."""
-    if isinstance(kept, MethodType) and isinstance(kept.__func__, FunctionType):
-        if kept.__self__ is value:
-            return Attribute("method", kept.__func__)
-        if kept.__self__ is type(value):
-            return Attribute("class method", kept.__func__)
-    return Attribute("plain" if isinstance(kept, FunctionType) else "value", kept)
+def _own(value: Any, stored: Any) -> Attribute:
+    """Return an attribute stored in the object, where ``rebuild`` stores bound functions."""
+    if isinstance(stored, MethodType) and isinstance(stored.__func__, FunctionType):
+        if stored.__self__ is value:
+            return Attribute("method", stored.__func__)
+        if stored.__self__ is type(value):
+            return Attribute("class method", stored.__func__)
+    return Attribute("plain" if isinstance(stored, FunctionType) else "value", stored)
 
 
 def find_in_bases(value: Any, name: str, cls: type) -> Attribute | None:
-    """An attribute of an object as ``super()`` finds it in a method of a class."""
+    """Return an attribute of an object as ``super()`` finds it in a method of a class."""
     mro = type(value).__mro__
     after = mro[mro.index(cls) + 1 :] if cls in mro else ()
     return _bound(_in_classes(after, name))
@@ -126,7 +125,7 @@ IN_C = (
     MemberDescriptorType,
     BuiltinFunctionType,
 )
-"""The types of attributes of classes that are written in C."""
+"""The types of attributes of classes defined in C."""
 
 
 def _in_classes(classes: tuple[type, ...], name: str) -> Any:
@@ -137,10 +136,10 @@ def _bound(value: Any, of_class: bool = False) -> Attribute | None:
     if value is ABSENT:
         return None
     if isinstance(value, staticmethod):
-        return Attribute("plain", unwrapped(value.__func__))
+        return Attribute("plain", unwrap(value.__func__))
     if isinstance(value, classmethod):
-        return Attribute("class method", unwrapped(value.__func__))
-    inner = unwrapped(value)
+        return Attribute("class method", unwrap(value.__func__))
+    inner = unwrap(value)
     if isinstance(inner, FunctionType):
         return Attribute("plain" if of_class else "method", inner)
     if isinstance(inner, functools.partialmethod):
@@ -149,14 +148,14 @@ def _bound(value: Any, of_class: bool = False) -> Attribute | None:
 
 
 def is_of_class(value: Any, name: str) -> bool:
-    """Whether an attribute of an object belongs to its class."""
+    """Return whether an attribute of an object belongs to its class."""
     return name not in getattr(value, "__dict__", {}) and not isinstance(
         _in_classes(type(value).__mro__, name), MemberDescriptorType
     )
 
 
 def attributes(value: Any) -> Iterator[str]:
-    """The names of the attributes stored in an object."""
+    """Yield the names of the attributes stored in an object."""
     yield from getattr(value, "__dict__", {})
     for cls in type(value).__mro__:
         slots = vars(cls).get("__slots__", ())
@@ -174,23 +173,23 @@ UNUSED = frozenset({
 CHANGING = ("__set", "__del", "__iadd", "__isub", "__imul", "__imatmul", "__itruediv", "__ifloor")
 
 
-def specials(made: type) -> Iterator[str]:
-    """The special methods of the user's classes that expressions can call."""
-    for cls in made.__mro__:
+def specials(instance_class: type) -> Iterator[str]:
+    """Yield the special methods of the user's classes that expressions can call."""
+    for cls in instance_class.__mro__:
         if is_users_class(cls):
-            for name, found in vars(cls).items():
+            for name, attribute in vars(cls).items():
                 if (
                     name.startswith("__")
-                    and isinstance(unwrapped(found), FunctionType)
+                    and isinstance(unwrap(attribute), FunctionType)
                     and name not in UNUSED
                     and not name.startswith(CHANGING)
-                    and not is_library_file(unwrapped(found).__code__.co_filename)
+                    and not is_library_file(unwrap(attribute).__code__.co_filename)
                 ):
                     yield name
 
 
 def is_content(value: Any) -> bool:
-    """Whether an attribute of a class is a function or data, not internal to the class."""
+    """Return whether an attribute of a class is a function or data, not internal to the class."""
     return (
         isinstance(value, FunctionType | tuple | list | dict)
         or value_key(value) is not None
@@ -199,5 +198,5 @@ def is_content(value: Any) -> bool:
 
 
 def is_record(value: Any) -> bool:
-    """Whether all attributes of an object are its content, as in a dataclass."""
+    """Return whether all attributes of an object are its content, as in a dataclass."""
     return dataclasses.is_dataclass(value) or not is_users_class(type(value))

@@ -1,4 +1,4 @@
-"""Captured objects while a function is analysed, and how their attributes are rebuilt."""
+"""Captured objects during the analysis of a function, and how their attributes are rebuilt."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from graphc.capture.members import is_of_class
 from graphc.errors import ArgumentError
 
 Trail = tuple["CapturedObject | None", str, Any]
-"""The path to an object: its parent, how the parent holds it, and under what name."""
+"""The path to an object: its parent, and the kind and name of the reference there."""
 
 
 class CapturedObject:
-    """An object that a function captures, while the function is analysed; becomes a part.
+    """An object that a function captures, during the analysis; becomes a ``CapturedPart``.
 
     Attributes:
-        members: Its attributes, or the variables of a dict of globals: how each is read, and the
-            number of its value.
+        members: The object's attributes, or the variables of a dict of globals: how each is read,
+            and the number of its value.
         reads: The globals that a function reads.
-        uses: The attribute paths by which it is used.
+        uses: The attribute paths by which the object is used.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ WORDS = {"cell": "closure", "global": "global", "default": "default argument"}
 
 
 def name_of(item: CapturedObject) -> str:
-    """The name of an object in the user's code: ``params['w']``, ``self.w``."""
+    """Return the name of an object in the user's code: ``params['w']``, ``self.w``."""
     pieces: list[str] = []
     here: CapturedObject | None = item
     while here is not None:
@@ -71,7 +71,7 @@ def name_of(item: CapturedObject) -> str:
 
 
 def _context(item: CapturedObject) -> str:
-    """The owner of the variable, as `` (closure of step, train.py:17)``."""
+    """Return the owner of the variable, as `` (closure of step, train.py:17)``."""
     word = ""
     here: CapturedObject | None = item
     while here is not None:
@@ -96,18 +96,18 @@ def refuse(item: CapturedObject, problem: str, remedy: str, where: str | None = 
 
 
 WITH_MEMBERS = frozenset({"function", "object", "module", "class", "namespace", "space"})
-"""The kinds of parts that have attributes, or names."""
+"""The kinds of parts that have attributes, or variables."""
 
 
 OF_AN_OBJECT = ("of an object",)
-"""The use of a class whose objects are captured: the class cannot be replaced."""
+"""The use of a class that has captured instances: the class cannot be replaced."""
 
 UNCHANGED = "unchanged"
-"""The mark of functions that stay in their class as they are."""
+"""The mark of functions that stay unchanged in their class."""
 
 
 def resolve_members(items: Sequence[CapturedObject]) -> list[CapturedObject]:
-    """Decide for each attribute how it is rebuilt; a class stays as it is where possible.
+    """Decide for each attribute how it is rebuilt; a class stays unchanged where possible.
 
     Returns:
         The remaining items, numbered in order.
@@ -115,49 +115,49 @@ def resolve_members(items: Sequence[CapturedObject]) -> list[CapturedObject]:
     if not any(item.members and item.kind in ("object", "class") for item in items):
         return list(items)
     parents = _parents(items)
-    arrays = _above(parents, (x.number for x in items if x.kind == "leaf"))
-    varying = arrays | _above(parents, (x.number for x in items if x.kind == "plain"))
+    arrays = _with_ancestors(parents, (x.number for x in items if x.kind == "leaf"))
+    varying = arrays | _with_ancestors(parents, (x.number for x in items if x.kind == "plain"))
     for item in items:
         if item.kind == "class":
             _resolve_class(item, items, arrays)
         elif item.kind == "object":
             _resolve_object(item, items, arrays, varying)
-    return _needed(items)
+    return _select_reachable(items)
 
 
-def _needed(items: Sequence[CapturedObject]) -> list[CapturedObject]:
-    """The objects that the first one reaches, numbered in an order independent of the others."""
+def _select_reachable(items: Sequence[CapturedObject]) -> list[CapturedObject]:
+    """Return the objects that the first one reaches, in an order independent of the others."""
     names: dict[int, set[str]] = defaultdict(set)
-    for number in _below(items, lambda item: item.reads.values()):
+    for number in _descendants(items, lambda item: item.reads.values()):
         if items[number].reads:
             names[items[number].children[-1]] |= items[number].reads.keys()
-    for number, known in names.items():
+    for number, variables in names.items():
         held = items[number].members
-        items[number].members = {name: held[name] for name in sorted(known)}
-    order = _below(items, lambda item: [child for _, child in item.members.values()])
+        items[number].members = {name: held[name] for name in sorted(variables)}
+    order = _descendants(items, lambda item: [child for _, child in item.members.values()])
     numbers = {number: i for i, number in enumerate(order)}
-    needed = [items[number] for number in order]
-    for item in needed:
+    reachable = [items[number] for number in order]
+    for item in reachable:
         item.members = {name: (how, numbers[x]) for name, (how, x) in item.members.items()}
         item.children = [numbers[child] for child in item.children]
         item.number = numbers[item.number]
-    return needed
+    return reachable
 
 
-def _below(
+def _descendants(
     items: Sequence[CapturedObject], more: Callable[[CapturedObject], Iterable[int]]
 ) -> list[int]:
-    """All objects that the first one refers to; of a dict of globals, only those of ``more``."""
-    found: dict[int, None] = {}
-    left = [0]
-    while left:
-        item = items[left.pop()]
-        if item.number in found:
+    """Return all objects that the first one refers to; a dict of globals has only ``more``."""
+    visited: dict[int, None] = {}
+    stack = [0]
+    while stack:
+        item = items[stack.pop()]
+        if item.number in visited:
             continue
-        found[item.number] = None
+        visited[item.number] = None
         held = [child for _, child in item.members.values()] if item.kind != "space" else []
-        left += reversed([*item.children, *held, *more(item)])
-    return list(found)
+        stack += reversed([*item.children, *held, *more(item)])
+    return list(visited)
 
 
 def _parents(items: Iterable[CapturedObject]) -> dict[int, list[int]]:
@@ -169,20 +169,20 @@ def _parents(items: Iterable[CapturedObject]) -> dict[int, list[int]]:
     return parents
 
 
-def _above(parents: dict[int, list[int]], waiting: Iterable[int]) -> set[int]:
-    """These objects, and all that refer to one of them."""
-    found: set[int] = set()
-    left = list(waiting)
-    while left:
-        number = left.pop()
-        if number not in found:
-            found.add(number)
-            left += parents[number]
-    return found
+def _with_ancestors(parents: dict[int, list[int]], waiting: Iterable[int]) -> set[int]:
+    """Return these objects, and all that refer to one of them."""
+    visited: set[int] = set()
+    stack = list(waiting)
+    while stack:
+        number = stack.pop()
+        if number not in visited:
+            visited.add(number)
+            stack += parents[number]
+    return visited
 
 
 def _resolve_class(item: CapturedObject, items: Sequence[CapturedObject], arrays: set[int]) -> None:
-    """Decide for a class, which can be rebuilt only if nothing but its attributes is read."""
+    """Decide how a class is rebuilt, which requires that only its attributes are read."""
     held = [items[child] for _, child in item.members.values() if child in arrays]
     if not held:
         for name, (_, child) in item.members.items():
@@ -216,10 +216,10 @@ def _resolve_object(
         if how in ("value", "base") or (how == "plain" and name in own):
             continue
         if how == "property" or special or not has_dict:
-            made = f"type {how}" if child in arrays else UNCHANGED
+            resolved = f"type {how}" if child in arrays else UNCHANGED
         else:
-            made = how if child in varying else UNCHANGED
-        item.members[name] = (made, child)
+            resolved = how if child in varying else UNCHANGED
+        item.members[name] = (resolved, child)
     for name, (how, child) in list(item.members.items()):
         if how in (UNCHANGED, "base") and child not in varying:
             del item.members[name]
@@ -230,23 +230,23 @@ def _add_to_token(
     item: CapturedObject, name: str, function: CapturedObject, items: Sequence[CapturedObject]
 ) -> None:
     """Add a function that stays in its class, with all that it reads, to the object's token."""
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     content: list[tuple[Hashable, ...]] = []
     stable: str | None = item.stable
     waiting = [function]
     while waiting:
         here = waiting.pop()
-        if here.number in places:
+        if here.number in positions:
             continue
-        places[here.number] = len(places)
+        positions[here.number] = len(positions)
         held = dict(here.reads)
         if here.kind != "space":  # functions list the globals that they read
             held |= {name: child for name, (_, child) in here.members.items()}
         numbers = [*here.children, *held.values()]
         content.append((here.kind, here.token, *held))
-        content.append(tuple(places.get(number, -1) for number in numbers))
+        content.append(tuple(positions.get(number, -1) for number in numbers))
         waiting += [items[number] for number in reversed(numbers)]
-        both = stable is not None and here.stable is not None
-        stable = f"{stable} {here.kind} {here.stable} {content[-1]}" if both else None
+        is_stable = stable is not None and here.stable is not None
+        stable = f"{stable} {here.kind} {here.stable} {content[-1]}" if is_stable else None
     item.token = (item.token, name, *content)
     item.stable = stable

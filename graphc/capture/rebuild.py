@@ -14,7 +14,7 @@ from graphc.tensor.core.runtime import Runtime, runtime
 
 
 def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
-    """Rebuild a function from its stripped form, with new leaves in place of the old ones.
+    """Rebuild a function from its stripped form, with new leaves.
 
     Shared objects are shared again: cells of several functions, functions that call themselves or
     each other.
@@ -25,7 +25,8 @@ def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
             symbolic arrays, JAX's tracers.
 
     Raises:
-        ArgumentError: The number of leaves differs, or the first argument is no stripped function.
+        ArgumentError: If the number of leaves differs, or the first argument is no stripped
+            function.
 
     Example:
         >>> import numpy as np
@@ -47,11 +48,11 @@ def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
             f"rebuild: expected {len(stripped.names)} leaves, got {len(values)}.",
             f"Its leaves are: {', '.join(stripped.names) or 'none'}.",
         )
-    return _Builder(stripped.parts, values).made(0)  # type: ignore[no-any-return]
+    return _Builder(stripped.parts, values).build(0)  # type: ignore[no-any-return]
 
 
 class _Builder:
-    """A builder of objects from parts: first empty objects, then their content."""
+    """A builder of objects from parts, which makes empty objects first and fills them later."""
 
     def __init__(self, parts: tuple[CapturedPart, ...], leaves: tuple[Any, ...]) -> None:
         self.parts = parts
@@ -65,49 +66,51 @@ class _Builder:
             if part.kind in FILL:
                 FILL[part.kind](self, self.objects[i], part)
 
-    def made(self, i: int) -> Any:
+    def build(self, i: int) -> Any:
         if i not in self.objects:
             part = self.parts[i]
-            self.objects[i] = WHOLE[part.kind](self, part)
+            self.objects[i] = IN_ONE_STEP[part.kind](self, part)
         return self.objects[i]
 
     def all(self, children: Iterable[int]) -> list[Any]:
-        return [self.made(i) for i in children]
+        return [self.build(i) for i in children]
 
     def members(self, part: CapturedPart) -> Iterable[tuple[str, str, Any]]:
-        """The attributes of a part: the name, how it is set, the part's number."""
+        """Yield the attributes of a part: the name, how it is set, the part's number."""
         _, named = part.static
         held = part.children[len(part.children) - len(named) :]
         for (name, how), child in zip(named, held, strict=True):
             yield name, how, child
 
 
-# Empty ones.
+# Empty objects.
 
 
 def _empty_function(builder: _Builder, part: CapturedPart) -> FunctionType:
-    parts: FunctionAttributes = part.static[0]
-    cells = len(parts.code.co_freevars)
+    attributes: FunctionAttributes = part.static[0]
+    cells = len(attributes.code.co_freevars)
     closure = tuple(builder.objects[i] for i in part.children[:cells])
-    if parts.library is not None:
-        variables = parts.library
+    if attributes.library is not None:
+        variables = attributes.library
     else:
-        variables = builder.objects[part.children[cells + parts.positional + len(parts.keywords)]]
-    made = FunctionType(parts.code, variables, parts.name, None, closure)
-    made.__qualname__, made.__doc__ = parts.qualname, parts.doc
-    made.__module__ = parts.module  # type: ignore[assignment]
-    return made
+        variables = builder.objects[
+            part.children[cells + attributes.positional + len(attributes.keywords)]
+        ]
+    function = FunctionType(attributes.code, variables, attributes.name, None, closure)
+    function.__qualname__, function.__doc__ = attributes.qualname, attributes.doc
+    function.__module__ = attributes.module  # type: ignore[assignment]
+    return function
 
 
 def _empty_object(builder: _Builder, part: CapturedPart) -> Any:
     cls, named = part.static
     if any(how in IN_CLASS for _, how in named):
-        cls = _derived(builder, part, cls)
+        cls = _derive_class(builder, part, cls)
     return SimpleNamespace() if cls is SimpleNamespace else object.__new__(cls)
 
 
-def _derived(builder: _Builder, part: CapturedPart, cls: type) -> type:
-    """A derived class with other functions, where Python looks up properties and operators."""
+def _derive_class(builder: _Builder, part: CapturedPart, cls: type) -> type:
+    """Derive a class with other functions, where Python looks up properties and operators."""
     content: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
@@ -118,7 +121,7 @@ def _derived(builder: _Builder, part: CapturedPart, cls: type) -> type:
         content["__slots__"] = ()
     for name, how, child in builder.members(part):
         if how in IN_CLASS:
-            content[name] = IN_CLASS[how](builder.made(child))
+            content[name] = IN_CLASS[how](builder.build(child))
     return type(cls)(cls.__name__, (cls,), content)
 
 
@@ -144,57 +147,57 @@ EMPTY_OF: dict[str, Callable[[_Builder, CapturedPart], Any]] = {
 EMPTY = ("list", "dict", "object", "module", "namespace")
 
 
-# Their content.
+# The content of objects.
 
 
-def _fill_function(builder: _Builder, made: FunctionType, part: CapturedPart) -> None:
-    parts: FunctionAttributes = part.static[0]
-    first = len(parts.code.co_freevars)
-    last = first + parts.positional
-    made.__defaults__ = tuple(builder.all(part.children[first:last])) or None
-    words = builder.all(part.children[last : last + len(parts.keywords)])
-    made.__kwdefaults__ = dict(zip(parts.keywords, words, strict=True)) or None
+def _fill_function(builder: _Builder, function: FunctionType, part: CapturedPart) -> None:
+    attributes: FunctionAttributes = part.static[0]
+    first = len(attributes.code.co_freevars)
+    last = first + attributes.positional
+    function.__defaults__ = tuple(builder.all(part.children[first:last])) or None
+    words = builder.all(part.children[last : last + len(attributes.keywords)])
+    function.__kwdefaults__ = dict(zip(attributes.keywords, words, strict=True)) or None
     for name, _, child in builder.members(part):
-        setattr(made, name, builder.made(child))
+        setattr(function, name, builder.build(child))
 
 
-def _fill_cell(builder: _Builder, made: CellType, part: CapturedPart) -> None:
+def _fill_cell(builder: _Builder, cell: CellType, part: CapturedPart) -> None:
     for child in part.children:
-        made.cell_contents = builder.made(child)
+        cell.cell_contents = builder.build(child)
 
 
-def _fill_dict(builder: _Builder, made: dict[Any, Any], part: CapturedPart) -> None:
-    made.update(zip(part.static[1], builder.all(part.children), strict=True))
+def _fill_dict(builder: _Builder, mapping: dict[Any, Any], part: CapturedPart) -> None:
+    mapping.update(zip(part.static[1], builder.all(part.children), strict=True))
 
 
-def _fill_object(builder: _Builder, made: Any, part: CapturedPart) -> None:
+def _fill_object(builder: _Builder, instance: Any, part: CapturedPart) -> None:
     for name, how, child in builder.members(part):
         if how in BOUND:
-            object.__setattr__(made, name, BOUND[how](builder.made(child), made))
+            object.__setattr__(instance, name, BOUND[how](builder.build(child), instance))
 
 
 BOUND: dict[str, Callable[[Any, Any], Any]] = {
-    "value": lambda value, made: value,
-    "plain": lambda value, made: value,
+    "value": lambda value, owner: value,
+    "plain": lambda value, owner: value,
     "method": MethodType,
-    "class method": lambda value, made: MethodType(value, type(made)),
+    "class method": lambda value, owner: MethodType(value, type(owner)),
 }
 """The binding of attributes stored in an object; others belong to its class."""
 
 
-def _fill_namespace(builder: _Builder, made: Any, part: CapturedPart) -> None:
+def _fill_namespace(builder: _Builder, namespace: Any, part: CapturedPart) -> None:
     for name, how, child in builder.members(part):
-        value = builder.made(child)
-        setattr(made, name, MethodType(value, made) if how == "class method" else value)
+        value = builder.build(child)
+        setattr(namespace, name, MethodType(value, namespace) if how == "class method" else value)
 
 
 FILL: dict[str, Callable[[_Builder, Any, CapturedPart], None]] = {
     "cell": _fill_cell,
-    "space": lambda builder, made, part: made.update(
-        {name: builder.made(child) for name, _, child in builder.members(part)}
+    "space": lambda builder, variables, part: variables.update(
+        {name: builder.build(child) for name, _, child in builder.members(part)}
     ),
     "function": _fill_function,
-    "list": lambda builder, made, part: made.extend(builder.all(part.children)),
+    "list": lambda builder, items, part: items.extend(builder.all(part.children)),
     "dict": _fill_dict,
     "object": _fill_object,
     "module": _fill_namespace,
@@ -202,7 +205,7 @@ FILL: dict[str, Callable[[_Builder, Any, CapturedPart], None]] = {
 }
 
 
-# What is made whole.
+# Objects that are made in one step.
 
 
 def _leaf(builder: _Builder, part: CapturedPart) -> Any:
@@ -214,12 +217,12 @@ def _leaf(builder: _Builder, part: CapturedPart) -> Any:
 def _partial(builder: _Builder, part: CapturedPart) -> Any:
     token: Any = part.token
     count, names = token
-    function, *held = builder.all(part.children)
-    words = dict(zip(names, held[count:], strict=True))
-    return part.static(function, *held[:count], **words)
+    function, *values = builder.all(part.children)
+    keywords = dict(zip(names, values[count:], strict=True))
+    return part.static(function, *values[:count], **keywords)
 
 
-WHOLE: dict[str, Callable[[_Builder, CapturedPart], Any]] = {
+IN_ONE_STEP: dict[str, Callable[[_Builder, CapturedPart], Any]] = {
     "leaf": _leaf,
     "plain": lambda builder, part: part.static,
     "fixed": lambda builder, part: part.static,

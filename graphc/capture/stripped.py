@@ -33,9 +33,9 @@ class CapturedPart(NamedTuple):
     Attributes:
         kind: How it is rebuilt; a name in the tables of ``rebuild``.
         token: The key by which parts are compared, beside the kind and the children.
-        stable: The token as text that is the same in every process; None where there is none.
-        static: The content that is no part itself.
-        children: The numbers of the parts that it refers to.
+        stable: The token as text that is the same in every process, or None.
+        static: The content that is not captured in further parts.
+        children: The numbers of the parts that this part refers to.
         name: The name of a leaf, or of the function itself, in the user's code.
     """
 
@@ -50,12 +50,12 @@ class CapturedPart(NamedTuple):
 class Stripped:
     """A function without its arrays: hashable, and equal to others of equal code and structure.
 
-    Two are equal where their code and its constants, the numbers and small arrays that they
-    capture, and the structure of all of these are equal. Leaves are not compared, nor are the
-    positions of the code in files.
+    Two are equal if their code and its constants, the numbers and small arrays that they capture,
+    and the structure of all of these are equal. Leaves are not compared, nor are the positions of
+    the code in files.
 
     Attributes:
-        parts: The objects it consists of, each once, the function itself first.
+        parts: The objects of the function, each once, the function itself first.
         names: The names of the leaves in the user's code, such as ``"self.w"``.
     """
 
@@ -95,9 +95,9 @@ class Stripped:
         return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest()
 
     def digest(self) -> str | None:
-        """Return a text that is equal in every process for equal functions only.
+        """Return a text that is equal in every process for equal functions only, or None.
 
-        It is None where the function holds an object that is compared by identity, or reads a
+        A function has no digest if it captures an object that is compared by identity, or reads a
         module or a class of the user's, whose code may differ in another process.
         """
         return self._digest

@@ -1,17 +1,13 @@
-"""``graphc cache``: show, clear, export or import the cache on disk."""
+"""``graphc cache``: show or clear the cache on disk."""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from graphc.compile.disk import DiskCache
-from graphc.compile.transfer import Transfer, checksum, export_entries, import_entries
 from graphc.config import config
-from graphc.errors import CacheFileError
 
 OFF = "the cache is off: GRAPHC_CACHE_DIR says so, or the user has no home"
 
@@ -20,8 +16,8 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 def info(*, json: bool) -> int:
     """Print the cache's directory and contents; return 1 if it cannot be used."""
-    state = found()
-    text = json_module.dumps(state) if json else "\n".join(described(state))
+    state = cache_state()
+    text = json_module.dumps(state) if json else "\n".join(state_lines(state))
     sys.stdout.write(f"{text}\n")
     return int(state["problem"] is not None)
 
@@ -30,11 +26,11 @@ def clear() -> int:
     """Remove all entries; return 1 if there is no cache or they cannot be removed."""
     directory = config.cache_dir
     if directory is None:
-        return _failed(OFF)
+        return _report_error(OFF)
     try:
         removed = DiskCache(directory, config.cache_bytes).clear()
     except OSError as error:
-        return _failed(str(error))
+        return _report_error(str(error))
     sys.stdout.write(f"{removed} entries removed from {directory}\n")
     return 0
 
@@ -42,60 +38,12 @@ def clear() -> int:
 def path() -> int:
     """Print the directory; return 1 if there is none."""
     if config.cache_dir is None:
-        return _failed(OFF)
+        return _report_error(OFF)
     sys.stdout.write(f"{config.cache_dir}\n")
     return 0
 
 
-def export(file: str) -> int:
-    """Write the entries to a file; return 1 if that cannot be done."""
-    return _moved(lambda disk: _exported(disk, Path(file)))
-
-
-def _exported(disk: DiskCache, file: Path) -> None:
-    done = export_entries(disk, file)
-    sys.stdout.write(
-        f"{_entries(done)} written to {file}\nSHA-256 {checksum(file)}\n"
-        f"On a machine of this kind: graphc cache import {file.name} --trust\n"
-    )
-
-
-def import_(file: str, *, trust: bool) -> int:
-    """Add the entries of a file; return 1 if that cannot be done, or the file is not trusted."""
-    return _moved(lambda disk: _imported(disk, Path(file), trust=trust))
-
-
-def _imported(disk: DiskCache, file: Path, *, trust: bool) -> None:
-    if not trust:
-        raise CacheFileError(
-            f"{file} was not imported. Programs in the cache are pickled: whoever made the file "
-            f"can have this user's processes run any code.\nSHA-256 {checksum(file)}",
-            "If this is the checksum that whoever you trust has told you, add --trust.",
-        )
-    done = import_entries(disk, file)
-    sys.stdout.write(f"{_entries(done)} added to {disk.directory}\n")
-    for why, count in done.left_out.items():
-        sys.stdout.write(f"{count} left out: {why}\n")
-
-
-def _entries(done: Transfer) -> str:
-    return f"{done.entries} {'entry' if done.entries == 1 else 'entries'}, {_amount(done.bytes)},"
-
-
-def _moved(move: Callable[[DiskCache], None]) -> int:
-    """Export or import; return 1 and say why if that cannot be done."""
-    if config.cache_dir is None:
-        return _failed(OFF)
-    try:
-        move(DiskCache(config.cache_dir, config.cache_bytes))
-    except CacheFileError as error:
-        return _failed(f"{error.problem}\n{error.remedy}".strip())
-    except OSError as error:
-        return _failed(str(error))
-    return 0
-
-
-def found() -> dict[str, Any]:
+def cache_state() -> dict[str, Any]:
     """Return the state of the cache."""
     directory = config.cache_dir
     if directory is None:
@@ -110,7 +58,7 @@ def found() -> dict[str, Any]:
     }
 
 
-def described(state: dict[str, Any]) -> list[str]:
+def state_lines(state: dict[str, Any]) -> list[str]:
     """Return the state of the cache as lines of text."""
     if state["directory"] is None:
         return [OFF]
@@ -123,13 +71,12 @@ def described(state: dict[str, Any]) -> list[str]:
 
 
 def _amount(size: float) -> str:
-    """Return a number of bytes as text for people."""
     unit = 0
     while size >= 1000 and unit < len(UNITS) - 1:
         size, unit = size / 1000, unit + 1
     return f"{size:.0f} {UNITS[unit]}" if unit == 0 else f"{size:.1f} {UNITS[unit]}"
 
 
-def _failed(why: str) -> int:
+def _report_error(why: str) -> int:
     sys.stderr.write(f"graphc: {why}\n")
     return 1

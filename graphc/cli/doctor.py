@@ -1,6 +1,6 @@
 """``graphc doctor``: check the backends, the packages and the cache of this machine.
 
-Each backend is looked at in a process of its own, so that a library which crashes or hangs as it is
+Each backend is examined in a separate process, so that a library which crashes or hangs when it is
 imported is a line of the report.
 """
 
@@ -24,7 +24,7 @@ from graphc.link import load, names
 from graphc.link.probe import probed
 
 SECONDS = 120
-"""The seconds a backend may take; the first start of a GPU's driver takes many."""
+"""The time limit of a backend in seconds; the first start of a GPU's driver is slow."""
 
 CHILD = """
 import json, sys
@@ -41,17 +41,17 @@ def run(backend: str | None, *, json: bool) -> int:
     """Print the report; return 1 if something needs fixing.
 
     Args:
-        backend: The one to look at, in this process; None for all, and for all else.
+        backend: The backend to examine, in this process; None for the report of everything.
         json: Print one line of JSON.
     """
     if backend is not None:
-        report = examined(backend)
+        report = examine(backend)
         lines, wrong = _backend_lines(backend, report), _is_wrong(backend, report)
     else:
         report = everything()
         lines = _lines(report)
         wrong = report["cache"]["problem"] is not None or any(
-            _is_wrong(name, found) for name, found in report["backends"].items()
+            _is_wrong(name, about) for name, about in report["backends"].items()
         )
     text = json_module.dumps(report) if json else "\n".join(lines)
     sys.stdout.write(f"{text}\n")
@@ -66,13 +66,13 @@ def everything() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in ("graphc", *PACKAGES)},
-        "cache": cache.found(),
+        "cache": cache.cache_state(),
         "mode": str(config.mode),
-        "backends": {name: _answer(child) for name, child in children.items()},
+        "backends": {name: _report_of(child) for name, child in children.items()},
     }
 
 
-def examined(name: str) -> dict[str, Any]:
+def examine(name: str) -> dict[str, Any]:
     """Return the report of a backend; errors of any kind are part of it."""
     try:
         backend = load(name)
@@ -81,10 +81,10 @@ def examined(name: str) -> dict[str, Any]:
         is_missing = isinstance(error.__cause__, ModuleNotFoundError)
         state = "missing" if is_missing else "broken"
         return {"state": state, "about": error.problem, "remedy": error.remedy, "probes": []}
-    except Exception as error:  # whatever a library raises that does not work here
+    except Exception as error:  # broken libraries raise anything
         return _broken(f"{type(error).__name__}: {error}")
-    found = [finding._asdict() for finding in probed(name)]
-    return {"state": "found", "about": about, "remedy": "", "probes": found}
+    probes = [finding._asdict() for finding in probed(name)]
+    return {"state": "found", "about": about, "remedy": "", "probes": probes}
 
 
 def _broken(about: str) -> dict[str, Any]:
@@ -104,29 +104,28 @@ def _start(name: str) -> subprocess.Popen[str]:
     )
 
 
-def _answer(child: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return the report of a process, or how it ended."""
+def _report_of(child: subprocess.Popen[str]) -> dict[str, Any]:
     try:
         answer, complaint = child.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
         return _broken(f"it did not answer in {SECONDS} s")
-    # A library may have printed something before.
+    # A library may have printed other lines before.
     last = (answer.strip().splitlines() or [""])[-1]
     with suppress(ValueError):
-        found = json_module.loads(last)
-        if isinstance(found, dict) and "state" in found:
-            return found
-    told = (complaint.strip().splitlines() or ["it said nothing"])[-1]
-    return _broken(f"its process {_ending(child.returncode)}: {told}")
+        report = json_module.loads(last)
+        if isinstance(report, dict) and "state" in report:
+            return report
+    message = (complaint.strip().splitlines() or ["it said nothing"])[-1]
+    return _broken(f"its process {_ending(child.returncode)}: {message}")
 
 
 def _ending(code: int) -> str:
     if code >= 0:
         return f"exited with {code}"
-    known = code in {-number for number in signal.Signals}
-    return f"was ended by {signal.Signals(-code).name if known else -code}"
+    has_name = code in {-number for number in signal.Signals}
+    return f"was ended by {signal.Signals(-code).name if has_name else -code}"
 
 
 def _version(package: str) -> str | None:
@@ -145,7 +144,7 @@ def _is_wrong(name: str, report: dict[str, Any]) -> bool:
 
 def _lines(report: dict[str, Any]) -> list[str]:
     packages = [f"{name} {number}" for name, number in report["packages"].items() if number]
-    first, *others = cache.described(report["cache"])
+    first, *others = cache.state_lines(report["cache"])
     lines = [
         f"graphc    {report['graphc']['path']}",
         f"python    {report['python']} on {report['platform']}",
@@ -153,16 +152,16 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"cache     {first}",
         *[f"          {line}" for line in others],
     ]
-    for name, found in report["backends"].items():
-        lines += ["", *_backend_lines(name, found)]
+    for name, about in report["backends"].items():
+        lines += ["", *_backend_lines(name, about)]
     return lines
 
 
-def _backend_lines(name: str, found: dict[str, Any]) -> list[str]:
-    state = "" if found["state"] == "found" else f"{found['state']}: "
-    lines = [f"{name:<9} {state}{found['about']}"]
-    lines += [f"          {found['remedy']}"] if found["remedy"] else []
-    for probe in found["probes"]:
+def _backend_lines(name: str, report: dict[str, Any]) -> list[str]:
+    state = "" if report["state"] == "found" else f"{report['state']}: "
+    lines = [f"{name:<9} {state}{report['about']}"]
+    lines += [f"          {report['remedy']}"] if report["remedy"] else []
+    for probe in report["probes"]:
         mark = "WRONG: " if probe["wrong"] else ""
         lines.append(f"  {mark}{probe['what']}: {probe['found']}")
         lines += [f"          {probe['so']}"] if probe["so"] else []

@@ -20,23 +20,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: Those after the program's name; by default the process's.
+        arguments: The arguments after the program's name (default: the process's).
 
     Returns:
-        0 where all is well, 1 where something is not; a wrong command line exits with 2.
+        0 for success, 1 for a problem; a wrong command line exits with 2.
 
     Raises:
-        SystemExit: The command line is wrong, or asks for help.
+        SystemExit: If the command line is wrong, or asks for help.
 
     Example:
         >>> main(["cache", "path"])  # here GRAPHC_CACHE_DIR is "off"
         1
     """
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        code: int = given.run(given)
+        code: int = options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # `graphc doctor | head -1` has what it wants
+    except BrokenPipeError:  # `graphc doctor | head -1` closes the pipe
         sys.stderr.close()
         return 1
     return code
@@ -47,27 +47,27 @@ def _parser() -> argparse.ArgumentParser:
         prog="graphc",
         description="Functions in files, what graphc keeps on disk, and what it finds here.",
     )
-    parser.add_argument("--version", action="version", version=f"graphc {installed('graphc')}")
-    parts = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_cache(parts.add_parser("cache", help="compiled programs on disk", description=WHERE))
+    parser.add_argument("--version", action="version", version=f"graphc {version_of('graphc')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_cache(commands.add_parser("cache", help="compiled programs on disk", description=WHERE))
     _add_doctor(
-        parts.add_parser(
+        commands.add_parser(
             "doctor",
             help="backends, devices, compiler and cache, and what was probed",
             description="What is found on this machine, what was probed, and what graphc does "
             "about it. The status is 1 where something is to be mended.",
         )
     )
-    _add_show(parts.add_parser("show", help="what a file of a function takes, gives and holds"))
+    _add_show(commands.add_parser("show", help="what a file of a function takes, gives and holds"))
     _add_run(
-        parts.add_parser(
+        commands.add_parser(
             "run",
             help="call a function in a file",
             description="Prints the results, or saves them. The file keeps its state.",
         )
     )
     _add_verify(
-        parts.add_parser(
+        commands.add_parser(
             "verify",
             help="compare what a file of a function gives on each backend",
             description="Runs the calls that f.export(..., examples=...) recorded, or the call of "
@@ -104,22 +104,15 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:
-    parts = parser.add_subparsers(required=True, metavar="COMMAND")
-    info = parts.add_parser("info", help="where it is, how much it holds, and whether it is used")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    info = commands.add_parser(
+        "info", help="where it is, how much it holds, and whether it is used"
+    )
     info.add_argument("--json", action="store_true", help="for programs to read")
     info.set_defaults(run=lambda given: cache.info(json=given.json))
-    clear = parts.add_parser("clear", help="remove all entries")
+    clear = commands.add_parser("clear", help="remove all entries")
     clear.set_defaults(run=lambda given: cache.clear())
-    export = parts.add_parser("export", help="write all entries to a file, for other machines")
-    export.add_argument("file", metavar="FILE")
-    export.set_defaults(run=lambda given: cache.export(given.file))
-    bring = parts.add_parser("import", help="add the entries of a file from a machine of this kind")
-    bring.add_argument("file", metavar="FILE")
-    bring.add_argument(
-        "--trust", action="store_true", help="you know who made it: its entries can run any code"
-    )
-    bring.set_defaults(run=lambda given: cache.import_(given.file, trust=given.trust))
-    path = parts.add_parser("path", help="print its directory")
+    path = commands.add_parser("path", help="print its directory")
     path.set_defaults(run=lambda given: cache.path())
 
 
@@ -133,7 +126,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=lambda given: doctor.run(given.backend, json=given.json))
 
 
-def installed(package: str) -> str:
+def version_of(package: str) -> str:
     """Return the version of a package, or that it is not installed."""
     try:
         return version(package)

@@ -16,25 +16,25 @@ from graphc.ir import flatten, paths
 
 
 def show(path: str, *, text: bool) -> int:
-    """Print what a function in a file takes, gives and holds, and its graph as text."""
+    """Print the inputs, results and arrays of a function in a file, and its graph as text."""
     try:
         model = graphc.load(path, verify=False)
     except (GraphcError, OSError) as error:
-        return _failed(error)
-    found = graphc.serialize(model.graph, lines=not text).text
-    lines = [] if text else [*described(model), ""]
-    sys.stdout.write("\n".join([*lines, found]))
+        return _report_error(error)
+    graph_text = graphc.serialize(model.graph, lines=not text).text
+    lines = [] if text else [*describe(model), ""]
+    sys.stdout.write("\n".join([*lines, graph_text]))
     return 0
 
 
-def run(path: str, given: Sequence[str], mode: str | None, output: str | None) -> int:
-    """Call a function in a file, and print the results or save them to a file of NumPy's."""
+def run(path: str, texts: Sequence[str], mode: str | None, output: str | None) -> int:
+    """Call a function in a file, and print the results or save them to a NumPy file."""
     try:
         model = graphc.load(path, mode)
-        arguments = dict(argument(text) for text in given)
+        arguments = dict(argument(text) for text in texts)
         results = model.function(returns="numpy")(**arguments)
     except (GraphcError, OSError) as error:
-        return _failed(error)
+        return _report_error(error)
     named = dict(zip(paths(results, "output"), flatten(results), strict=True))
     if output is not None:
         np.savez(output, **named)
@@ -44,19 +44,19 @@ def run(path: str, given: Sequence[str], mode: str | None, output: str | None) -
     return 0
 
 
-def verify(path: str, given: Sequence[str], modes: Sequence[str] | None) -> int:
+def verify(path: str, texts: Sequence[str], modes: Sequence[str] | None) -> int:
     """Print how results of a function in a file differ from backend to backend."""
     try:
-        examples = [dict(argument(text) for text in given)] if given else None
-        found = graphc.load(path).verify(examples, modes)
+        examples = [dict(argument(text) for text in texts)] if texts else None
+        report = graphc.load(path).verify(examples, modes)
     except (GraphcError, OSError) as error:
-        return _failed(error)
-    sys.stdout.write(f"{found}\n")
-    return 0 if found else 1
+        return _report_error(error)
+    sys.stdout.write(f"{report}\n")
+    return 0 if report else 1
 
 
-def described(model: Any) -> list[str]:
-    """Return lines about a loaded function."""
+def describe(model: Any) -> list[str]:
+    """Return the description of a loaded function as lines."""
     manifest = model.manifest
     updated = {*manifest["updates"]}
     arrays = [
@@ -64,19 +64,19 @@ def described(model: Any) -> list[str]:
         for name, entry in manifest["arrays"].items()
     ]
     names = [path for path in paths(model.outputs, "output") if manifest["results"]]
-    parts = {
+    sections = {
         "inputs": [(x["name"] or "unnamed", _type(x)) for x in manifest["inputs"]],
         "results": [*zip(names, map(_type, manifest["results"]), strict=True)],
         "arrays": arrays,
     }
     licence = f", licence {manifest['licence']}" if manifest["licence"] else ""
     if manifest.get("examples"):
-        parts["calls"] = [("recorded", str(manifest["examples"]))]
+        sections["calls"] = [("recorded", str(manifest["examples"]))]
     title = f"{manifest['name'] or 'a function'}, by graphc {manifest['graphc']}{licence}"
     lines = [title]
-    for part, rows in parts.items():
+    for section, rows in sections.items():
         width = max((len(name) for name, _ in rows), default=0)
-        lines += [part, *[f"  {name:{width}}  {shown}" for name, shown in rows]] if rows else []
+        lines += [section, *[f"  {name:{width}}  {shown}" for name, shown in rows]] if rows else []
     return lines
 
 
@@ -84,7 +84,7 @@ def argument(text: str) -> tuple[str, Any]:
     """Return the name and value of an argument, ``x=input.npy`` or ``x=[1.0, 2.0]``.
 
     Raises:
-        ArgumentError: It is of another form.
+        ArgumentError: If the text has another form.
 
     Example:
         >>> argument("x=[1.0, 2.0]")
@@ -107,7 +107,7 @@ def _type(entry: Mapping[str, Any]) -> str:
     return f"{entry['dtype']}[{lengths}]"
 
 
-def _failed(error: Exception) -> int:
+def _report_error(error: Exception) -> int:
     problem = error.problem if isinstance(error, GraphcError) else str(error)
     remedy = f"\n{error.remedy}" if isinstance(error, GraphcError) and error.remedy else ""
     sys.stderr.write(f"graphc: {problem}{remedy}\n")

@@ -1,8 +1,9 @@
-"""Arguments of a call: converted to their inputs' dtypes, or refused."""
+"""Conversion of a call's arguments to their inputs' dtypes."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -32,9 +33,9 @@ class In:
 
     Args:
         variable: The symbolic input.
-        name: Its name as a keyword argument; the variable's name by default.
-        value: Its default value.
-        strict: Accept only arrays of exactly its dtype.
+        name: The name as a keyword argument; the variable's name by default.
+        value: The default value.
+        strict: Accept only arrays of exactly the variable's dtype.
         allow_downcast: True: any number is cast; False: none is cast down; None: only Python
             numbers are.
         borrow: Accepted for PyTensor compatibility: arguments are never written to.
@@ -64,15 +65,15 @@ class In:
         """The type of arguments in messages."""
         return self.variable.type
 
-    def fitted(self, given: Any) -> Any:
+    def order_axes(self, value: Any) -> Any:
         """Return an argument with its axes in the input's order."""
-        return given
+        return value
 
 
 @value_class
 @dataclass(frozen=True, kw_only=True)
 class WrappedIn(In):
-    """An input that stood in a wrapper, which orders the axes of arguments that name them.
+    """An input of a wrapper, which orders the axes of arguments that name them.
 
     Attributes:
         wrapper: The wrapper.
@@ -82,16 +83,16 @@ class WrappedIn(In):
 
     @classmethod
     def of(cls, parameter: In) -> WrappedIn:
-        """The input of a parameter whose variable is a wrapper."""
-        given = {x.name: getattr(parameter, x.name) for x in fields(In)}
-        return cls(**given | {"variable": parameter.variable.values, "wrapper": parameter.variable})
+        """Return the input of a parameter whose variable is a wrapper."""
+        args = {x.name: getattr(parameter, x.name) for x in fields(In)}
+        return cls(**args | {"variable": parameter.variable.values, "wrapper": parameter.variable})
 
     @property
     def expected(self) -> Any:
         return self.wrapper.type
 
-    def fitted(self, given: Any) -> Any:
-        return self.wrapper.fitted(given)
+    def order_axes(self, value: Any) -> Any:
+        return self.wrapper.order_axes(value)
 
 
 @value_class
@@ -102,8 +103,8 @@ class Out:
     Args:
         variable: The symbolic output.
         borrow: Accepted for PyTensor compatibility: outputs are never overwritten.
-        sharding: How it lies on the mode's mesh of devices, as for ``graphc.tensor.shard``; by
-            default as the compiler chooses.
+        sharding: The output's partition spec on the mode's mesh, as for ``graphc.tensor.shard``;
+            chosen by the compiler by default.
     """
 
     variable: Any
@@ -111,31 +112,50 @@ class Out:
     sharding: Any = None
 
 
-def converted(given: Any, parameter: In, target: TensorType, place: int, backend: Backend) -> Any:
+def convert_arguments(
+    args: tuple[Any, ...], parameters: Sequence[In], targets: Sequence[TensorType], backend: Backend
+) -> tuple[Any, ...]:
+    """Convert the arguments of a call to arrays of the program's dtypes that the backend takes.
+
+    Args:
+        args: The arguments by position.
+        parameters: The inputs of the function.
+        targets: The types of the program's inputs.
+        backend: The program's backend.
+
+    Raises:
+        DTypeError: The conversion would change values.
+        ArgumentError: An argument is symbolic or no array.
+    """
+    rows = enumerate(zip(args, parameters, targets, strict=True))
+    return tuple([convert(x, parameter, type, i, backend) for i, (x, parameter, type) in rows])
+
+
+def convert(value: Any, parameter: In, target: TensorType, index: int, backend: Backend) -> Any:
     """Convert an argument to an array of the program's dtype that the backend takes.
 
     Raises:
         DTypeError: The conversion would change values.
         ArgumentError: The argument is symbolic or no array.
     """
-    array = _array(given, parameter, place, backend)
+    array = _array(value, parameter, index, backend)
     declared: TensorType = parameter.variable.type
     dtype = backend.dtype(array)
     if dtype == target.numpy_dtype:
         return array
     if parameter.strict and dtype != declared.numpy_dtype:
-        raise _refused(
-            DTypeError, parameter, place, shown(given), "strict=True: give exactly that dtype."
+        raise _error(
+            DTypeError, parameter, index, shown(value), "strict=True: give exactly that dtype."
         )
     if array.dtype is not dtype:
         array = backend.numpy(array)
-    weak = is_weak(given) and parameter.allow_downcast is None
+    weak = is_weak(value) and parameter.allow_downcast is None
     if not (parameter.allow_downcast or goes_into(array, declared, weak)):
-        raise _refused(
+        raise _error(
             DTypeError,
             parameter,
-            place,
-            shown(given if is_weak(given) else array),
+            index,
+            shown(value if is_weak(value) else array),
             f"Cast it, value.astype({declared.dtype!r}), or pass allow_input_downcast=True.",
         )
     try:
@@ -144,44 +164,45 @@ def converted(given: Any, parameter: In, target: TensorType, place: int, backend
     except TypeError as error:
         # A value that JAX traces has no numbers to convert.
         remedy = "Give it that dtype; float64 in traced code wants jax_enable_x64."
-        raise _refused(DTypeError, parameter, place, f"a traced {shown(array)}", remedy) from error
+        raise _error(DTypeError, parameter, index, f"a traced {shown(array)}", remedy) from error
 
 
-def _array(given: Any, parameter: In, place: int, backend: Backend) -> Any:
-    """The argument as an array of a kind that the backend takes, in its own dtype."""
+def _array(value: Any, parameter: In, index: int, backend: Backend) -> Any:
+    """Return the argument as an array that the backend takes, in its own dtype."""
     remedy = "Give numbers that its dtype holds: an array or nested lists."
-    given = parameter.fitted(given)
-    if isinstance(given, Node | Wrapper):
-        given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
-        raise _refused(ArgumentError, parameter, place, given, remedy)
-    if isinstance(given, ImplicitArray):
+    value = parameter.order_axes(value)
+    if isinstance(value, Node | Wrapper):
+        value, remedy = f"the symbolic {value!r}", "Give a value: a number or an array."
+        raise _error(ArgumentError, parameter, index, value, remedy)
+    if isinstance(value, ImplicitArray):
         remedy = "Make the input with graphc.tensor.implicit, or give the array whole."
-        raise _refused(ArgumentError, parameter, place, f"the implicit {given!r}", remedy)
-    if holds_mask(given):
-        raise _refused(ArgumentError, parameter, place, "a masked array", FILL)
-    if isinstance(given, backend.kinds) and not isinstance(given, np.ndarray):
-        return given
-    if parameter.strict and is_weak(given):
+        raise _error(ArgumentError, parameter, index, f"the implicit {value!r}", remedy)
+    if holds_mask(value):
+        raise _error(ArgumentError, parameter, index, "a masked array", FILL)
+    if isinstance(value, backend.kinds) and not isinstance(value, np.ndarray):
+        return value
+    if parameter.strict and is_weak(value):
         remedy = "strict=True: give an array of exactly that dtype."
-        raise _refused(DTypeError, parameter, place, shown(given), remedy)
+        raise _error(DTypeError, parameter, index, shown(value), remedy)
     try:
-        array = as_numpy(given)
+        array = as_numpy(value)
     except (TypeError, ValueError) as error:
-        raise _refused(ArgumentError, parameter, place, shown(given), str(error)) from error
+        raise _error(ArgumentError, parameter, index, shown(value), str(error)) from error
     if array.dtype.kind not in "biufcV":
-        raise _refused(ArgumentError, parameter, place, shown(given), remedy)
+        raise _error(ArgumentError, parameter, index, shown(value), remedy)
     return array
 
 
-def is_weak(given: Any) -> bool:
-    """Whether a value consists of Python numbers, which take the dtype of their input."""
-    return type(given) in WEAK
+def is_weak(value: Any) -> bool:
+    """Return whether a value consists of Python numbers, which take the dtype of their input."""
+    return type(value) in WEAK
 
 
 def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bool:
-    """Whether a dtype admits an array's values: always, or because they are Python numbers.
+    """Return whether a dtype admits an array's values: always, or because they are Python numbers.
 
-    Python floats are rounded, and may not become infinite; Python integers must fit.
+    Integer dtypes admit Python integers, and floats without a fraction, that fit; floats are
+    rounded, and may not become infinite.
     """
     if np.can_cast(array.dtype, target.numpy_dtype, "safe"):
         return True
@@ -189,8 +210,11 @@ def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bo
         return False
     if is_integer(target.dtype):
         bounds = np.iinfo(target.dtype)
-        whole = array.dtype.kind in "iu"
-        return whole and bool(np.all((array >= bounds.min) & (array <= bounds.max)))
+        if array.dtype.kind == "c" or not (np.isfinite(array) & (array == np.trunc(array))).all():
+            return False
+        # Compared as Python integers, since the largest int64 is no float.
+        ends = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        return bounds.min <= ends[0] and ends[1] <= bounds.max
     if is_float(target.dtype) and array.dtype.kind == "c":
         return False
     with np.errstate(over="ignore"):
@@ -198,23 +222,23 @@ def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bo
     return is_inexact(target.dtype) and bool(np.all(np.isfinite(rounded) | ~np.isfinite(array)))
 
 
-def _refused(
-    kind: type[ArgumentError | DTypeError], parameter: In, place: int, given: str, remedy: str
+def _error(
+    kind: type[ArgumentError | DTypeError], parameter: In, index: int, given: str, remedy: str
 ) -> Exception:
-    label = repr(parameter.label) if parameter.label else str(place)
+    label = repr(parameter.label) if parameter.label else str(index)
     return kind(
         f"The argument {label}: expected {parameter.expected!r}, got {given}.",
         remedy,
     )
 
 
-def shown(given: Any) -> str:
-    """An argument in messages: an array by its dtype and shape."""
-    if isinstance(given, ImplicitArray):
-        return repr(given)
-    if hasattr(given, "dtype") and hasattr(given, "shape"):
+def shown(value: Any) -> str:
+    """Return the text of an argument in messages: of an array, its dtype and shape."""
+    if isinstance(value, ImplicitArray):
+        return repr(value)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
         # Without the name of the library.
-        dtype = str(given.dtype).rpartition(".")[2]
-        return f"{dtype}[{', '.join(map(str, given.shape))}]"
-    text = repr(given)
-    return f"{type(given).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+        dtype = str(value.dtype).rpartition(".")[2]
+        return f"{dtype}[{', '.join(map(str, value.shape))}]"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"

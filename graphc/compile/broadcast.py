@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def broadcast(variables: Iterable[Any]) -> None:
-    """Give shared variables the values that they have in process 0.
+    """Set shared variables to their values in process 0.
 
     Every process calls it, with the same variables in the same order. A process that is alone
     keeps its values. With JAX, variables on a mesh have one value in all processes anyhow.
 
     Args:
-        variables: Shared variables, those of implicit arrays too, and ``RandomStream``, all
-            processes of which then draw the same numbers.
+        variables: Shared variables, implicit ones too, and ``RandomStream``, which then draws the
+            same numbers in all processes.
 
     Raises:
-        ArgumentError: Something else among them.
+        ArgumentError: If ``variables`` has something else.
         DistributedError: Processes have variables of other shapes or dtypes, or one has ended.
 
     Example:
@@ -39,17 +39,17 @@ def broadcast(variables: Iterable[Any]) -> None:
         >>> w = graphc.shared(np.random.default_rng().normal(size=3), name="w")
         >>> graphc.distributed.broadcast([w])
     """
-    found = [
+    shared = [
         part for i, x in enumerate(variables) for _, part in variables_in(str(i), unwrapped(x))
     ]
-    values = [x.get_value() for x in found]
+    values = [x.get_value() for x in shared]
     kinds = repr([(x.dtype.name, x.shape) for x in values])
     if not _is_same(kinds.encode()):
         raise DistributedError(
             f"broadcast: process {process()} has variables of {kinds}, and another one others.",
             "Give the same variables in the same order in every process.",
         )
-    for variable, value in zip(found, values, strict=True):
+    for variable, value in zip(shared, values, strict=True):
         # As bytes, which every dtype has.
         first = gathered(np.frombuffer(value.tobytes(), np.uint8))[0]
         new = np.frombuffer(first.tobytes(), value.dtype).reshape(value.shape)
@@ -57,12 +57,12 @@ def broadcast(variables: Iterable[Any]) -> None:
 
 
 def refuse_different(graph: Graph, updates: Iterable[tuple[Shared, Node]]) -> None:
-    """Raise where processes have different values of a variable whose new one is of their sums.
+    """Raise if processes have different values of a variable that is updated by their sums.
 
-    All of them have to call it.
+    Every process has to call it.
 
     Args:
-        graph: The function's.
+        graph: The function's graph.
         updates: The variables, and outputs of the graph as their new values.
 
     Raises:

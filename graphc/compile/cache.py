@@ -41,9 +41,9 @@ WORTH_SAVING = 0.005
 
 @dataclass(frozen=True)
 class BakedLeaves:
-    """The entry of programs that depend on leaves' values: which leaves these are, by place."""
+    """The entry of programs that depend on leaves' values: the indices of these leaves."""
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class StoredProgram:
     """The entry of a program on disk.
 
     Attributes:
-        spec: How it is called.
-        slots: The leaves that it takes, by place.
+        spec: How the program is called.
+        slots: The indices of the leaves that the program takes.
         donated: The inputs whose buffers are reused.
         fresh: For each new value of a shared variable, whether nothing else refers to it.
-        failures: The errors that the elements of its last output stand for.
+        failures: The error of each row of the last output.
         graph: The rewritten graph, pickled.
     """
 
@@ -71,11 +71,11 @@ class CompiledProgram:
     """A program that functions of equal structure share, and its executable.
 
     Attributes:
-        spec: How it is called.
-        slots: The leaves that it takes, by place.
+        spec: How the program is called.
+        slots: The indices of the leaves that the program takes.
         fresh: For each new value of a shared variable, whether nothing else refers to it.
         donated: The inputs whose buffers are reused.
-        execute: Runs it.
+        execute: The executable.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class CompiledProgram:
         if isinstance(of, LoweredProgram):
             facts = backend.facts(of.program)
             single = signature.single and not of.failures
-            given = signature.arguments
-            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, given=given)
+            count = signature.arguments
+            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, given=count)
         else:
             spec = of.spec
         self.spec = spec
@@ -96,7 +96,7 @@ class CompiledProgram:
 
         @cache
         def program() -> Program:
-            return of.program if isinstance(of, LoweredProgram) else _unpickled(of, backend)
+            return of.program if isinstance(of, LoweredProgram) else _unpickle_program(of, backend)
 
         options = signature.mode.options
         self.execute: Executable = backend.compile(spec, program, options, of.donated, context)
@@ -106,11 +106,11 @@ class CompiledProgram:
 
     @cached_property
     def traceable(self) -> Executable:
-        """Runs it also while the backend's library traces: no value is read or checked."""
+        """The executable for traced arguments too: it reads and checks no values."""
         return self._trace()
 
 
-def _unpickled(stored: StoredProgram, backend: Backend) -> Program:
+def _unpickle_program(stored: StoredProgram, backend: Backend) -> Program:
     graph: Graph = pickle.loads(stored.graph)
     return Program(graph, backend, backend.analyse(graph), single=stored.spec.single)
 
@@ -120,8 +120,8 @@ class ProgramContext(CompileContext):
 
     Args:
         build: The versions that the backend's executables depend on.
-        parts: All that decides what the program is, each with a ``repr`` that is the same in every
-            process; None where nothing of it is stored.
+        parts: All that decides the program, each with a ``repr`` that is the same in every process;
+            None if the program is not stored.
     """
 
     def __init__(self, build: str, parts: Sequence[Any] | None) -> None:
@@ -148,36 +148,35 @@ class ProgramContext(CompileContext):
     def find(
         self, signature: Signature, leaves: Sequence[Node]
     ) -> tuple[tuple[int, ...], CompiledProgram | None]:
-        """The leaves whose values are part of the program, and the program if it is on disk."""
-        found = self._load()
+        """Return the indices of the baked leaves, and the program if it is on disk."""
+        entry = self._load()
         baked: tuple[int, ...] = ()
-        if isinstance(found, BakedLeaves):
-            baked = found.places
-            self._add_values(baked, leaves)
-            found = self._load()
-        return baked, CompiledProgram(signature, found, self) if isinstance(
-            found, StoredProgram
+        if isinstance(entry, BakedLeaves):
+            baked = entry.indices
+            self._add_values_to_name(baked, leaves)
+            entry = self._load()
+        return baked, CompiledProgram(signature, entry, self) if isinstance(
+            entry, StoredProgram
         ) else None
 
     def create(
         self, signature: Signature, of: LoweredProgram, seconds: float, leaves: Sequence[Node]
     ) -> CompiledProgram:
-        """A program that was lowered in so many seconds; stored where that is worth a file."""
+        """Compile a lowered program; store it if lowering it took ``seconds`` worth a file."""
         self._rewriting = seconds
         created = CompiledProgram(signature, of, self)
         if self._entries is not None:
             if of.baked and not self._has_values:
                 self._save(BakedLeaves(of.baked))
-                self._add_values(of.baked, leaves)
+                self._add_values_to_name(of.baked, leaves)
             self._unsaved = of, created.spec
             if seconds > WORTH_SAVING:
                 self.save_program()
         return created
 
-    def _add_values(self, baked: Sequence[int], leaves: Sequence[Node]) -> None:
-        """Make the values of these leaves part of the name."""
+    def _add_values_to_name(self, baked: Sequence[int], leaves: Sequence[Node]) -> None:
         assert self._name is not None
-        self._name = _digest(self._name, *values_of(baked, leaves))
+        self._name = _digest(self._name, *digests_of(baked, leaves))
         self._has_values = True
 
     def _load(self) -> Any:
@@ -209,31 +208,31 @@ class ProgramContext(CompileContext):
         load: Callable[[bytes], T | None],
         compile: Callable[[], tuple[T, Callable[[], bytes | None]]],
     ) -> T:
-        """The executable under a name, loaded or compiled; with it the program is stored."""
+        """Load or compile the executable of a name; a compiled one is saved with the program."""
         if self._entries is None or name is None:
             return compile()[0]
         disk, program = self._entries
         name = _digest(program, name)
-        with disk.locked(name, self._build):
+        with disk.lock(name, self._build):
             data = disk.load(name, self._build)
-            found = None if data is None else load(data)
-            if found is None:
-                found, serialized = compile()
+            executable = None if data is None else load(data)
+            if executable is None:
+                executable, serialized = compile()
                 data = serialized()
                 if data is not None:
                     self.save_program()
                     disk.save(name, data, self._build)
-        return found
+        return executable
 
     def has_executable(self, name: str | None) -> bool:
-        """Whether the executable under a name is on disk."""
+        """Return whether the executable of a name is on disk."""
         if self._entries is None or name is None:
             return False
         disk, program = self._entries
         return disk.load(_digest(program, name), self._build) is not None
 
     def before_compile(self, shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
-        """Raise where no further executable may be made; called before one is."""
+        """Raise if no further executable may be compiled."""
         before_compile(shapes, values)
 
     def record(
@@ -249,9 +248,9 @@ class ProgramContext(CompileContext):
         record_executable(kind, shapes, values, seconds + rewriting)
 
 
-def values_of(places: Sequence[int], leaves: Sequence[Node]) -> tuple[str, ...]:
-    """Hashes of the arrays of leaves at these places."""
-    arrays: list[Any] = [leaves[i].op.array for i in places]  # type: ignore[attr-defined]
+def digests_of(indices: Sequence[int], leaves: Sequence[Node]) -> tuple[str, ...]:
+    """Return a hash of the array of each of these leaves."""
+    arrays: list[Any] = [leaves[i].op.array for i in indices]  # type: ignore[attr-defined]
     return tuple(blake2b(x.tobytes(), digest_size=16).hexdigest() for x in arrays)
 
 
@@ -260,7 +259,7 @@ def _digest(*parts: str) -> str:
 
 
 class ProgramCache:
-    """A bounded number of programs, the least recently used going first; those in use stay too."""
+    """A bounded cache of programs, by least recent use; it also finds programs in use."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[Hashable, Any] = OrderedDict()
@@ -273,21 +272,21 @@ class ProgramCache:
         return len(self._recent)
 
     def get(self, key: Hashable) -> Any:
-        """The program of a key, or None."""
+        """Return the program of a key, or None."""
         with self._lock:
-            found = self._recent.get(key) or self._in_use.get(key)
-            if found is not None:
-                self._keep(key, found)
-        return found
+            program = self._recent.get(key) or self._in_use.get(key)
+            if program is not None:
+                self._keep(key, program)
+        return program
 
     def put(self, key: Hashable, program: Any) -> None:
-        """Keep a program."""
+        """Store a program."""
         with self._lock:
             self._in_use[key] = program
             self._keep(key, program)
 
     def clear(self) -> None:
-        """Forget all programs; functions keep theirs."""
+        """Remove all programs from the cache; functions keep theirs."""
         with self._lock:
             self._recent.clear()
             self._in_use.clear()
@@ -300,7 +299,7 @@ class ProgramCache:
 
     @contextmanager
     def turn(self, key: Hashable) -> Iterator[None]:
-        """Within, no other thread makes the program of that key."""
+        """Let no other thread compile the program of that key."""
         with self._lock:
             turn = self._turns.setdefault(key, threading.RLock())
         with turn:
@@ -310,57 +309,57 @@ class ProgramCache:
 PROGRAMS = ProgramCache()
 
 
-def compiled(
+def get_program(
     signature: Signature, leaves: Sequence[Node]
 ) -> tuple[CompiledProgram, LoweredProgram | None]:
-    """The program of a signature, and its lowering where it was made for this call.
+    """Return the program of a signature, and its lowering if this call lowered it.
 
     Args:
         signature: The graph, and how it is called.
-        leaves: The graph's, in canonical order.
+        leaves: The graph's leaves, in canonical order.
 
     Raises:
         UnsupportedOperationError: The backend lacks operations; names all of them.
         DynamicShapeError: A shape depends on values that a compiled backend does not have.
     """
-    parts = _parts(signature)
+    key_parts = _key_parts(signature)
     unwritten = _unwritten(signature.graph)
     backend = signature.mode.backend
     build = backend.build(signature.mode.options)
     devices = backend.unwritten(signature.mode.options)
-    key = parts, unwritten, (build, devices, len(backend.entered), len(users_rules()))
-    found = _find(key, leaves)
-    if found is not None:
-        return found, None
+    key = key_parts, unwritten, (build, devices, len(backend.entered), len(users_rules()))
+    cached = _find(key, leaves)
+    if cached is not None:
+        return cached, None
     with PROGRAMS.turn(key):
-        found = _find(key, leaves)
-        if found is not None:
-            return found, None
-        context = ProgramContext(build, parts if _is_portable(unwritten, backend) else None)
-        program, lowered, baked = program_in(context, signature, leaves)
+        cached = _find(key, leaves)
+        if cached is not None:
+            return cached, None
+        context = ProgramContext(build, key_parts if _is_portable(unwritten, backend) else None)
+        program, lowered, baked = load_or_lower(context, signature, leaves)
         if baked:
             PROGRAMS.put(key, BakedLeaves(baked))
-        PROGRAMS.put((key, values_of(baked, leaves)) if baked else key, program)
+        PROGRAMS.put((key, digests_of(baked, leaves)) if baked else key, program)
     return program, lowered
 
 
-def program_in(
+def load_or_lower(
     context: ProgramContext, signature: Signature, leaves: Sequence[Node]
 ) -> tuple[CompiledProgram, LoweredProgram | None, tuple[int, ...]]:
-    """A signature's program from disk, or made; its lowering, where made; and the baked leaves."""
+    """Return the program, its lowering if it was not on disk, and the indices of baked leaves."""
     baked, program = context.find(signature, leaves)
     if program is not None:
         return program, None, baked
     start = perf_counter()
-    with stage("rewriting"), _uncollected():
+    with stage("rewriting"), _no_garbage_collection():
         lowered = lower_program(signature)
-    made = context.create(signature, lowered, perf_counter() - start, leaves)
-    return made, lowered, lowered.baked
+    created = context.create(signature, lowered, perf_counter() - start, leaves)
+    return created, lowered, lowered.baked
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Within, Python does not look for garbage in cycles: a graph has none, and many objects."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause the search for garbage in cycles: a graph has many objects and no cycles."""
     if not gc.isenabled():
         yield
         return
@@ -371,27 +370,27 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def kept_by(signature: Signature) -> tuple[str, tuple[Hashable, ...] | None]:
-    """The arguments of the context that a signature's program is kept by."""
+def context_arguments(signature: Signature) -> tuple[str, tuple[Hashable, ...] | None]:
+    """Return the arguments of ``ProgramContext`` for a signature."""
     backend = signature.mode.backend
     is_portable = _is_portable(_unwritten(signature.graph), backend)
-    return backend.build(signature.mode.options), _parts(signature) if is_portable else None
+    return backend.build(signature.mode.options), _key_parts(signature) if is_portable else None
 
 
 def _is_portable(unwritten: Sequence[Hashable], backend: Backend) -> bool:
-    """Whether a program can be found again: its name says all that it depends on."""
+    """Return whether the name of a program states all that the program depends on."""
     return not (unwritten or backend.is_altered or users_rules())
 
 
 def _find(key: Hashable, leaves: Sequence[Node]) -> CompiledProgram | None:
-    found = PROGRAMS.get(key)
-    if isinstance(found, BakedLeaves):
-        found = PROGRAMS.get((key, values_of(found.places, leaves)))
-    return found  # type: ignore[no-any-return]
+    program = PROGRAMS.get(key)
+    if isinstance(program, BakedLeaves):
+        program = PROGRAMS.get((key, digests_of(program.indices, leaves)))
+    return program  # type: ignore[no-any-return]
 
 
-def _parts(signature: Signature) -> tuple[Hashable, ...]:
-    """All that decides the program, but for leaves' values and what has no text."""
+def _key_parts(signature: Signature) -> tuple[Hashable, ...]:
+    """Return all that decides the program, except leaves' values and dependencies without text."""
     mode = signature.mode
     return (
         signature.graph.key(),
@@ -407,12 +406,12 @@ def _parts(signature: Signature) -> tuple[Hashable, ...]:
 
 
 def _unwritten(graph: Graph) -> tuple[Hashable, ...]:
-    """The dependencies of operations that are not in their keys, in an order equal graphs share."""
-    found: list[Hashable] = []
+    """Return the dependencies of operations that their keys lack, in canonical order."""
+    dependencies: list[Hashable] = []
     for node in graph.canonical():
         unwritten = node.op.unwritten()
         if unwritten is not None:
-            found.append(unwritten)
-        for held in node.op.graphs():
-            found += _unwritten(held)
-    return tuple(found)
+            dependencies.append(unwritten)
+        for inner in node.op.graphs():
+            dependencies += _unwritten(inner)
+    return tuple(dependencies)

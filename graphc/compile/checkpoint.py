@@ -1,8 +1,8 @@
 """Checkpoints: the values of shared variables in a directory, written by one process or by many.
 
 A file ``checkpoint.json`` lists files in NumPy's format, one of each process, with the parts of
-arrays that its devices have. It is replaced when they are all written, by one rename: a reader sees
-the checkpoint before or the one after it, and never half of one. Nothing is pickled.
+arrays that its devices have. One rename replaces it when all of them are written: a reader sees
+the previous checkpoint or the new one, and never a mixture. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from graphc.link.jax import distributed
 INDEX = "checkpoint.json"
 
 CONTENTS = "contents"
-"""The array of a file that says in JSON, as bytes, what its other arrays are."""
+"""The array of a file that describes its other arrays, as bytes of JSON."""
 
 FORMAT = 1
 
 DAMAGE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error)
-"""What reading a file that is missing or damaged raises."""
+"""The exceptions of reading a file that is missing or damaged."""
 
 Variables = Mapping[str, Any] | Iterable[Any]
-"""Shared variables by name, or such that have names."""
+"""Shared variables by name, or an iterable of shared variables that have names."""
 
 
 def has_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory has a whole checkpoint.
+    """Return whether a directory has a complete checkpoint.
 
     Args:
         path: The directory; it need not exist.
@@ -58,21 +58,19 @@ def has_checkpoint(path: str | os.PathLike[str]) -> bool:
 
 
 def save_checkpoint(path: str | os.PathLike[str], variables: Variables) -> None:
-    """Write the values of shared variables into a directory, in place of what it had before.
+    """Write the values of shared variables into a directory, replacing its checkpoint.
 
-    Where there are several processes, each calls it, with a directory that all of them see, and
-    writes the parts of arrays that its own devices have. If a process dies meanwhile, or writing
-    fails, the checkpoint before this one stays.
+    Each of several processes calls it, with a directory that all of them see, and writes the shards
+    of its devices. If a process dies or writing fails, the previous checkpoint stays.
 
     Args:
-        path: A directory, which is made where it is missing. Other files in it are left alone.
-        variables: Shared variables by name, those of implicit arrays and of arrays with named
-            dimensions too, and ``RandomStream``, whose keys are kept; or a list of variables that
-            have names.
+        path: A directory, created if missing. Other files in it are not touched.
+        variables: Shared variables by name, also implicit ones and ones with named dimensions, and
+            ``RandomStream``, whose keys are saved; or a list of variables that have names.
 
     Raises:
         ArgumentError: Something else among the variables, or one without a name.
-        CheckpointError: It cannot be written, in this process or another one.
+        CheckpointError: If a process cannot write its part.
 
     Example:
         >>> import tempfile, graphc
@@ -84,12 +82,12 @@ def save_checkpoint(path: str | os.PathLike[str], variables: Variables) -> None:
         >>> w.get_value().tolist()
         [1.0, 2.0]
     """
-    named, folder = _named(variables), Path(path)
+    named, folder = _shared_by_name(variables), Path(path)
     token = distributed.token()
     files = [f"{token}-{i}.npz" for i in range(distributed.processes())]
     with _together(f"The checkpoint {folder} cannot be written", OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / files[distributed.process()], lambda file: _write_parts(file, named))
+        _write(folder / files[distributed.process()], lambda file: _write_own_parts(file, named))
     with _together(f"The checkpoint {folder} cannot be written", OSError):
         if distributed.process() == 0:
             _publish(folder, files)
@@ -102,7 +100,7 @@ def load_checkpoint(
     *,
     partial: bool = False,
 ) -> None:
-    """Set shared variables to the values in a checkpoint; none is set where one does not fit.
+    """Set shared variables to the values in a checkpoint; set none if one does not fit.
 
     The number of processes and the mesh may be others than those that wrote it.
 
@@ -110,12 +108,12 @@ def load_checkpoint(
         path: The directory.
         variables: As for ``save_checkpoint``, by the same names.
         mode: A mode with a mesh. Each process then reads only those parts of variables with a
-            sharding that its own devices need; without one, it reads the whole.
-        partial: Whether the checkpoint may have variables that are not asked for.
+            sharding that its devices need; without a mesh it reads all of each array.
+        partial: Whether the checkpoint may have further variables.
 
     Raises:
-        CheckpointError: There is no whole checkpoint, or it has other variables, other shapes or
-            dtypes.
+        CheckpointError: If there is no complete checkpoint, or its variables, shapes or dtypes
+            differ.
         ArgumentError: Something else among the variables, or one without a name.
 
     Example:
@@ -129,44 +127,40 @@ def load_checkpoint(
         >>> bool(draw() == first)
         True
     """
-    named = _named(variables)
-    with _together(f"The checkpoint {path} cannot be read", DAMAGE), _opened(Path(path)) as saved:
+    named = _shared_by_name(variables)
+    with _together(f"The checkpoint {path} cannot be read", DAMAGE), _open(Path(path)) as saved:
         saved.check_names(named, partial)
         values = {name: saved.value(name, x, mode) for name, x in named.items()}
     for name, x in named.items():
         x.set_value(values[name], borrow=True)
 
 
-# What is saved.
+# Writing.
 
 
-def _named(variables: Variables) -> dict[str, Shared]:
-    """The shared variables in what a user gave, each once, by the names that files have for them.
-
-    Raises:
-        ArgumentError: Something that is none, or has no name, or the name of another one.
-    """
+def _shared_by_name(variables: Variables) -> dict[str, Shared]:
+    """Return the shared variables of a user's argument, by their names in files."""
     pairs = (
         variables.items()
         if isinstance(variables, Mapping)
         else ((_name_of(x), x) for x in variables)
     )
-    found: dict[str, Shared] = {}
+    shared: dict[str, Shared] = {}
     for name, x in pairs:
         for path, variable in variables_in(name, unwrapped(x)):
-            if path in found:
+            if path in shared:
                 raise ArgumentError(
                     f"A checkpoint of two variables of the name {path!r}.",
                     "Give a dict with a name for each.",
                 )
-            found[path] = variable
-    return found
+            shared[path] = variable
+    return shared
 
 
 def _name_of(x: Any) -> str:
     name = None if isinstance(x, RandomStream) else getattr(x, "name", None)
-    held = getattr(unwrapped(x), "op", None)
-    if not name or (isinstance(unwrapped(x), Shared) and not getattr(held, "given_name", None)):
+    op = getattr(unwrapped(x), "op", None)
+    if not name or (isinstance(unwrapped(x), Shared) and not getattr(op, "given_name", None)):
         raise ArgumentError(
             f"A checkpoint of {x!r}, which has no name.",
             'Give a dict: {"weights": w, "noise": stream}.',
@@ -175,7 +169,7 @@ def _name_of(x: Any) -> str:
 
 
 def variables_in(name: str, x: Any) -> Iterator[tuple[str, Shared]]:
-    """The shared variables of one thing that the user named."""
+    """Yield the shared variables of an object that the user named, and their names."""
     if isinstance(x, Shared):
         yield name, x
     elif isinstance(x, RandomStream):
@@ -190,8 +184,7 @@ def variables_in(name: str, x: Any) -> Iterator[tuple[str, Shared]]:
         )
 
 
-def _write_parts(file: IO[bytes], named: Mapping[str, Shared]) -> None:
-    """Write the parts that this process has."""
+def _write_own_parts(file: IO[bytes], named: Mapping[str, Shared]) -> None:
     contents: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     for i, (name, variable) in enumerate(named.items()):
@@ -199,33 +192,33 @@ def _write_parts(file: IO[bytes], named: Mapping[str, Shared]) -> None:
         with store.lock:
             value = store.value
             if is_on_mesh(value) and not value.is_fully_addressable:
-                parts = [*distributed.own_parts(value)]
+                shards = [*distributed.own_parts(value)]
             elif distributed.process() == 0:  # all have the same
-                whole = variable.get_value()
-                parts = [((0,) * whole.ndim, whole)]
+                value_here = variable.get_value()
+                shards = [((0,) * value_here.ndim, value_here)]
             else:
-                parts = []
+                shards = []
             shape = [*np.shape(value)]
-        arrays |= {f"{i}.{k}": _bits(part) for k, (_, part) in enumerate(parts)}
+        arrays |= {f"{i}.{k}": _storable(part) for k, (_, part) in enumerate(shards)}
         described = [
             {"array": f"{i}.{k}", "start": start, "shape": part.shape}
-            for k, (start, part) in enumerate(parts)
+            for k, (start, part) in enumerate(shards)
         ]
         contents[name] = {"dtype": variable.dtype, "shape": shape, "parts": described}
     arrays[CONTENTS] = np.frombuffer(json.dumps(contents).encode(), np.uint8)
     np.savez(file, allow_pickle=False, **arrays)
 
 
-def _bits(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array as NumPy's format has it, which knows no bfloat16."""
+def _storable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that NumPy's format can store: bfloat16 as its bits."""
     return x.view(np.uint16) if x.dtype.name == "bfloat16" else x
 
 
 def _publish(folder: Path, files: list[str]) -> None:
-    """Make files of this moment the checkpoint of a directory, and remove those of the last one."""
+    """Make new files the checkpoint of a directory, and remove the files of the last one."""
     last: list[str] = []
     with suppress(*DAMAGE):
-        last = _listed(folder)
+        last = _files_of(folder)
     text = json.dumps({"format": FORMAT, "files": files}).encode()
     temporary = folder / f"{INDEX}.tmp"
     _write(temporary, lambda file: file.write(text))
@@ -236,7 +229,7 @@ def _publish(folder: Path, files: list[str]) -> None:
 
 
 def _write(path: Path, put: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it outlasts a failure of the machine, or not at all."""
+    """Write a file to the disk itself, or not at all."""
     try:
         with path.open("wb") as file:
             put(file)
@@ -249,11 +242,7 @@ def _write(path: Path, put: Callable[[IO[bytes]], object]) -> None:
 
 @contextmanager
 def _together(problem: str, expected: Any) -> Iterator[None]:
-    """A context that fails in all processes where it fails in one.
-
-    Raises:
-        CheckpointError: It failed, here or elsewhere.
-    """
+    """Fail in all processes if the block fails in one."""
     cause: BaseException | None = None
     try:
         yield
@@ -270,36 +259,35 @@ def _together(problem: str, expected: Any) -> Iterator[None]:
         raise CheckpointError(f"{problem} by process {failed[0]}.", "Its own error says why.")
 
 
-# What is read.
+# Reading.
 
 
-def _listed(folder: Path) -> list[str]:
-    """The files of a directory's checkpoint."""
-    found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    if found.get("format") != FORMAT:
+def _files_of(folder: Path) -> list[str]:
+    index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    if index.get("format") != FORMAT:
         raise CheckpointError(
-            f"The checkpoint {folder} has the format {found.get('format')!r}.",
+            f"The checkpoint {folder} has the format {index.get('format')!r}.",
             f"This version of graphc reads {FORMAT}.",
         )
-    # A name, so that nothing outside the directory is read or removed.
-    return [Path(name).name for name in found["files"]]
+    # Paths are ignored, so that nothing outside the directory is read or removed.
+    return [Path(name).name for name in index["files"]]
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[_Saved]:
+def _open(folder: Path) -> Iterator[_Saved]:
     if not has_checkpoint(folder):
         raise CheckpointError(
             f"There is no checkpoint in {folder}.",
             "Ask graphc.distributed.has_checkpoint(path) first.",
         )
     with ExitStack() as stack:
-        # NumPy leaves a damaged file open that it opened itself.
-        opened = [stack.enter_context((folder / name).open("rb")) for name in _listed(folder)]
+        # np.load leaves a damaged file open if it opened the file itself.
+        opened = [stack.enter_context((folder / name).open("rb")) for name in _files_of(folder)]
         yield _Saved(folder, [np.load(file, allow_pickle=False) for file in opened])
 
 
 class _Part(NamedTuple):
-    """Where a part of an array is: in which file by which name, and where it is in the array."""
+    """A stored shard of an array: its file, its name there, and its region of the array."""
 
     file: Any
     array: str
@@ -308,7 +296,7 @@ class _Part(NamedTuple):
 
 
 class _Saved:
-    """The arrays of a checkpoint, of which nothing is read before it is asked for."""
+    """The arrays of a checkpoint, each read when it is requested."""
 
     def __init__(self, folder: Path, files: list[Any]) -> None:
         self._folder = folder
@@ -317,15 +305,11 @@ class _Saved:
         for file in files:
             for name, array in json.loads(file[CONTENTS].tobytes()).items():
                 self._arrays[name] = array
-                own = [_Part(file, x["array"], x["start"], x["shape"]) for x in array["parts"]]
-                self._parts.setdefault(name, []).extend(own)
+                shards = [_Part(file, x["array"], x["start"], x["shape"]) for x in array["parts"]]
+                self._parts.setdefault(name, []).extend(shards)
 
     def check_names(self, wanted: Iterable[str], partial: bool) -> None:
-        """Raise where a checkpoint has other variables.
-
-        Raises:
-            CheckpointError: One is missing, or there are more and ``partial`` is false.
-        """
+        """Raise if a checkpoint has other variables."""
         missing = sorted({*wanted} - self._arrays.keys())
         if missing:
             raise CheckpointError(
@@ -341,11 +325,7 @@ class _Saved:
             )
 
     def value(self, name: str, variable: Shared, mode: Any) -> Any:
-        """The value of a variable, as the variable stores it.
-
-        Raises:
-            CheckpointError: It does not fit.
-        """
+        """Return the value of a variable, as the variable stores it."""
         saved = self._arrays[name]
         shape, type = tuple(saved["shape"]), variable.type
         fits = len(shape) == type.ndim and all(
@@ -363,13 +343,9 @@ class _Saved:
         return distributed.from_parts(shape, home.sharding, lambda region: self.read(name, region))
 
     def read(self, name: str, region: distributed.Region) -> np.ndarray[Any, Any]:
-        """Put a part of an array together from those that were saved.
-
-        Raises:
-            CheckpointError: Some of it was not.
-        """
+        """Return a region of an array, assembled from the stored shards."""
         dtype = numpy_dtype(self._arrays[name]["dtype"])
-        found = np.empty([s.stop - s.start for s in region], dtype)
+        result = np.empty([s.stop - s.start for s in region], dtype)
         count = 0
         for part in self._parts[name]:
             common = [
@@ -377,24 +353,23 @@ class _Saved:
                 for s, start, n in zip(region, part.start, part.shape, strict=True)
             ]
             if all(s.start < s.stop for s in common):
-                there = _moved(common, [s.start for s in region])
-                found[there] = part.file[part.array].view(dtype)[_moved(common, part.start)]
+                there = _relative_to(common, [s.start for s in region])
+                result[there] = part.file[part.array].view(dtype)[_relative_to(common, part.start)]
                 count += prod(s.stop - s.start for s in common)
-        if count != found.size:
+        if count != result.size:
             raise CheckpointError(
                 f"The checkpoint {self._folder} has only a part of {name}.",
                 "Copy all of its directory.",
             )
-        return found
+        return result
 
 
-def _moved(region: Iterable[slice], start: Sequence[int]) -> distributed.Region:
-    """A region of an array as one of a part that begins elsewhere."""
+def _relative_to(region: Iterable[slice], start: Sequence[int]) -> distributed.Region:
     return tuple(slice(s.start - n, s.stop - n) for s, n in zip(region, start, strict=True))
 
 
 def _home(variable: Shared, mode: Any) -> Any:
-    """Where the parts of a variable are to be; None where it is read whole."""
+    """Return the devices of a sharded variable's shards; None if the variable is not sharded."""
     op = variable.op
     options = {"mesh": op.mesh} if op.mesh is not None else getattr(mode, "options", {})
     return None if op.sharding is None else load(JAX).home(op.sharding, options)

@@ -24,7 +24,6 @@ from graphc.compile.entry import (
     TEMPORARY,
     edited_since_import,
     read,
-    read_labelled,
     remove,
     stamp,
     write,
@@ -43,10 +42,10 @@ OWN = re.compile(r"[0-9a-f]{40}(\.entry|\.lock|\.[0-9a-f]{16}\.tmp)")
 """The files of the cache; others in the directory are neither counted nor removed."""
 
 TOUCH_SECONDS = 60.0
-"""The precision of an entry's time of last use; to write it at each use would cost more."""
+"""The precision of an entry's time of last use, which is not written at each use."""
 
 DEAD_SECONDS = 60.0
-"""The age at which a temporary file counts as left behind by a dead process."""
+"""The age of a temporary file at which its process is assumed dead."""
 
 IDLE_SECONDS = 3600.0
 """The age at which a lock's file is removed, if no process holds it."""
@@ -63,7 +62,7 @@ _failed: dict[Path, str] = {}
 """The directories that could not be written to, and why; no more entries are saved there."""
 
 _warned: set[Path] = set()
-"""The directories with a warning."""
+"""The directories for which a warning was issued."""
 
 _threads = threading.local()
 
@@ -99,7 +98,7 @@ class DiskCache:
         limit_bytes: The least recently used entries are removed above this size. The size is
             computed each time a process has written an eighth of the room left, so that up to
             eight processes that write at once stay below it together.
-        wait_seconds: The longest that ``locked`` waits for another process or thread.
+        wait_seconds: The longest that ``lock`` waits for another process or thread.
 
     Example:
         >>> import tempfile
@@ -120,24 +119,24 @@ class DiskCache:
 
         Args:
             name: 16 to 128 hexadecimal digits.
-            build: The versions that the entry depends on, such as those of libraries.
+            build: The versions that the entry depends on, such as libraries' versions.
 
         Raises:
-            ValueError: The name is malformed.
+            ValueError: If the name is malformed.
         """
-        place = self._place(name, build)
+        stem = self._stem(name, build)
         if not self._is_usable():
             return None
         try:
-            found = read(place)
+            entry = read(stem)
         except OSError:
             return None
-        if found is None:
+        if entry is None:
             return None
-        data, used = found
+        data, used = entry
         if time.time() - used > TOUCH_SECONDS:
             with suppress(OSError):
-                os.utime(place + ENTRY)
+                os.utime(stem + ENTRY)
         return data
 
     def save(self, name: str, data: bytes, build: str = "") -> None:
@@ -149,85 +148,69 @@ class DiskCache:
             build: As for ``load``.
 
         Raises:
-            ValueError: The name is malformed.
+            ValueError: If the name is malformed.
         """
-        self.save_labelled(self._label(name, build), data)
-
-    def save_labelled(self, label: str, data: bytes) -> bool:
-        """Save what ``labelled`` gave, here or elsewhere; return whether that was possible."""
-        place = self._labelled_place(label)
-        size = HEADER.size + len(label.encode()) + len(data)
+        stem = self._stem(name, build)
+        size = HEADER.size + len(data)
         if size > self._low:
             self._warn(f"an entry takes {size} bytes", "raise config.cache_bytes")
         elif self.directory not in _failed and self._is_usable(make=True):
             try:
-                now = write(place, label, data)
+                now = write(stem, data)
             except FileNotFoundError:
-                return False  # the directory was removed just now
+                return  # the directory was removed just now
             except OSError as error:
                 _failed[self.directory] = str(error)
                 self._warn(str(error), REMEDY)
             else:
                 self._make_room(size, now)
-                return True
-        return False
 
     @contextmanager
-    def locked(self, name: str, build: str = "") -> Iterator[None]:
+    def lock(self, name: str, build: str = "") -> Iterator[None]:
         """Lock a name: other processes and threads wait, for at most ``wait_seconds``.
 
         A process that has waited finds the entry that was saved meanwhile. The locks of a dead
         process are free. Where files cannot be locked, or the thread has the lock, nothing waits.
 
         Raises:
-            ValueError: The name is malformed.
+            ValueError: If the name is malformed.
         """
-        place = self._place(name, build)
+        stem = self._stem(name, build)
         lock = None
-        if place not in _held() and self._is_usable(make=True):
-            lock = _acquire(place + LOCK, self.wait_seconds)
+        if stem not in _locked_by_thread() and self._is_usable(make=True):
+            lock = _acquire(stem + LOCK, self.wait_seconds)
         if lock is None:
             yield
             return
-        _held().add(place)
+        _locked_by_thread().add(stem)
         try:
             yield
         finally:
-            _held().discard(place)
+            _locked_by_thread().discard(stem)
             lock.release()
 
-    def labelled(self) -> Iterator[tuple[str, bytes]]:
-        """All entries that this process could load: a name with a build, and the bytes."""
-        if self._is_usable():
-            for file in [*self._files()]:
-                if file.path.endswith(ENTRY):
-                    with suppress(OSError):
-                        found = read_labelled(file.path.removesuffix(ENTRY))
-                        if found is not None:
-                            yield found
-
     def info(self) -> CacheInfo:
-        """The size of the cache, and whether it is used."""
+        """Return the size of the cache, and whether it is used."""
         problem = self._problem()
         try:
-            kept = [file for file in self._files() if not file.path.endswith(LOCK)]
+            files = [file for file in self._own_files() if not file.path.endswith(LOCK)]
         except OSError as error:
-            kept, problem = [], (str(error), REMEDY)
+            files, problem = [], (str(error), REMEDY)
         if self.directory in _failed:
             problem = _failed[self.directory], REMEDY
         elif problem is None and edited_since_import():
             problem = "graphc's files have changed since it was imported", "restart the process"
-        entries = sum(file.path.endswith(ENTRY) for file in kept)
-        return CacheInfo(entries, sum(file.size for file in kept), problem and "; ".join(problem))
+        entries = sum(file.path.endswith(ENTRY) for file in files)
+        return CacheInfo(entries, sum(file.size for file in files), problem and "; ".join(problem))
 
     def clear(self) -> int:
         """Remove all entries and the files of dead processes; return the number of entries.
 
         Raises:
-            OSError: A file cannot be removed.
+            OSError: If a file cannot be removed.
         """
         removed = 0
-        for file in [*self._files()]:
+        for file in [*self._own_files()]:
             if file.path.endswith(LOCK):
                 _remove_idle(file.path)
             else:
@@ -237,24 +220,18 @@ class DiskCache:
 
     @property
     def _low(self) -> int:
-        """The size to which a full cache is reduced."""
+        """Size to which a full cache is reduced."""
         return self.limit_bytes * 7 // 8
 
-    def _place(self, name: str, build: str) -> str:
-        """The path of an entry without its ending; it depends on the stamp and the build."""
-        return self._labelled_place(self._label(name, build))
-
-    def _label(self, name: str, build: str) -> str:
+    def _stem(self, name: str, build: str) -> str:
+        """Return the path of an entry without its suffix; it depends on the stamp and the build."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an entry: use 16 to 128 hexadecimal digits.")
-        return f"{name} {build}"
-
-    def _labelled_place(self, label: str) -> str:
-        digest = blake2b(label.encode(), key=stamp(), digest_size=20).hexdigest()
+        digest = blake2b(f"{name} {build}".encode(), key=stamp(), digest_size=20).hexdigest()
         return os.path.join(self.directory, digest)  # noqa: PTH118 (text, which is all it takes)
 
     def _problem(self) -> tuple[str, str] | None:
-        """Why the directory cannot be used, and the remedy; None where it can, or is absent."""
+        """Return why the directory cannot be used, and the remedy; None if it can or is absent."""
         try:
             return directory_problem(self.directory)
         except FileNotFoundError:
@@ -263,7 +240,7 @@ class DiskCache:
             return str(error), REMEDY
 
     def _is_usable(self, *, make: bool = False) -> bool:
-        """Whether the directory can be trusted; warns, once, where it cannot."""
+        """Return whether the directory can be trusted; warn once if it cannot."""
         try:
             if make:
                 make_private(self.directory)
@@ -287,10 +264,9 @@ class DiskCache:
             stacklevel=frames_up(),
         )
 
-    def _files(self) -> Iterator[_File]:
-        """The cache's own files."""
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.directory) as found:
-            for entry in found:
+    def _own_files(self) -> Iterator[_File]:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.directory) as entries:
+            for entry in entries:
                 if OWN.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
@@ -301,18 +277,18 @@ class DiskCache:
         room = _room.get(self.directory, 0) - size
         if room <= 0:
             with suppress(OSError):
-                room = max(0, self.limit_bytes - self._swept(now)) // 8
+                room = max(0, self.limit_bytes - self._sweep(now)) // 8
         _room[self.directory] = room
 
-    def _swept(self, now: float) -> int:
+    def _sweep(self, now: float) -> int:
         """Remove files of dead processes, then the least recently used; return the bytes left.
 
         ``now`` is the time by the file system's clock, which may be another machine's.
         """
-        kept = [file for file in self._files() if not _was_left(file, now)]
-        total = sum(file.size for file in kept)
+        files = [file for file in self._own_files() if not _remove_leftover(file, now)]
+        total = sum(file.size for file in files)
         if total > self.limit_bytes:
-            for file in sorted(kept):
+            for file in sorted(files):
                 if total > self._low and file.path.endswith(ENTRY) and remove(file.path):
                     total -= file.size
         return total
@@ -324,15 +300,15 @@ class _File(NamedTuple):
     size: int
 
 
-def _was_left(file: _File, now: float) -> bool:
-    """Whether a dead process left a file, which then is removed."""
+def _remove_leftover(file: _File, now: float) -> bool:
+    """Remove a file that a dead process left; return whether this is one."""
     if file.path.endswith(LOCK):
         return now - file.used > IDLE_SECONDS and _remove_idle(file.path)
     return file.path.endswith(TEMPORARY) and now - file.used > DEAD_SECONDS and remove(file.path)
 
 
 def _acquire(path: str, wait_seconds: float) -> BaseFileLock | None:
-    """The lock of a file, acquired; None where that fails or takes too long."""
+    """Acquire the lock of a file; None if that fails or takes too long."""
     # Imported only to write: the import takes longer than to load an executable.
     from filelock import FileLock  # noqa: PLC0415
 
@@ -344,14 +320,13 @@ def _acquire(path: str, wait_seconds: float) -> BaseFileLock | None:
     return None
 
 
-def _held() -> set[str]:
-    """The entries that this thread has locked."""
-    held: set[str] = _threads.__dict__.setdefault("held", set())
-    return held
+def _locked_by_thread() -> set[str]:
+    stems: set[str] = _threads.__dict__.setdefault("held", set())
+    return stems
 
 
 def _remove_idle(path: str) -> bool:
-    """Whether a lock's file was removed, as no process holds it.
+    """Remove a lock's file if no process holds it; return whether it was removed.
 
     A process that has just opened the file may hold the lock at the same time as one that creates
     the file again: both then write equal entries.

@@ -30,14 +30,14 @@ def evaluate(
     Args:
         x: The array.
         values: Values for the inputs it depends on, by the input or its name.
-        mode: Where to compute it; ``config.mode`` by default.
+        mode: The mode of the computation; ``config.mode`` by default.
 
     Returns:
         A NumPy array.
 
     Raises:
-        MissingInputError: It depends on an input that has no value.
-        ArgumentError: A name that no input has.
+        MissingInputError: If ``x`` depends on an input without a value.
+        ArgumentError: If no input has a name in ``values``.
 
     Example:
         >>> import graphc.tensor as gt
@@ -46,39 +46,39 @@ def evaluate(
         3.0
     """
     x = unwrapped(x)
-    given = _values_by_node(x, {} if values is None else values)
+    inputs = _values_by_node(x, {} if values is None else values)
     chosen = get_mode(mode)
     rules = chosen.excluded, chosen.included
-    key = (x, tuple(given), chosen.name, rules, tuple(sorted(chosen.options.items())))
+    key = (x, tuple(inputs), chosen.name, rules, tuple(sorted(chosen.options.items())))
     with _lock:
-        known = _functions.get(key)
-        if known is not None:
+        compiled = _functions.get(key)
+        if compiled is not None:
             _functions.move_to_end(key)
-    if known is None:
-        known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
-        known.record.disown()
-        if known.leaves:
-            return known(*given.values())  # it has the arrays' present values
+    if compiled is None:
+        compiled = function(list(inputs), x, mode=chosen, on_unused_input="ignore", returns="numpy")
+        compiled.record.disown()
+        if compiled.leaves:
+            return compiled(*inputs.values())  # not cached: it holds the arrays' present values
         with _lock:
-            _functions[key] = known
+            _functions[key] = compiled
             if len(_functions) > MAX_FUNCTIONS:
                 _functions.popitem(last=False)
-    return known(*given.values())
+    return compiled(*inputs.values())
 
 
 def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     if not isinstance(values, Mapping):
         raise ArgumentError(f"eval of {x!r}: expected a dict of values, got {values!r}.")
-    given: dict[Node, Any] = {}
+    result: dict[Node, Any] = {}
     inputs = []
     if any(isinstance(key, str) for key in values):
         inputs = [x for x in toposort([x]) if isinstance(x.op, Input | Implicit)]
     for key, value in (unwrapped_pair(*each) for each in values.items()):
-        found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
-        if len(found) != 1 or not isinstance(found[0], Tensor):
+        nodes = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
+        if len(nodes) != 1 or not isinstance(nodes[0], Tensor):
             many = (
-                f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
+                f"{len(nodes)} inputs are called {key!r}" if nodes[1:] else f"{key!r} is no input"
             )
             raise ArgumentError(f"eval of {x!r}: {many}.", "Give values by the inputs themselves.")
-        given[found[0]] = value
-    return given
+        result[nodes[0]] = value
+    return result

@@ -53,10 +53,10 @@ class Event:
         function: The function's name, or its ``repr``.
         key: The structural key of its graph.
         where: The user's ``file:line`` that made the function.
-        cause: What changed since the executable before, from what to what; None where there was no
-            executable before.
-        milliseconds: The time it took; of the first executable, including the graph's rewriting.
-        shapes: The shape of each argument it is for: inputs, shared variables, captured arrays.
+        cause: The change since the previous executable, with old and new value; None for the first
+            executable.
+        milliseconds: The time taken; for the first executable, including the graph's rewriting.
+        shapes: The shape of each argument: inputs, shared variables, captured arrays.
         mode: The name of the backend.
         internal: Whether graphc itself, or a library marked internal, started it.
     """
@@ -72,9 +72,9 @@ class Event:
     internal: bool = False
 
     def __str__(self) -> str:
-        place = f" ({self.where})" if self.where else ""
+        line = f" ({self.where})" if self.where else ""
         cause = f": {self.cause}" if self.cause else ""
-        return f"{self.kind} {self.function}{place}, {self.milliseconds:.1f} ms{cause}"
+        return f"{self.kind} {self.function}{line}, {self.milliseconds:.1f} ms{cause}"
 
 
 @dataclass(slots=True)
@@ -82,13 +82,13 @@ class Stats:
     """The compilations of a function, and their cost.
 
     Attributes:
-        calls: The number of calls; 4 stands for 4 or more.
+        calls: The number of calls; 4 means 4 or more.
         compiles: The number of executables that were compiled for it.
         hits: 1 where its first call found one in memory.
         loads: The number of executables loaded from disk.
         milliseconds: The time that compiling and loading took.
-        causes: The latest causes: of further executables, and of functions made at the same call
-            site before.
+        causes: The latest causes, each once: of further executables, and of functions made at the
+            same call site before.
     """
 
     calls: int = 0
@@ -145,7 +145,7 @@ def subscribe(callback: Callback) -> Subscription:
     Compilations by the callback itself publish no events.
 
     Args:
-        callback: Takes an ``Event``.
+        callback: A function of an ``Event``.
 
     Returns:
         The subscription: call it to end it, or use it in a ``with`` statement.
@@ -161,10 +161,10 @@ def subscribe(callback: Callback) -> Subscription:
     global _subscriptions  # noqa: PLW0603 (replaced as a whole, so that reading needs no lock)
     if not callable(callback):
         raise ValueError(f"subscribe({callback!r}): expected a function that takes an event.")
-    made = Subscription(callback)
+    subscription = Subscription(callback)
     with _lock:
-        _subscriptions = (*_subscriptions, made)
-    return made
+        _subscriptions = (*_subscriptions, subscription)
+    return subscription
 
 
 class _Publishing(threading.local):
@@ -175,7 +175,7 @@ _publishing = _Publishing()
 
 
 def publish(event: Event) -> None:
-    """Pass an event to all subscribers."""
+    """Call all subscribers with an event."""
     if _publishing.active:
         return
     if not event.internal:
@@ -240,10 +240,10 @@ class expect_compiles:  # noqa: N801 (reads as a statement)
             raise self._error()
 
     def _error(self) -> RecompileError:
-        found = len(self._seen)
-        problem = f"Compilations expected: {self.n}; there were {found}{':' if found else '.'}"
+        count = len(self._seen)
+        problem = f"Compilations expected: {self.n}; there were {count}{':' if count else '.'}"
         lines = "".join(f"\n  {event}" for event in self._seen)
-        if found > self.n:
+        if count > self.n:
             remedy = "Make what changes from one to the next an input; the causes tell what does."
         else:
             remedy = (
@@ -260,7 +260,7 @@ class FunctionContext(ContextDecorator):
         """Return the function with the context around each call.
 
         Raises:
-            ArgumentError: It is a generator, whose code runs after the call.
+            ArgumentError: If the function is a generator, whose code runs after the call.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ArgumentError(
@@ -271,11 +271,11 @@ class FunctionContext(ContextDecorator):
             return super().__call__(function)
 
         @functools.wraps(function)
-        async def called(*args: Any, **kwargs: Any) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
             with self:  # type: ignore[attr-defined]
                 return await function(*args, **kwargs)
 
-        return called
+        return call
 
 
 _internal: ContextVar[int] = ContextVar("internal", default=0)
@@ -284,8 +284,8 @@ _internal: ContextVar[int] = ContextVar("internal", default=0)
 class internal(FunctionContext):  # noqa: N801 (reads as a statement)
     """A context for a library's own compilations: they never warn, and events mark them.
 
-    It is for libraries that compile functions on behalf of users, who could change nothing about
-    it. Use it in a ``with`` statement or as a decorator; ``graphc.mark_internal`` marks a package.
+    Libraries use it to compile functions on behalf of users, who cannot avoid these compilations.
+    Use it in a ``with`` statement or as a decorator; ``graphc.mark_internal`` marks a package.
 
     Example:
         >>> @internal()
@@ -303,5 +303,5 @@ class internal(FunctionContext):  # noqa: N801 (reads as a statement)
 
 
 def is_internal() -> bool:
-    """Whether the current code is in an ``internal`` block."""
+    """Return whether the current code is in an ``internal`` block."""
     return _internal.get() > 0

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property
-from importlib import import_module
+from functools import cache, cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
-from graphc.compile.arguments import MISSING, In, Out, converted
-from graphc.compile.cache import CompiledProgram, compiled
-from graphc.compile.calls import CallCode, Outputs, ProgramCall
+from graphc import hooks
+from graphc.compile.arguments import MISSING, In, Out, convert_arguments
+from graphc.compile.cache import CompiledProgram, get_program
+from graphc.compile.calls import Outputs, ProgramCall
 from graphc.compile.events import Stats
 from graphc.compile.implicit import (
     Structures,
-    described,
+    describe_input,
     implicit_inputs,
     label_of,
-    opened_inputs,
-    opened_outputs,
     structures_in,
+    unpack_inputs,
+    unpack_outputs,
 )
-from graphc.compile.mode import Mode, get_mode
+from graphc.compile.mode import Mode, Returns, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
 from graphc.compile.plan import Plan, padding_of, placement_of
 from graphc.compile.pure import Pure
@@ -36,22 +37,22 @@ from graphc.compile.shared import Shared
 from graphc.compile.specification import (
     FunctionSpec,
     OnUnused,
-    Returns,
     as_in,
     as_output,
     check_givens,
     check_inputs,
     default_updates,
     givens_of,
+    returned_arrays,
     signature_of,
-    swapped,
+    swap_variables,
     updates_of,
 )
-from graphc.compile.verify import Verification, verified
+from graphc.compile.verify import Verification, verify
 from graphc.errors import (
     ArgumentError,
-    BoundsError,
     GraphcError,
+    NarrowingWarning,
     RecompileError,
 )
 from graphc.ir import (
@@ -65,10 +66,9 @@ from graphc.ir import (
     toposort,
     wholes,
 )
-from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
 from graphc.link.placement import Placement
-from graphc.link.shortcut import NotAdmittedError, Shortcut
+from graphc.site import frames_up
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
 from graphc.tensor.core.tensor import ArrayOrNumber
@@ -99,7 +99,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Returns = "native",
+    returns: Returns | None = None,
 ) -> Function[None]: ...
 
 
@@ -115,7 +115,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Literal["numpy"],
+    returns: Literal["numpy"] | None = None,
 ) -> Function[np.ndarray[Any, Any]]: ...
 
 
@@ -131,7 +131,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Literal["numpy"],
+    returns: Literal["numpy"] | None = None,
 ) -> Function[list[np.ndarray[Any, Any]]]: ...
 
 
@@ -147,7 +147,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Returns = "native",
+    returns: Returns | None = None,
 ) -> Function[Any]: ...
 
 
@@ -163,7 +163,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Returns = "native",
+    returns: Returns | None = None,
 ) -> Function[list[Any]]: ...
 
 
@@ -179,7 +179,7 @@ def function(
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Returns = "native",
+    returns: Returns | None = None,
 ) -> Function[dict[Name, Any]]: ...
 
 
@@ -194,7 +194,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
-    returns: Returns = "native",
+    returns: Returns | None = None,
 ) -> Function:
     """Compile a graph into a Python function.
 
@@ -211,12 +211,14 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         on_unused_input: ``"raise"``, ``"warn"`` or ``"ignore"`` where no output needs an input.
         allow_input_downcast: True: arguments of any dtype are cast; False: none is cast to
             anything narrower; None: Python numbers are.
-        no_default_updates: True, or a list of shared variables: these keep their values, and are
-            not updated by default, as keys of a ``RandomStream`` otherwise are.
-        returns: ``"native"`` for the backend's arrays, ``"numpy"`` for NumPy's.
+        no_default_updates: True, or a list of shared variables that are not updated by default, as
+            keys of a ``RandomStream`` otherwise are.
+        returns: ``"numpy"`` for writable NumPy arrays with their own memory; ``"native"`` for the
+            backend's arrays on its devices; by default the mode's ``returns``, or else
+            ``config.returns``, which is ``"numpy"``.
 
     Returns:
-        A function that takes arguments by place or by name.
+        A function that takes arguments by position or by name.
 
     Raises:
         MissingInputError: The outputs depend on an input that is not given.
@@ -234,32 +236,32 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         >>> {name: float(y) for name, y in f(np.array([1.0, 2.0, 3.0])).items()}
         {'mean': 2.0, 'sum': 6.0}
     """
-    if returns not in {"native", "numpy"}:
-        raise ArgumentError(f"returns={returns!r}: expected 'native' or 'numpy'.")
+    mode = get_mode(mode)
+    returns = returned_arrays(returns, mode)
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     implicit = implicit_inputs(containers)
-    containers = opened_inputs(containers) if implicit else containers
+    containers = unpack_inputs(containers) if implicit else containers
     ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
     swaps = givens_of(givens)
     pairs = updates_of(updates, swaps)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
-    written = nodes
+    before = nodes
     nodes = replaced(nodes, swaps) if swaps else nodes
     structures = structures_in([*nodes, *(new for _, new in pairs)])
-    outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
+    outputs = None if outputs is None else unpack_outputs(outputs, nodes, ins)
     outputs = list(outputs) if type(outputs) is tuple else outputs
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
     order = toposort(ends, variables)
-    more = default_updates(order, pairs, no_default_updates, swaps, variables)
-    pairs += more
+    extra = default_updates(order, pairs, no_default_updates, swaps, variables)
+    pairs += extra
     spec = FunctionSpec(
-        rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns, structures
+        rebuild(containers, list(ins)), outputs, pairs, mode, name, returns, structures
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
-    check_inputs(ins, ends, on_unused_input, implicit, together, written, None if more else order)
+    check_inputs(ins, ends, on_unused_input, implicit, together, before, None if extra else order)
     end_of_trace()
     return Function(spec)
 
@@ -271,20 +273,23 @@ class Function(Generic[Result]):
     turns.
 
     Attributes:
-        name: Its name in messages.
-        mode: The mode it was compiled for.
+        name: The name in messages.
+        mode: The mode that the function was compiled for.
         requested: The graph before rewriting; its last outputs are shared variables' new values.
         leaves: The arrays that the graph captures, in the order that graphs of equal keys share.
-        stats: Its compilations, their cost and causes.
-        record: The record by which needless compilations are detected.
+        stats: The function's compilations, their cost and causes.
+        record: The record for the detection of needless compilations.
     """
 
     stats: Stats
     record: FunctionRecord
 
+    _is_new = True
+    """Whether calls are still counted."""
+    _direct: tuple[int, Executable | None] = (-1, None)
+    """The number of arguments of calls that go straight to a function, and that function."""
     _compared = False
-    # Whether an array of the backend's own has come in another dtype than its input's.
-    _converts = False
+    """Whether shared variables were compared with those of other processes."""
 
     def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
@@ -297,20 +302,12 @@ class Function(Generic[Result]):
         self.mode = self._signature.mode
         self.requested = self._signature.graph
         self.leaves = self._signature.leaves()
-        self._compiled, self._lowered = compiled(self._signature, self.leaves)
+        self._compiled, self._lowered = get_program(self._signature, self.leaves)
         program = self._compiled
-        backend = self.mode.backend
-        self._arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
+        self._arrays = [_initial_array(x, type, self.mode) for x, type in self._captures(program)]
         changed = [x for x, _ in spec.updates]
-        self._code = self._bound(program, changed, self._arrays)
-        self._execute: Executable = self._code.function()
-        self._kinds: frozenset[Any] = frozenset(backend.kinds)
-        self._types = program.spec.arguments[: len(self._ins)]
-        self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
-        self._strict = any(parameter.strict for parameter in self._ins)
-        self._flat = all(isinstance(x, In) for x in spec.inputs)
+        self._execute = self._bind_program(program, changed, self._arrays)
         self._labels = [label_of(x) for x in spec.inputs]
-        self.__class__ = _NewFunction
         record_function(self, seconds=perf_counter() - start)
 
     @property
@@ -320,78 +317,82 @@ class Function(Generic[Result]):
 
     @property
     def structures(self) -> Structures:
-        """The implicit arrays of the graph that was given."""
+        """The implicit arrays of the requested graph."""
         return self._spec.structures
 
     @property
     def pattern(self) -> tuple[Any, ...]:
-        """The graph's mapping to a call: the number of arguments, the updates, a single result."""
+        """How a call maps to the graph: the number of arguments, the updates, a single result."""
         return self._signature.arguments, self._signature.updated, self._signature.single
 
-    def _captured(self, program: CompiledProgram) -> list[tuple[Any, TensorType]]:
-        """The arrays that a program takes, and their types in it."""
+    def _captures(self, program: CompiledProgram) -> list[tuple[Any, TensorType]]:
         types = program.spec.arguments[program.spec.inputs :]
         return [
             (self.leaves[i].op.array, type)  # type: ignore[attr-defined]
             for i, type in zip(program.slots, types, strict=True)
         ]
 
-    def _bound(
+    def _bind_program(
         self, program: CompiledProgram, changed: Sequence[Shared], arrays: list[Any]
-    ) -> CallCode:
-        """A program's call with captured arrays and this function's shared variables.
+    ) -> Executable:
+        """Return a program's call with captured arrays and this function's shared variables.
 
         Args:
-            program: Takes the arguments, the variables' values and the arrays.
+            program: A program of the arguments, the variables' values and the arrays.
             changed: The variables that get new values.
             arrays: The captured arrays, a list whose elements may be converted later.
         """
         count = len(self._ins)
-        call = ProgramCall(program.execute, count, arrays, self._outputs())
+        types = program.spec.arguments
+        backend = self.mode.backend
+        convert = partial(
+            convert_arguments, parameters=self._ins, targets=types[:count], backend=backend
+        )
+        outputs, options = self._outputs(), self.mode.options
+        call = ProgramCall(
+            program.execute, types[:count], convert, arrays, outputs, backend, options
+        )
         if not self._shared:
             return call.plain()
-        types = program.spec.arguments[count : program.spec.inputs]
         return call.stateful(
-            dict(zip(self._shared, types, strict=True)),
+            dict(zip(self._shared, types[count : program.spec.inputs], strict=True)),
             [*zip(changed, program.fresh, strict=False)],
             [i - count for i in program.donated],
-            self.mode.backend,
-            self.mode.options,
         )
 
     def _settle(self) -> None:
-        """Make later calls take the fast path."""
+        """Convert captured arrays to the backend's, and stop counting calls."""
         backend, options = self.mode.backend, self.mode.options
-        types = [type for _, type in self._captured(self._compiled)]
+        types = [type for _, type in self._captures(self._compiled)]
         pairs = zip(self._arrays, types, strict=True)
         self._arrays[:] = [
             x if isinstance(x, backend.kinds[-1]) else backend.array(x, type, options)
             for x, type in pairs
         ]
-        self.__class__ = Function
-        if self._flat and not self._strict:
-            self.__class__ = self._code.direct_class(
-                Function, self._dtypes, backend.kinds, trusting=not self._converts
-            )
+        self._is_new = False
+        if all(isinstance(x, In) for x in self._spec.inputs):
+            self._direct = len(self._ins), self._execute
 
     @property
-    def _exchanges(self) -> bool:
-        """Whether a call exchanges arrays with other processes."""
-        # Imported here: few programs are of several processes.
-        all_sum = import_module("graphc.tensor.core.all_sum")
+    def _exchanges_with_processes(self) -> bool:
+        # Imported here: few programs run in several processes.
+        from graphc.tensor.core import all_sum  # noqa: PLC0415
+
         return all_sum.joined() is not None and all_sum.holds_sums(self.requested.nodes)
 
     def _refuse_different(self) -> None:
-        """Raise where new values are of sums over processes, and the old ones differ in these."""
+        """Raise if variables that a sum over processes updates differ between processes."""
         self._compared = True
-        if self._exchanges:
+        if self._exchanges_with_processes:
             news = self.requested.outputs[self._signature.results :]
             updates = [*zip([x for x, _ in self._spec.updates], news, strict=True)]
-            import_module("graphc.compile.broadcast").refuse_different(self.requested, updates)
+            from graphc.compile.broadcast import refuse_different  # noqa: PLC0415
+
+            refuse_different(self.requested, updates)
 
     @cached_property
     def _own_program(self) -> LoweredProgram:
-        """The program made of this function's own graph, with the lines of its own code."""
+        """The program of this function's graph, which has the lines of its code."""
         return lower_program(self._signature) if self._lowered is None else self._lowered
 
     @property
@@ -401,31 +402,29 @@ class Function(Generic[Result]):
     @cached_property
     def graph(self) -> Graph:
         """The requested graph, rewritten."""
-        own = self._own_program.graph
-        swaps = dict(zip(own.inputs, self.requested.inputs, strict=True))
+        lowered = self._own_program.graph
+        swaps = dict(zip(lowered.inputs, self.requested.inputs, strict=True))
         same = {x: new for x, new in swaps.items() if x.type is new.type}
         same |= {
             x: self.leaves[x.op.place]  # type: ignore[attr-defined]
-            for x in own.leaves
+            for x in lowered.leaves
             if self.leaves[x.op.place].type is x.type  # type: ignore[attr-defined]
         }
-        inputs = [same.get(x, x) for x in own.inputs]
-        return Graph(inputs, replaced(own.outputs[: len(self.requested.outputs)], same))
+        inputs = [same.get(x, x) for x in lowered.inputs]
+        return Graph(inputs, replaced(lowered.outputs[: len(self.requested.outputs)], same))
 
     def _outputs(self) -> Outputs:
-        """How a call's outputs are made of the program's results."""
+        """Return the outputs of a call among the program's results, and their conversion."""
         outputs = self._spec.outputs
-        numpy = self.mode.backend.numpy if self._spec.returns == "numpy" else None
+        # NumPy's results need no copy.
+        is_native = self._spec.returns == "native" or self.mode.backend.kinds[-1] is np.ndarray
         if isinstance(outputs, Tensor):
-            return Outputs(not self._signature.single, numpy)
-        if outputs is None:
-            return Outputs(False, lambda results: None)
+            return Outputs(True, self._signature.single, is_native)
         if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs):
-            return Outputs(False, numpy and (lambda results: [numpy(y) for y in results]))
-        return Outputs(
-            False,
-            lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results),
-        )
+            return Outputs(False, False, is_native)
+        if outputs is None:
+            return Outputs(False, False, is_native, lambda results: None)
+        return Outputs(False, False, is_native, partial(rebuild, outputs))
 
     # Calling.
 
@@ -438,21 +437,43 @@ class Function(Generic[Result]):
             RuntimeShapeError: Lengths that must be equal are not.
             OperationError: An operation failed.
         """
-        dtypes = self._dtypes
-        if kwargs or len(args) != len(dtypes) or not self._flat:
-            args = self._arranged(args, kwargs)
-        kinds = self._kinds
-        for x, either in zip(args, dtypes, strict=True):
-            if self._strict or x.__class__ not in kinds or x.dtype not in either:
-                args = self._converted(args)
-                break
+        # One attribute, as each one slows down a small call.
+        count, execute = self._direct
+        if kwargs or len(args) != count:
+            return self._other_call(args, kwargs)
+        try:
+            return execute(*args)  # type: ignore[misc, no-any-return]
+        except GraphcError as error:
+            raise self._explain(error, args) from error.__cause__
+
+    def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
+        """Call by name, with containers, or while calls are still counted."""
+        if not self._is_new:
+            return self._call_by_position(args, kwargs)
+        with counted_call(self):
+            if self.stats.calls >= WORTHWHILE_CALLS:
+                self._settle()
+            elif not self._compared and self._signature.updated and self.mode.name == "MLX":
+                self._refuse_different()
+            if self.stats.calls == 1:
+                self._warn_of_narrowing()
+            return self._call_by_position(args, kwargs)
+
+    def _call_by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
+        args = self._arrange_arguments(args, kwargs)
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
-            raise self._explained(error, args) from error.__cause__
+            raise self._explain(error, args) from error.__cause__
 
-    def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments by position, one for each array."""
+    def _warn_of_narrowing(self) -> None:
+        if self._spec.returns != "native" or self.record.site.is_internal:
+            return
+        types = self._compiled.spec.results[: self._signature.results]
+        if any(self.mode.backend.narrows(type.numpy_dtype) for type in types):
+            _warn_of_narrowing(self.mode.name)
+
+    def _arrange_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         containers = self._spec.inputs
         if len(args) > len(containers):
             s = "" if len(containers) == 1 else "s"
@@ -461,31 +482,31 @@ class Function(Generic[Result]):
                 f"They are {self._parameters()}.",
             )
         labels = self._labels
-        given: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
+        values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
                 raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
                     f"They are {self._parameters()}.",
                 )
-            place = labels.index(name)
-            if given[place] is not MISSING:
+            index = labels.index(name)
+            if values[index] is not MISSING:
                 problem = f"{self}: the argument {name!r} is given twice."
                 raise ArgumentError(problem, "Give it by position or by name.")
-            given[place] = value
-        found: list[Any] = []
-        for place, (container, value) in enumerate(zip(containers, given, strict=True)):
-            found += self._values_in(place, container, value)
-        return tuple(found)
+            values[index] = value
+        arrays: list[Any] = []
+        for index, (container, value) in enumerate(zip(containers, values, strict=True)):
+            arrays += self._values_in(index, container, value)
+        return tuple(arrays)
 
-    def _values_in(self, place: int, container: Any, value: Any) -> list[Any]:
+    def _values_in(self, index: int, container: Any, value: Any) -> list[Any]:
         if isinstance(container, In) and value is not MISSING:
             return [value]
         if value is MISSING:
             values = [x.value for x in flatten(container)]
             if not values or any(x is MISSING for x in values):
                 raise ArgumentError(
-                    f"{self}: the argument {self._labels[place] or place!r} is missing.",
+                    f"{self}: the argument {self._labels[index] or index!r} is missing.",
                     f"The arguments are {self._parameters()}.",
                 )
             return values
@@ -493,104 +514,61 @@ class Function(Generic[Result]):
             return flatten_like(container, value)
         except ValueError as error:
             raise ArgumentError(
-                f"The argument {self._labels[place] or place!r} of {self} lacks its input's "
+                f"The argument {self._labels[index] or index!r} of {self} lacks its input's "
                 f"structure: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
             ) from error
 
-    def _refused(self, failed: Exception, args: tuple[Any, ...], values: tuple[Any, ...]) -> Any:
-        """The results of a call that the executable's shortcut failed.
-
-        Args:
-            failed: Its error.
-            args: The arguments, whose dtypes need not be those of their inputs.
-            values: What else the program takes.
-
-        Raises:
-            NotAdmittedError: An argument is to be converted.
-        """
-        pairs = zip(args, self._dtypes, strict=True)
-        if any(x.dtype not in either for x, either in pairs):
-            self._converts = True
-            self._settle()
-            raise NotAdmittedError
-        shortcut = Shortcut.of(self._compiled.execute)
-        assert shortcut is not None
-        assert shortcut.again is not None
-        return shortcut.again(failed, (*args, *values))
-
-    def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        backend = self.mode.backend
-        kind = backend.kinds[-1]
-        found = tuple(
-            converted(x, parameter, type, i, backend)
-            for i, (x, parameter, type) in enumerate(zip(args, self._ins, self._types, strict=True))
-        )
-        pairs = zip(args, found, strict=True)
-        if any(x.__class__ is kind and y is not x for x, y in pairs):
-            self._converts = True
-        return found
-
     # Errors.
 
-    def _explained(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
-        """The error with this function's own names and lines, where its program is shared."""
-        found = error
-        if self._exchanges:
-            return error  # other processes do not run it again
-        with suppress(Exception):  # the first error stands where there is no better one
-            if self._lowered is None and not isinstance(error, RecompileError):
-                found = self._raised(lambda: self._by_own(args)) or error
-            if isinstance(found, BoundsError) and not self.mode.backend.eager:
-                found = self._raised(lambda: self._by_numpy(args)) or found
-        return found
+    def _explain(self, error: GraphcError, args: tuple[Any, ...]) -> GraphcError:
+        """Return the error with this function's own names and lines, if its program is shared."""
+        if self._exchanges_with_processes:
+            return error  # other processes do not repeat the call
+        if self._lowered is None and not isinstance(error, RecompileError):
+            with suppress(Exception):  # the first error remains if there is no better one
+                own_args = self._convert(args)
+                return self._error_of(lambda: self._run_own_program(own_args)) or error
+        return error
 
     @staticmethod
-    def _raised(call: Callable[[], Any]) -> GraphcError | None:
+    def _error_of(call: Callable[[], Any]) -> GraphcError | None:
         try:
             call()
         except GraphcError as error:
             return error
         return None
 
-    def _by_own(self, args: Sequence[Any]) -> None:
-        """Run a program made of this function's own graph; updates are dropped."""
+    def _run_own_program(self, args: Sequence[Any]) -> None:
+        """Run a program of this function's graph, without updates."""
         program = CompiledProgram(
             self._signature, replace(self._own_program, donated=()), CompileContext()
         )
-        arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
-        self._bound(program, (), arrays).function()(*args)
-
-    def _by_numpy(self, args: Sequence[Any]) -> None:
-        """Run the graph as it was written by NumPy, which knows each index."""
-        own = lower_program(replace(self._signature, mode=Mode("NUMPY", excluding=["all"])))
-        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        with np.errstate(all="ignore"):
-            own.program.run(*self._values(args), *leaves)
+        arrays = [_initial_array(x, type, self.mode) for x, type in self._captures(program)]
+        self._bind_program(program, (), arrays)(*args)
 
     def _values(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """The values of the graph's inputs in a call, in their own dtypes."""
         values = [*map(self.mode.backend.numpy, args), *[x.get_value() for x in self._shared]]
         pairs = zip(values, self.requested.inputs, strict=True)
         return [np.asarray(x, y.type.numpy_dtype) for x, y in pairs]
 
+    def _convert(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        targets = self._compiled.spec.arguments[: len(self._ins)]
+        return convert_arguments(args, self._ins, targets, self.mode.backend)
+
     def _values_in_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[np.ndarray[Any, Any]]:
-        """The values of the requested graph's inputs in a call: arguments, then shared ones.
+        """Return the values of the requested graph's inputs: arguments, then shared variables.
 
         Args:
             args: The arguments by position.
             kwargs: The others by name.
-
-        Raises:
-            ArgumentError: A wrong number, name, kind or rank of an argument.
-            DTypeError: An argument's dtype does not go into its input's.
         """
-        return self._values(self._converted(self._arranged(args, kwargs)))
+        return self._values(self._convert(self._arrange_arguments(args, kwargs)))
 
     def _parameters(self) -> str:
-        return ", ".join(described(x, i) for i, x in enumerate(self._spec.inputs))
+        return ", ".join(describe_input(x, i) for i, x in enumerate(self._spec.inputs))
 
     def __repr__(self) -> str:
         return f"function {self.name}" if self.name else f"function({self._parameters()})"
@@ -598,16 +576,17 @@ class Function(Generic[Result]):
     if not TYPE_CHECKING:  # to type checkers, a missing attribute is one
 
         def __getattr__(self, name: str) -> Any:
-            absent = import_module("graphc.absent")
+            from graphc import absent  # noqa: PLC0415
+
             problem = absent.problem_of_attribute("A compiled function", name)
             raise AttributeError(problem, name=name, obj=self)
 
     @property
     def gives(self) -> list[str]:
-        """What each output of the graphs is; new values of shared variables come last."""
+        """The names of the graph's outputs; new values of shared variables come last."""
         outputs = self._spec.outputs
-        found = [] if outputs is None else paths(outputs, "output")
-        return [*found, *(f"new value of {x.op.name}" for x, _ in self._spec.updates)]
+        names = [] if outputs is None else paths(outputs, "output")
+        return [*names, *(f"new value of {x.op.name}" for x, _ in self._spec.updates)]
 
     def show(
         self,
@@ -620,15 +599,16 @@ class Function(Generic[Result]):
 
         Args:
             path: The file to write, by default a new one among the system's temporary files.
-            limit: How many nodes are drawn, those nearest to the outputs.
+            limit: The number of nodes to draw, those nearest to the outputs.
             browser: Whether to open the page in a browser; by default, if no path is given and
                 Python runs in a terminal.
 
         Returns:
             The path of the page.
         """
-        shown: Path = provided(__name__, "show")(self, path, limit=limit, browser=browser)
-        return shown
+        from graphc.draw.show import show  # noqa: PLC0415 (few programs draw)
+
+        return show(self, path, limit=limit, browser=browser)
 
     def export(  # noqa: PLR0913 (each of them is one choice)
         self,
@@ -642,29 +622,29 @@ class Function(Generic[Result]):
         lengths: Mapping[str, Sequence[int]] | None = None,
         examples: Sequence[Mapping[str, Any] | Sequence[Any]] = (),
     ) -> None:
-        """Write the function to a file, from which ``graphc.load`` makes it again.
+        """Write the function to a file that ``graphc.load`` reads.
 
         The file has the graph as text, the present values of shared variables and the captured
-        arrays. No code is in it. It is replaced when it is whole. A name that ends in ``.onnx``
-        makes an ONNX model instead, which other runtimes take for inference.
+        arrays, and no code. An existing file is replaced only by a complete one. A name that ends
+        in ``.onnx`` makes an ONNX model instead, which other runtimes take for inference.
 
         Args:
             path: The file, such as ``"model.graphc"`` or ``"model.onnx"``.
             dynamic: For inputs by name: a name for each axis of unknown length, None for others,
-                ``{"x": ("n", None)}``. In a program, lengths of equal names are equal, and a number
-                in the place of a name is the length.
-            licence: The terms on which others may use it, for whoever reads the file.
+                ``{"x": ("n", None)}``. In a program, lengths of equal names are equal; a number
+                instead of a name is a static length.
+            licence: The terms on which others may use the file.
             programs: ``("JAX",)`` adds a program that JAX runs without graphc, and the Python file
                 that loads it; ``("JAX", "MLX")`` one for MLX, too.
-            platforms: What JAX's program is to run on, ``("cpu", "cuda")``; by default what JAX
-                has. MLX's runs on the kind of device that it is written on.
-            derivatives: How many times JAX's program can be differentiated in reverse; ``"grad"``
-                is once.
-            lengths: For names in ``dynamic``, the lengths that MLX's program takes, where it cannot
+            platforms: Platforms that JAX's program runs on, ``("cpu", "cuda")``; by default those
+                that JAX has. MLX's program runs on the kind of device that writes it.
+            derivatives: Number of times that JAX's program can be differentiated in reverse mode;
+                ``"grad"`` is 1.
+            lengths: For names in ``dynamic``, the lengths that MLX's program takes, if it cannot
                 take all: ``{"n": (10, 20)}``.
-            examples: Arguments of calls, each as a dict by name or a list. They are recorded with
-                NumPy's results, so that ``graphc verify`` and ``graphc.load(path).verify()`` can
-                compare each backend's with these.
+            examples: Arguments of calls, each as a dict by name or a list. The file records them
+                with NumPy's results, to which ``graphc verify`` and ``graphc.load(path).verify()``
+                compare each backend's results.
 
         Raises:
             ExportError: An operation holds a Python function or is of a class of yours; the outputs
@@ -682,27 +662,27 @@ class Function(Generic[Result]):
             >>> graphc.load(file)
             model.graphc: (x: float64[n, ?]) -> (float64[?])
         """
-        chosen = provided(__name__, "Programs")(programs, platforms, derivatives, lengths or {})
-        provided(__name__, "export")(
-            self._spec,
-            self.requested,
+        hooks.export_function(
+            self,
             path,
             dynamic=dynamic,
             licence=licence,
-            programs=chosen,
-            calls=[provided(__name__, "arguments_of")(self, x) for x in examples],
+            programs=programs,
+            platforms=platforms,
+            derivatives=derivatives,
+            lengths=lengths,
+            examples=examples,
         )
 
     def _repr_html_(self) -> str:
-        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
+        return hooks.drawing(self)
 
     def plan(self, /, *args: Any, **kwargs: Any) -> Plan:
-        """The plan of the program: its steps, with dtypes and the user's lines, and its rewrites.
+        """Return the plan of the program: its steps with dtypes and lines, and its rewrites.
 
-        In a mode with a mesh of devices it has the sharding of each output, each collective of the
-        compiled program: how often, how many bytes on a device, and for which line; and the memory
-        that a call needs on each device. The program is compiled for that. Its ``placement`` has
-        the same as objects.
+        In a mode with a mesh of devices, the program is compiled, and the plan has the sharding of
+        each output, each collective with its count, its bytes on a device and its line, and the
+        memory that a call needs on each device. ``placement`` of the plan has them as objects.
 
         Args:
             args: Arguments that lengths are taken from, as for a call, where the types of the
@@ -723,39 +703,39 @@ class Function(Generic[Result]):
               return v1
             rewritten: ...
         """
-        own = self._own_program
-        values = self._planned(args, kwargs)
+        lowered = self._own_program
+        values = self._plan_arguments(args, kwargs)
         return Plan(
             repr(self),
             self.mode,
-            own.program,
-            own.passes,
-            own.graph.inputs[len(self._ins) :],
+            lowered.program,
+            lowered.passes,
+            lowered.graph.inputs[len(self._ins) :],
             self._signature.results,
-            len(own.failures),
+            len(lowered.failures),
             self._placement(values),
-            padding_of(own.program, self.mode, values, len(self._ins)),
+            padding_of(lowered.program, self.mode, values, len(self._ins)),
         )
 
-    def _planned(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments of a plan, or their types, and the values of all others."""
+    def _plan_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments of a plan, or their types, then the values of other inputs."""
         types = [x.type for x in self._signature.graph.inputs[: len(self._ins)]]
-        given = self._arranged(args, kwargs) if args or kwargs else types
-        held = [x.op.store.value for x in self._shared]
+        arguments = self._arrange_arguments(args, kwargs) if args or kwargs else types
+        stored = [x.op.store.value for x in self._shared]
         slots = self._own_program.slots
         leaves = [self.leaves[i].op.array for i in slots]  # type: ignore[attr-defined]
-        return [*given, *held, *leaves]
+        return [*arguments, *stored, *leaves]
 
     def _placement(self, values: Sequence[Any]) -> Placement | None:
-        """How the program lies on the mode's mesh; None where lengths are not known."""
+        """Return the program's placement on the mode's mesh; None if lengths are not static."""
         if self.mode.mesh_axes is None:
             return None
-        own = self._own_program
-        return placement_of(own.program, self.mode, values, len(self._ins), own.donated)
+        lowered = self._own_program
+        return placement_of(lowered.program, self.mode, values, len(self._ins), lowered.donated)
 
     @cached_property
     def pure(self) -> Pure:
-        """The function as a pure one of the backend's library, which may transform it.
+        """The function as a pure function of the backend's library, which may transform it.
 
         It can be differentiated, batched and compiled; derivatives and batches are graphc's. Values
         of shared variables are passed and returned: see ``Pure``.
@@ -772,19 +752,20 @@ class Function(Generic[Result]):
             self._signature,
             self._baked,
             outputs=self._spec.outputs,
-            arranged=self._arranged,
+            arranged=self._arrange_arguments,
             parameters=self._ins,
         )
 
     @property
     def _baked(self) -> list[int]:
-        """The captured arrays whose values are part of the program, by place."""
+        """The indices of the captured arrays whose values are part of the program."""
         return [i for i in range(len(self.leaves)) if i not in self._compiled.slots]
 
     def verify(self, /, *args: Any, **kwargs: Any) -> Verification:
-        """Run the function, and compare each of its operations with NumPy's.
+        """Run the function, and compare its results and each of its operations with NumPy's.
 
-        Shared variables are read, and not updated.
+        The results come from the compiled program. NumPy computes the requested graph, with the
+        arrays that the graph captures. Shared variables are read, and not updated.
 
         Args:
             args: The arguments, as for a call.
@@ -804,13 +785,31 @@ class Function(Generic[Result]):
             >>> f.verify([1.0, 2.0])
             function(x: float64[?]) in Mode('JAX'): all 2 operations agree with NumPy.
         """
-        own = self._own_program
-        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        values = self._values_in_call(args, kwargs)
-        return verified(repr(self), self.mode, own.program, self.requested, values, leaves)
+        lowered = self._own_program
+        leaves = [self.leaves[i].op.array for i in lowered.slots]  # type: ignore[attr-defined]
+        arguments = self._convert(self._arrange_arguments(args, kwargs))
+        values = self._values(arguments)
+        results = self._results(arguments, values[len(arguments) :])
+        arrays = [*values, *leaves]
+        return verify(repr(self), self.mode, lowered.program, self.requested, arrays, results)
+
+    def _results(
+        self, args: Sequence[Any], shared: Sequence[np.ndarray[Any, Any]]
+    ) -> Sequence[np.ndarray[Any, Any]]:
+        """Return the results of the compiled program for these values of shared variables."""
+        program, backend, options = self._compiled, self.mode.backend, self.mode.options
+        types = program.spec.arguments[len(args) :]
+        arrays = [x for x, _ in self._captures(program)]
+        # A program may reuse the buffers of variables, so they are copied.
+        copies = [
+            backend.array(x, type, options)
+            for x, type in zip([*shared, *arrays], types, strict=True)
+        ]
+        results = program.execute(*args, *copies)
+        return [*map(backend.numpy, [results] if self._signature.single else results)]
 
     def profile(self, /, *args: Any, repeat: int = 5, fused: bool = True, **kwargs: Any) -> Profile:
-        """Call the function with the clock running, and show where the time goes.
+        """Call the function several times, and return where the time goes.
 
         The program is rewritten and compiled anew, and called several times. NUMPY times each
         operation, also in the steps of loops; JAX each fusion that it compiled, by its profiler;
@@ -818,14 +817,14 @@ class Function(Generic[Result]):
 
         Args:
             args: The arguments, as for a call.
-            repeat: The number of calls that are measured; times are those of one call.
+            repeat: The number of measured calls; times are per call.
             fused: False: JAX and MLX compute and time each operation by itself.
             kwargs: The arguments passed by name; inputs called ``repeat`` and ``fused`` need their
                 position.
 
         Returns:
             A profile, with a row for the operations of each line: time, calls and bytes. The last
-            row is the time that is in no other. ``save("profile.html")`` draws it.
+            row is the remaining time. ``save("profile.html")`` draws the profile.
 
         Raises:
             ArgumentError: A wrong argument, as for a call; or ``repeat`` is no positive integer.
@@ -844,16 +843,16 @@ class Function(Generic[Result]):
              ... total
             compiled in ...
         """
-        # Most programs never need it.
-        from graphc.compile.profile import profiled  # noqa: PLC0415
+        # Imported here: most programs never profile.
+        from graphc.compile.profile import profile_program  # noqa: PLC0415
 
-        values = self._converted(self._arranged(args, kwargs))
+        values = self._convert(self._arrange_arguments(args, kwargs))
         leaves = [x.op.array for x in self.leaves]  # type: ignore[attr-defined]
         inputs = self._values(values)
         try:
-            return profiled(repr(self), self._signature, leaves, inputs, repeat, fused=fused)
+            return profile_program(repr(self), self._signature, leaves, inputs, repeat, fused=fused)
         except GraphcError as error:
-            raise self._explained(error, values) from error.__cause__
+            raise self._explain(error, values) from error.__cause__
 
     # Copying.
 
@@ -867,14 +866,14 @@ class Function(Generic[Result]):
         """Return the function with other shared variables, or without its updates.
 
         Args:
-            swap: For each shared variable, the one of the same dtype and rank that takes its place.
-            delete_updates: Whether calls leave all shared variables as they are.
+            swap: Shared variables, and for each a replacement of the same dtype and rank.
+            delete_updates: Whether calls update no shared variables.
             name: The copy's name in messages; this function's by default.
 
         Raises:
             ArgumentError: ``swap`` has something other than shared variables, or one that the
                 function does not depend on.
-            DTypeError: A variable that takes the place of one of another type.
+            DTypeError: If a replacement has another type.
 
         Example:
             >>> import graphc, graphc.tensor as gt
@@ -886,7 +885,7 @@ class Function(Generic[Result]):
         absent = [x for x in swap or {} if x not in self._shared]
         if absent:
             raise ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
-        spec = swapped(self._spec, swap or {})
+        spec = swap_variables(self._spec, swap or {})
         updates = () if delete_updates else spec.updates
         return Function(replace(spec, updates=updates, name=name or spec.name))
 
@@ -897,33 +896,26 @@ class Function(Generic[Result]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
-        """A function of its own, with shared variables of its own."""
-        return Function(swapped(self._spec, {x: deepcopy(x, memo) for x in self._shared}))
+        return Function(swap_variables(self._spec, {x: deepcopy(x, memo) for x in self._shared}))
 
 
-class _NewFunction(Function[Result]):
-    # Its calls are counted, and the first is judged; after some calls it settles.
-    __doc__ = Function.__doc__
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
-        with counted_call(self):
-            if self.stats.calls >= WORTHWHILE_CALLS:
-                self._settle()
-            elif not self._compared and self._signature.updated and self.mode.name == "MLX":
-                self._refuse_different()
-            return Function.__call__(self, *args, **kwargs)
-
-
-# To users there is one class of functions.
-_NewFunction.__name__ = _NewFunction.__qualname__ = Function.__name__
+@cache
+def _warn_of_narrowing(library: str) -> None:
+    """Warn once in a process that a library computes in 32 bits with results of 64."""
+    warnings.warn(
+        f"A function returns {library}'s arrays of 64 bits, and jax_enable_x64 is off: {library} "
+        "computes in 32 bits with them. Take NumPy arrays, returns='numpy'; turn jax_enable_x64 "
+        "on; or call f.pure.",
+        NarrowingWarning,
+        stacklevel=frames_up(),
+    )
 
 
 SMALL = 2**20
 """The bytes up to which first calls pass an array as NumPy's: a copy to a device takes longer."""
 
 
-def _held(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
-    """An array with its present values."""
+def _initial_array(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
     if array.nbytes > SMALL:
         return mode.backend.array(array, type, mode.options)
     with np.errstate(over="ignore"):

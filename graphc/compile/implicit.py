@@ -16,35 +16,34 @@ from graphc.ir import Node, flatten, rebuild, toposort
 
 
 def implicit_inputs(containers: tuple[Any, ...]) -> list[ImplicitTensor]:
-    """The inputs that are implicit arrays."""
+    """Return the inputs that are implicit arrays."""
     if not Implicit.used:
         return []
-    given = [_variable(x) for x in flatten(containers)]
-    return [x for x in given if isinstance(x, ImplicitTensor)]
+    variables = [_variable(x) for x in flatten(containers)]
+    return [x for x in variables if isinstance(x, ImplicitTensor)]
 
 
 Structures = tuple[tuple[str, Treedef], ...]
-"""Names of implicit arrays, of their class where they have none, and what they are."""
+"""Names of implicit arrays, or of their classes, and their tree definitions."""
 
 
 def structures_in(nodes: Sequence[Node]) -> Structures:
-    """The implicit arrays that nodes depend on, in the order in which they were made."""
+    """Return the implicit arrays that nodes depend on, in the order of the graph."""
     if not Implicit.used:
         return ()
-    found = [x for x in toposort(nodes) if isinstance(x, ImplicitTensor)]
-    found.sort(key=lambda x: x.serial)
-    return tuple([(x.name or x.op.name, x.op.treedef) for x in found])
+    arrays = [x for x in toposort(nodes) if isinstance(x, ImplicitTensor)]
+    return tuple([(x.name or x.op.name, x.op.treedef) for x in arrays])
 
 
-def opened_inputs(containers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Inputs in which symbolic implicit arrays are containers of their fields."""
+def unpack_inputs(containers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return inputs in which implicit arrays are containers of their fields."""
     if not implicit_inputs(containers):
         return containers
     return rebuild(containers, [_fields(x) for x in flatten(containers)])  # type: ignore[no-any-return]
 
 
-def opened_outputs(outputs: Any, nodes: Sequence[Node], ins: Sequence[In]) -> Any:
-    """Outputs in which implicit arrays, as handlers return them, are containers of their fields."""
+def unpack_outputs(outputs: Any, nodes: Sequence[Node], ins: Sequence[In]) -> Any:
+    """Return outputs in which implicit arrays are containers of their fields."""
     values = expanded(nodes, [x.variable for x in ins])
     return rebuild(outputs, [y.array if isinstance(y, ImplicitTensor) else y for y in values])
 
@@ -54,15 +53,15 @@ def _variable(x: Any) -> Any:
 
 
 def _fields(x: Any) -> Any:
-    """An input; an implicit array as the container of its fields' inputs."""
+    """Return an input, or an implicit array as the container of its fields' inputs."""
     parameter = x if isinstance(x, In) else In(x)
     if not isinstance(parameter.variable, ImplicitTensor):
         return x
     treedef, fields = parameter.variable.op.treedef, parameter.variable.inputs
     values = [MISSING] * len(fields)
     if parameter.value is not MISSING:
-        own, values = Treedef.of(parameter.value)
-        if own != treedef:
+        value_treedef, values = Treedef.of(parameter.value)
+        if value_treedef != treedef:
             raise ArgumentError(
                 f"In({parameter.variable!r}, value=...): {shown(parameter.value)} has "
                 "another form.",
@@ -78,7 +77,7 @@ def _fields(x: Any) -> Any:
 
 
 def label_of(x: Any) -> str | None:
-    """An input's name in keyword arguments and messages; None for a container of several."""
+    """Return an input's name in keyword arguments and messages; None for other containers."""
     if isinstance(x, In):
         return x.label
     if not isinstance(x, ImplicitArray):
@@ -87,10 +86,10 @@ def label_of(x: Any) -> str | None:
     return treedef.root([part.label if isinstance(part, In) else None for part in ins])
 
 
-def described(x: Any, place: int) -> str:
-    """An input as messages list it."""
+def describe_input(x: Any, index: int) -> str:
+    """Return the text of an input in messages."""
     if isinstance(x, ImplicitArray):
         treedef, ins = Treedef.of(x)
-        return f"{label_of(x) or place}: {treedef.build([part.variable.type for part in ins])!r}"
+        return f"{label_of(x) or index}: {treedef.build([part.variable.type for part in ins])!r}"
     ins = flatten(x)
-    return ", ".join(f"{part.label or place}: {part.expected!r}" for part in ins)
+    return ", ".join(f"{part.label or index}: {part.expected!r}" for part in ins)

@@ -1,7 +1,7 @@
 """The pipeline from a requested graph to a program: rewritten, decomposed and analysed.
 
 Nothing in it depends on the contents of arrays, so that graphs of equal structure have one program.
-Leaves are replaced by slots, and variables with values of their own by fresh inputs.
+Leaves are replaced by slots, and shared variables by new inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.compile.guard import CheckFailure, guarded, without_checks
+from graphc.compile.guard import CheckFailure, add_checks, without_checks
 from graphc.compile.mode import Mode
 from graphc.errors import (
     DynamicShapeError,
@@ -20,14 +20,14 @@ from graphc.errors import (
     UnsupportedOperationError,
 )
 from graphc.implicit.expand import densified
-from graphc.ir import Graph, Input, Leaf, Node, Slot, replaced
+from graphc.ir import Graph, Input, Leaf, Node, Slot, has_equal_operands, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
 from graphc.link.program import Lengths
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import lengths_of
-from graphc.rewrite.passes import PassReport, selected
+from graphc.rewrite.passes import PassReport, select_rules
 from graphc.site import derived_from
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.sharding import Shard, shard
@@ -41,7 +41,7 @@ class Signature:
         graph: A function of the arguments of a call and then the shared variables, giving the
             results of a call and then the shared variables' new values.
         arguments: The number of inputs that are arguments.
-        updated: The input that each new value goes to.
+        updated: For each new value, the index of the input that it updates.
         single: Whether a call returns its only result itself, not in a list.
         mode: The mode it is compiled for.
     """
@@ -58,7 +58,7 @@ class Signature:
         return len(self.graph.outputs) - len(self.updated)
 
     def leaves(self) -> list[Node]:
-        """The graph's leaves, in the order that graphs of equal keys share."""
+        """Return the graph's leaves, in the order that graphs of equal keys share."""
         if not self.graph.leaves:
             return []
         return [node for node in self.graph.canonical() if isinstance(node.op, Leaf)]
@@ -66,18 +66,17 @@ class Signature:
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A program, and the results of the passes that made it of a signature.
+    """A program, and the results of the passes that lowered its signature.
 
     Attributes:
         graph: The rewritten graph.
-        host: The part of it that is computed on the host.
+        host: The part of the graph that is computed on the host.
         passes: A report of each pass of the rewriting.
-        program: Its steps.
-        baked: The leaves whose values are part of it, by place.
+        program: The steps of the graph.
+        baked: The indices of the leaves whose values are part of the program.
         donated: The inputs whose buffers may be reused.
         fresh: For each new value of a shared variable, whether nothing else refers to it.
-        failures: The errors that the elements of its last output stand for; where there is nothing
-            to check, there is no such output.
+        failures: The error of each row of the last output; without checks there is no such output.
     """
 
     graph: Graph
@@ -91,7 +90,7 @@ class LoweredProgram:
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """The places of the leaves that it takes, in the order in which it takes them."""
+        """The indices of the leaves that the program takes, in the order of its arguments."""
         return tuple(x.op.place for x in self.graph.leaves)  # type: ignore[attr-defined]
 
 
@@ -103,7 +102,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     graph = blank(signature.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
     check_shardings(graph, mode.mesh_axes)
-    graph, passes, failures = _prepared(graph, mode)
+    graph, passes, failures = _prepare(graph, mode)
     host = backend.analyse(graph)
     baked: list[Any] = []
     if host is not None and host.leaves:
@@ -118,73 +117,76 @@ def lower_program(signature: Signature) -> LoweredProgram:
         passes,
         Program(graph, backend, host, single=signature.single and not failures),
         tuple(sorted(baked)),
-        () if failures else _donated(signature, graph, host),
+        () if failures else _donated_inputs(signature, graph, host),
         _fresh(signature, graph),
         failures,
     )
 
 
 def problems(signature: Signature) -> list[GraphcError]:
-    """The errors that keep a graph from being compiled: all that the backend cannot do."""
+    """Return the errors that keep a graph from being compiled."""
     mode = signature.mode
     graph = blank(signature.graph, signature.leaves())
     graph = graph if mode.backend.keeps_implicit else densified(graph)
-    found: list[GraphcError] = []
+    errors: list[GraphcError] = []
     try:
         check_shardings(graph, mode.mesh_axes)
     except ShardingError as error:
-        found.append(error)
-    graph, _, _ = _prepared(graph, mode)
+        errors.append(error)
+    graph, _, _ = _prepare(graph, mode)
     host = None
     try:
         host = mode.backend.analyse(graph)
     except DynamicShapeError as error:
-        found.append(error)
+        errors.append(error)
     try:
         mode.backend.check(graph, host.nodes if host else (), mode.options)
     except UnsupportedOperationError as error:
-        found.append(error)
-    return found
+        errors.append(error)
+    return errors
 
 
-def _prepared(
+def _prepare(
     graph: Graph, mode: Mode
 ) -> tuple[Graph, tuple[PassReport, ...], tuple[CheckFailure, ...]]:
-    """The graph rewritten, in terms of the backend's operations, with checks added."""
     backend, options, axes = mode.backend, mode.options, mode.mesh_axes
     if options.get("check") is False:
         graph = without_checks(graph)
     if axes is None:
         graph = without(graph, Shard)
-    graph, passes = _rewritten(graph, mode)
-    graph = backend.prepared(inline(graph, backend))
-    graph, failures = guarded(graph, backend, options)
+    graph, passes = _rewrite(graph, mode)
+    graph = backend.prepared(inline(graph, backend), options)
+    graph, failures = add_checks(graph, backend, options)
     if failures and axes is not None:
-        # Every process reads them.
+        # Every process reads the failures.
         graph = Graph(graph.inputs, [*graph.outputs[:-1], shard(graph.outputs[-1], ())])
     return inline(graph, backend) if failures else graph, passes, failures
 
 
 def blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
-    """The graph without the user's variables, if some hold values, and without arrays."""
-    if not leaves and all(type(x.op) is Input for x in graph.inputs):
+    """Return the graph with numbered inputs and slots, in which nothing holds a value.
+
+    There every pair of commuting operands has a canonical order. A graph of plain inputs whose
+    operands have it already is returned itself.
+    """
+    plain = not leaves and all(type(x.op) is Input for x in graph.inputs)
+    if plain and not any(map(has_equal_operands, graph.nodes)):
         return graph
     new: dict[Node, Node] = {}
-    for x in graph.inputs:
+    for i, x in enumerate(graph.inputs):
         with derived_from(x.site):
-            new[x] = Node.make(x.op.blank())  # type: ignore[attr-defined]
+            new[x] = Node.make(x.op.blank(i))  # type: ignore[attr-defined]
     for i, x in enumerate(leaves):
         with derived_from(x.site):
             new[x] = Node.make(Slot(i, x.type, x.name))
     return Graph([new[x] for x in graph.inputs], replaced(graph.outputs, new))
 
 
-def _rewritten(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:
-    """The graph rewritten by the mode's rules, and with the backend's fused operations."""
+def _rewrite(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:
     names = mode.excluded, mode.included
     graph = narrowed(graph, mode.backend.stand_ins(mode.options))
     done = optimize(graph, excluding=names[0], including=names[1])
-    last = fuse(done.graph, mode.backend, selected(*names))
+    last = fuse(done.graph, mode.backend, select_rules(*names))
     return last.graph, (*done.passes, *last.passes)
 
 
@@ -195,28 +197,27 @@ def _fresh(signature: Signature, graph: Graph) -> tuple[bool, ...]:
 
 
 def _updates(signature: Signature, graph: Graph) -> tuple[Node, ...]:
-    """The shared variables' new values; checks come after them."""
+    """Return the shared variables' new values; checks come after them."""
     return graph.outputs[signature.results : len(signature.graph.outputs)]
 
 
-def _donated(signature: Signature, graph: Graph, host: Host | None) -> tuple[int, ...]:
-    """The shared variables whose buffers may be reused, by place."""
-    # A value that decides a shape is read on the host, and NumPy's fallback can fail halfway; so
-    # can lengths that follow from data be wrong, which is seen when the program has run.
+def _donated_inputs(signature: Signature, graph: Graph, host: Host | None) -> tuple[int, ...]:
+    # A value that decides a shape is read on the host, NumPy's fallback can fail halfway, and wrong
+    # lengths that follow from data are detected only after the program has run.
     if "fallback" in signature.mode.options or (host and host.follows):
         return ()
-    kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
+    live = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
     updates = zip(signature.updated, _updates(signature, graph), strict=True)
-    pairs = {i: (y, graph.inputs[i]) for i, y in updates if graph.inputs[i] not in kept}
-    found = {i for i, pair in pairs.items() if _of_equal_lengths(*pair)}
-    if len(found) < len(pairs):
+    pairs = {i: (y, graph.inputs[i]) for i, y in updates if graph.inputs[i] not in live}
+    donated = {i for i, pair in pairs.items() if _has_shape_of(*pair)}
+    if len(donated) < len(pairs):
         checked = Lengths(graph.nodes)
-        found |= {i for i, pair in pairs.items() if checked.have_one_shape(*pair)}
-    return tuple(sorted(found))
+        donated |= {i for i, pair in pairs.items() if checked.have_one_shape(*pair)}
+    return tuple(sorted(donated))
 
 
-def _of_equal_lengths(new: Node, old: Node) -> bool:
-    """Whether a new value has the shape of the old; of an elementwise one an operand's will do."""
+def _has_shape_of(new: Node, old: Node) -> bool:
+    """Return whether a new value, or an operand of its elementwise operation, has the old shape."""
     same = [new]
     if isinstance(new.op, Elementwise):
         same += [x for x in new.inputs if x.type.ndim == new.type.ndim and 1 not in x.type.shape]

@@ -1,4 +1,4 @@
-"""Values of shared variables that lie on the devices of a mesh; nothing here imports JAX."""
+"""Values of shared variables on the devices of a mesh; nothing here imports JAX."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from graphc.link import load
 from graphc.site import frames_up
 
 JAX = "JAX"
-"""The mode whose arrays lie on meshes."""
+"""The mode with arrays on meshes."""
 
 
-def is_divided(value: Any) -> bool:
-    """Whether an array of JAX's lies on several devices."""
+def is_sharded(value: Any) -> bool:
+    """Return whether a JAX array is on several devices."""
     return len(getattr(getattr(value, "sharding", None), "device_set", ())) > 1
 
 
 def is_on_mesh(value: Any) -> bool:
-    """Whether an array of JAX's lies on a mesh, if only on one of a single device."""
+    """Return whether a JAX array is on a mesh, of one device or several."""
     return hasattr(getattr(value, "sharding", None), "mesh")
 
 
 class Where(NamedTuple):
-    """Where the values of a shared variable are to be.
+    """The sharding of a shared variable's values.
 
     Attributes:
-        sharding: Their sharding, where one is declared.
-        mesh: The mesh that it is over, where that is known.
-        role: Of a field of an implicit array, what that is and how it is sharded, in messages.
+        sharding: The partition spec, or None if none is declared.
+        mesh: The mesh, or None if it is not known.
+        role: For a field of an implicit array, text for messages: the array and its sharding.
     """
 
     sharding: Sharding | None
@@ -42,63 +42,59 @@ class Where(NamedTuple):
     role: str = ""
 
 
-def declared(given: Any, value: Any, subject: str) -> Where:
-    """The sharding of a shared variable, and the mesh that it is over where that is known.
+def declared_sharding(sharding: Any, value: Any, subject: str) -> Where:
+    """Return the sharding of a shared variable, and its mesh if that is known.
 
     Args:
-        given: What the user gave: entries for the axes, or a ``NamedSharding``; None for that of
-            the value.
+        sharding: The user's sharding: entries for the axes, or a ``NamedSharding``; None for the
+            value's sharding.
         value: An array.
         subject: The variable, in messages.
 
     Raises:
         ShardingError: The sharding does not fit the value, or has no names of axes.
     """
-    given = value.sharding if given is None and is_divided(value) else given
-    if given is None:
+    sharding = value.sharding if sharding is None and is_sharded(value) else sharding
+    if sharding is None:
         return Where(None, None)
-    if not hasattr(given, "device_set"):
-        return Where(value_sharding(given, value.shape, subject), None)
-    found = _spec_of(given, value.ndim, subject)
-    MeshAxes(dict(given.mesh.shape)).of(found, value.shape, subject)
-    return Where(found, given.mesh)
+    if not hasattr(sharding, "device_set"):
+        return Where(value_sharding(sharding, value.shape, subject), None)
+    spec = _spec_of(sharding, value.ndim, subject)
+    MeshAxes(dict(sharding.mesh.shape)).of(spec, value.shape, subject)
+    return Where(spec, sharding.mesh)
 
 
-def declared_fields(given: Any, value: ImplicitArray, subject: str) -> list[Where]:
-    """Where the fields of an implicit array are to be, given the sharding of the whole.
+def declared_fields(sharding: Any, value: ImplicitArray, subject: str) -> list[Where]:
+    """Return the shardings of an implicit array's fields, given the sharding of the array.
 
     Raises:
-        ShardingError: It does not fit the array, or the class cannot be divided so.
+        ShardingError: If the sharding does not fit the array, or the class does not support it.
     """
-    mesh, spec = None, given
-    if hasattr(given, "device_set"):
-        spec = _spec_of(given, value.ndim, subject)
-        mesh = given.mesh
-    found, role = value_shardings(value, spec, subject), role_of(value, spec)
+    mesh, spec = None, sharding
+    if hasattr(sharding, "device_set"):
+        spec = _spec_of(sharding, value.ndim, subject)
+        mesh = sharding.mesh
+    shardings, role = value_shardings(value, spec, subject), role_of(value, spec)
     if mesh is not None:
         treedef, leaves = Treedef.of(value)
-        for name, x, own in zip(treedef.paths(subject), leaves, found, strict=True):
+        for name, x, field_sharding in zip(treedef.paths(subject), leaves, shardings, strict=True):
             axes = MeshAxes(dict(mesh.shape))
-            axes.of(own, lengths_of(x), f"{name}, {role}")
-    return [Where(own, mesh, role) for own in found]
+            axes.of(field_sharding, lengths_of(x), f"{name}, {role}")
+    return [Where(field_sharding, mesh, role) for field_sharding in shardings]
 
 
-def _spec_of(given: Any, ndim: int, subject: str) -> Sharding:
-    """The entries of a sharding of JAX's.
-
-    Raises:
-        ShardingError: It has no names of axes.
-    """
-    if not hasattr(given, "spec") or not hasattr(given, "mesh"):
+def _spec_of(sharding: Any, ndim: int, subject: str) -> Sharding:
+    """Return the partition spec of a JAX sharding."""
+    if not hasattr(sharding, "spec") or not hasattr(sharding, "mesh"):
         raise ShardingError(
-            f"{subject}: {given!r} does not name the axes that it divides.",
+            f"{subject}: {sharding!r} does not name the axes that it divides.",
             "Put the array on a mesh: jax.device_put(x, jax.sharding.NamedSharding(mesh, spec)).",
         )
-    return as_sharding(given.spec, ndim, subject)
+    return as_sharding(sharding.spec, ndim, subject)
 
 
 def on_mesh(value: Any, subject: str, sharding: Sharding | None, mesh: Any) -> Any:
-    """A variable's value on its mesh; where that is not known, as it is."""
+    """Return a variable's value on its mesh; the value itself if there is no mesh."""
     if mesh is None:
         return value
     backend = load(JAX)
@@ -107,12 +103,12 @@ def on_mesh(value: Any, subject: str, sharding: Sharding | None, mesh: Any) -> A
 
 
 def portable_mesh(mesh: Any) -> Any:
-    """A mesh, or None, as another process can have it."""
+    """Return a mesh, or None, in a form that can be pickled."""
     return None if mesh is None else load(JAX).portable({"mesh": mesh})["mesh"]
 
 
 def mesh_here(mesh: Any, subject: str) -> Any:
-    """What ``portable_mesh`` gave, of this process's devices; None, and a warning, without them."""
+    """Rebuild a mesh of ``portable_mesh`` from local devices; warn and return None without them."""
     try:
         return load(JAX).restored({"mesh": mesh})["mesh"]
     except ModeError as error:
@@ -125,12 +121,12 @@ def mesh_here(mesh: Any, subject: str) -> Any:
         return None
 
 
-def divided(value: Any, type: TensorType) -> Any:
-    """An array on several devices as a variable of a type stores it: that very array.
+def require_fit(value: Any, type: TensorType) -> Any:
+    """Return an array on several devices itself, if it fits a variable of this type.
 
     Raises:
-        DTypeError: It has another dtype.
-        ArgumentError: Its rank or a static length differs from the variable's.
+        DTypeError: If the array has another dtype.
+        ArgumentError: If its rank or a static length differs from the variable's.
     """
     if value.dtype != type.numpy_dtype:
         raise DTypeError(
@@ -142,10 +138,10 @@ def divided(value: Any, type: TensorType) -> Any:
 
 
 def refuse_shape(shape: tuple[int, ...], type: TensorType) -> None:
-    """Raise where a value does not have the rank and the static lengths of a variable.
+    """Raise if a value does not have the rank and the static lengths of a variable.
 
     Raises:
-        ArgumentError: It does not.
+        ArgumentError: If the rank or a static length differs.
     """
     if len(shape) != type.ndim or any(
         n is not None and n != m for n, m in zip(type.shape, shape, strict=True)

@@ -21,15 +21,20 @@ from graphc.rewrite.engine import TOLD
 Names = Callable[[Node], str]
 
 
-def called(node: Node, name: str) -> str:
-    """A constant's value, or the name of a computed array."""
+VALUE = "decides a shape: one executable for each value"
+LENGTH = "decides the length of a slice: one executable for each length"
+"""The notes of arguments that the host reads."""
+
+
+def operand_text(node: Node, name: str) -> str:
+    """Return a constant's value, or the name of a computed array."""
     return label(node) if isinstance(node.op, Constant) else name
 
 
 def steps_of(
     graph: Graph, name: Names, note: Callable[[Node], str], indent: str = "  "
 ) -> Iterator[str]:
-    """Yield a line for each operation of a graph, and below it the lines of its own graphs."""
+    """Yield a line for each operation of a graph, and below it the lines of nested graphs."""
     passed = {*graph.inputs, *graph.leaves}
     users = graph.users() if any(node.op.graphs() for node in graph.nodes) else {}
     for node in graph.nodes:
@@ -37,21 +42,20 @@ def steps_of(
             continue
         operands = ", ".join(name(x) for x in node.inputs)
         line = f"   {node.where}" if node.where else ""
-        made = f"{name(node)} = {node.op.name}({operands}): {node.type!r}"
-        yield f"{indent}{made}{note(node)}{line}"
+        assignment = f"{name(node)} = {node.op.name}({operands}): {node.type!r}"
+        yield f"{indent}{assignment}{note(node)}{line}"
         if isinstance(node.op, Loop):
             yield from (f"{indent}  {text}" for text in _about_loop(node, node.op, name, users))
-        for held in node.op.graphs():
-            yield from _held(held, f"{indent}  ")
+        for nested in node.op.graphs():
+            yield from _nested_steps(nested, f"{indent}  ")
 
 
-def _held(graph: Graph, indent: str) -> Iterator[str]:
-    """Yield the steps of an operation's graph, with names of their own."""
-    places = {node: i for i, node in enumerate(graph.nodes)}
-    given = set(graph.inputs)
+def _nested_steps(graph: Graph, indent: str) -> Iterator[str]:
+    indices = {node: i for i, node in enumerate(graph.nodes)}
+    inputs = set(graph.inputs)
 
     def name(node: Node) -> str:
-        return called(node, f"{'#' if node in given else 's'}{places[node]}")
+        return operand_text(node, f"{'#' if node in inputs else 's'}{indices[node]}")
 
     takes = ", ".join(f"{name(x)}: {x.type!r}" for x in graph.inputs)
     yield f"{indent}each takes {takes or 'nothing'}"
@@ -61,7 +65,7 @@ def _held(graph: Graph, indent: str) -> Iterator[str]:
 
 def _about_loop(node: Node, op: Loop, name: Names, users: Any) -> Iterator[str]:
     """Yield a loop's number of steps and direction, its carries, and the arrays it stores."""
-    yield f"{op.title}: {_trips(node, op, name)}{_unrolled(op)}"
+    yield f"{op.title}: {_trips(node, op, name)}{_unrolling(op)}"
     carried = [y.type for y in op.step.outputs[: op.carries]]
     if carried:
         yield f"carries {', '.join(map(repr, carried))}"
@@ -73,25 +77,25 @@ def _about_loop(node: Node, op: Loop, name: Names, users: Any) -> Iterator[str]:
 
 
 def _trips(node: Node, op: Loop, name: Names) -> str:
-    given = op.parts(node.inputs)
-    steps = str(op.steps) if given.steps is None else name(given.steps)
-    count = "" if given.count is None else f"{name(given.count)} of "
+    inputs = op.parts(node.inputs)
+    steps = str(op.steps) if inputs.steps is None else name(inputs.steps)
+    count = "" if inputs.count is None else f"{name(inputs.count)} of "
     ends = "until it stops, at most " if op.stops else ""
     number = "until it stops" if op.steps == ENDLESS else f"{ends}{count}{steps} steps"
     return f"{number}, {'from the end' if op.reverse else 'from the start'}"
 
 
-def _unrolled(op: Loop) -> str:
+def _unrolling(op: Loop) -> str:
     return f", {op.unroll} steps written out at a time" if op.unroll > 1 else ""
 
 
 def _is_residual(row: Node, op: Loop, users: Any) -> bool:
-    """Whether a loop in the other direction reads an array, as the gradient's loop does."""
+    """Return whether a loop in the other direction reads an array, as the gradient's loop does."""
     return any(isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in users.get(row, ()))
 
 
 def _size(type: Any) -> str:
-    """A type and its size, that of a step where the number of steps is not known."""
+    """Return a type and its size; the size of a step if the number of steps is not known."""
     size = type.numpy_dtype.itemsize
     if type.is_static:
         return f"{type!r}, {prod(type.shape) * size:,} bytes"
@@ -103,33 +107,33 @@ def _size(type: Any) -> str:
 def placement_of(
     program: Program, mode: Mode, values: Sequence[Any], given: int, donated: Sequence[int]
 ) -> Placement | None:
-    """How a compiled program lies on the mode's mesh; None where a length is not known.
+    """Return the placement of a compiled program on the mode's mesh; None if a length is unknown.
 
     Args:
         program: The program.
-        mode: Has a mesh.
-        values: Anything with a shape for each argument; where that decides a shape, its value.
-        given: How many of the arguments are a call's own.
+        mode: A mode with a mesh.
+        values: Anything with a shape for each argument; its value if that decides a shape.
+        given: Number of the arguments of a call among the program's arguments.
         donated: The arguments whose buffers may be reused.
     """
     static = program.host.inputs if program.host else ()
-    known: list[Any] = []
+    arguments: list[Any] = []
     for i, (x, node) in enumerate(zip(values, program.arguments, strict=True)):
         shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
         if None in shape or (i in static and isinstance(x, TensorType)):
             return None
-        known.append(x if i in static else node.type.with_shape(shape))
-    return mode.backend.placement(program, mode.options, known, given, donated)
+        arguments.append(x if i in static else node.type.with_shape(shape))
+    return mode.backend.placement(program, mode.options, arguments, given, donated)
 
 
 def padding_of(program: Program, mode: Mode, values: Sequence[Any], given: int) -> Sequence[str]:
-    """Which lengths of arguments are padded, or why none is.
+    """Return which lengths of arguments are padded, or why none is.
 
     Args:
         program: The program.
-        mode: Its mode.
+        mode: The program's mode.
         values: Anything with a shape for each argument.
-        given: How many of the arguments are a call's own.
+        given: Number of the arguments of a call among the program's arguments.
     """
     types = []
     for x, node in zip(values, program.arguments, strict=True):
@@ -140,7 +144,7 @@ def padding_of(program: Program, mode: Mode, values: Sequence[Any], given: int) 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a compiled function; ``str()`` gives the text.
+    """The plan of a compiled function; ``str()`` returns the text.
 
     Attributes:
         title: The function.
@@ -150,10 +154,10 @@ class Plan:
         shared: The shared variables it reads and updates.
         outputs: The number of results it returns; further ones are new values of shared variables.
         checks: The number of checks, whose outcomes are the last result, if there are any.
-        placement: How the compiled program lies on the mode's mesh of devices; None without a mesh,
-            and where lengths are not known.
-        padding: Which lengths of arguments are padded to buckets, or why none is; empty where
-            nothing asks for it.
+        placement: The sharding of the compiled program on the mode's mesh of devices; None without
+            a mesh, or if lengths are not static.
+        padding: The lengths of arguments that are padded to buckets, or why none is; empty without
+            buckets.
     """
 
     title: str
@@ -172,38 +176,37 @@ class Plan:
     __repr__ = __str__
 
     def lines(self) -> Iterator[str]:
-        """The text, line by line."""
+        """Yield the text, line by line."""
         graph, host = self.program.graph, self.program.host
         yield f"{self.title} in mode {self.mode.name}: {self._device()}"
         passed = dict.fromkeys((*graph.inputs, *graph.leaves))
-        static = {graph.inputs[i] for i in host.inputs} if host else set()
+        deciding = {graph.inputs[i]: VALUE for i in host.inputs} if host else {}
+        deciding |= {graph.inputs[i]: LENGTH for i in host.sliced} if host else {}
         for node in passed:
             notes = ["shared"] if node in self.shared else []
-            notes += self._declared(node)
+            notes += self._sharding_note(node)
             notes += ["array"] if node in graph.leaves else []
-            notes += ["decides a shape: one executable for each value"] if node in static else []
+            notes += [deciding[node]] if node in deciding else []
             yield f"  {self._name(node)} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
         yield from steps_of(graph, self._name, self._note)
         yield f"  return {', '.join(self._name(y) for y in graph.outputs[: self.outputs])}".rstrip()
-        kept = list(graph.outputs[self.outputs :])
-        last = [kept.pop()] if self.checks else []
-        yield from (f"  keep {self._name(y)}" for y in kept)
+        updates = list(graph.outputs[self.outputs :])
+        last = [updates.pop()] if self.checks else []
+        yield from (f"  keep {self._name(y)}" for y in updates)
         yield from (f"  check {self._name(y)}: {self.checks} conditions" for y in last)
         yield from (f"  {line}" for line in self.padding)
-        yield from self._placed()
-        yield from self._done_to_loops()
-        told = self.mode.backend.told(self.program)
-        yield from (f"  {about}: {text}" for about, text in told.items())
+        yield from self._placement_lines()
+        yield from self._loop_changes()
+        facts = self.mode.backend.told(self.program)
+        yield from (f"  {about}: {text}" for about, text in facts.items())
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"
 
-    def _declared(self, node: Node) -> list[str]:
-        """A note of the sharding that an input declares, where the mode has a mesh."""
+    def _sharding_note(self, node: Node) -> list[str]:
         sharding = getattr(node.op, "sharding", None)
         return [] if sharding is None or self.mode.mesh_axes is None else [f"sharding={sharding}"]
 
-    def _placed(self) -> Iterator[str]:
-        """Yield how the compiled program lies on the mesh, and what its devices exchange."""
+    def _placement_lines(self) -> Iterator[str]:
         axes, placement = self.mode.mesh_axes, self.placement
         if axes is not None and placement is None:
             yield f"  over {axes}: call plan(*args) for shardings and collectives at those lengths"
@@ -213,14 +216,14 @@ class Plan:
         graph = self.program.graph
         for y, sharding in zip(graph.outputs, placement.results, strict=False):
             yield f"    {self._name(y)}: {sharding}"
-        yield from (f"    {made}" for made in placement.collectives)
+        yield from (f"    {collective}" for collective in placement.collectives)
         if not placement.collectives:
             yield "    no collectives"
         if placement.memory is not None:
             yield f"    {placement.memory}"
-        yield from (f"    warning: {told}" for told in placement.gathered)
+        yield from (f"    warning: {warning}" for warning in placement.gathered)
 
-    def _done_to_loops(self) -> Iterator[str]:
+    def _loop_changes(self) -> Iterator[str]:
         """Yield the operations that were moved out of loops, and the loops that were removed."""
         lines: dict[str, None] = {}
         for change in (c for p in self.passes for c in p.records if c.rule.subject == TOLD):
@@ -232,8 +235,8 @@ class Plan:
         return self.mode.backend.describe(self.mode.options)
 
     def _name(self, node: Node) -> str:
-        place = self.program.places[node]
-        return called(node, f"{'a' if place < len(self.program.arguments) else 'v'}{place}")
+        index = self.program.places[node]
+        return operand_text(node, f"{'a' if index < len(self.program.arguments) else 'v'}{index}")
 
     def _note(self, node: Node) -> str:
         host = self.program.host

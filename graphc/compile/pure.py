@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.compile.arguments import In, converted, goes_into, shown
-from graphc.compile.cache import CompiledProgram, compiled
+from graphc.compile.arguments import In, convert, goes_into, shown
+from graphc.compile.cache import CompiledProgram, get_program
 from graphc.compile.guard import without_checks
 from graphc.compile.mode import Mode
 from graphc.compile.pipeline import Signature
-from graphc.compile.placement import is_divided
+from graphc.compile.placement import is_sharded
 from graphc.compile.shared import Shared, sharding_of
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
@@ -61,12 +61,12 @@ class PureProgram:
         graph = Graph(self.inputs, gathered(list(self.outputs), self.inputs))
         signature = Signature(graph, len(self.inputs), (), False, self.mode)
         leaves = signature.leaves()
-        program, _ = compiled(signature, leaves)
+        program, _ = get_program(signature, leaves)
         types = program.spec.arguments[len(self.inputs) :]
         arrays: list[Any] = [leaves[i].op.array for i in program.slots]  # type: ignore[attr-defined]
         backend, options = self.mode.backend, self.mode.options
-        held = [backend.array(x, t, options) for x, t in zip(arrays, types, strict=True)]
-        return program, held
+        captured = [backend.array(x, t, options) for x, t in zip(arrays, types, strict=True)]
+        return program, captured
 
     @property
     def static(self) -> tuple[int, ...]:
@@ -75,8 +75,8 @@ class PureProgram:
 
     def run(self, *arrays: Any) -> Sequence[Any]:
         """Return the results for arrays of the arguments' dtypes; the library may trace it."""
-        program, held = self._compiled
-        return program.traceable(*arrays, *held)  # type: ignore[no-any-return]
+        program, captured = self._compiled
+        return program.traceable(*arrays, *captured)  # type: ignore[no-any-return]
 
     @cached_property
     def bound(self) -> Executable:
@@ -85,50 +85,50 @@ class PureProgram:
 
     # Rules.
 
-    def _kept(self, key: Any, make: Callable[[], PureProgram]) -> PureProgram:
-        # Libraries cache what they traced by the object's identity.
+    def _derive(self, key: Any, make: Callable[[], PureProgram]) -> PureProgram:
+        # Libraries cache traces by the object's identity.
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
-        """The tangents of some results, given the arguments and tangents of some of them."""
-        return self._kept(("pushed", moved, wanted), lambda: self._pushed(moved, wanted))
+        """Return the program of tangents of some results, given arguments and their tangents."""
+        return self._derive(("pushed", moved, wanted), lambda: self._tangents(moved, wanted))
 
-    def _pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
+    def _tangents(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
         tangents = {i: typed_like(self.inputs[i], "tangent") for i in moved}
-        found = push(
+        pushed = push(
             [self.outputs[i] for i in wanted], {self.inputs[i]: t for i, t in tangents.items()}
         )
         outputs = [
             zeros_like(self.outputs[i]) if t is None else t
-            for i, t in zip(wanted, found, strict=True)
+            for i, t in zip(wanted, pushed, strict=True)
         ]
-        made = PureProgram([*self.inputs, *tangents.values()], outputs, self.mode)
-        made._linear = self, True, moved, wanted
-        return made
+        program = PureProgram([*self.inputs, *tangents.values()], outputs, self.mode)
+        program._linear = self, True, moved, wanted
+        return program
 
     def pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
-        """The gradients with respect to some arguments, given the arguments and cotangents."""
-        return self._kept(("pulled", wanted, given), lambda: self._pulled(wanted, given))
+        """Return the program of gradients for some arguments, given arguments and cotangents."""
+        return self._derive(("pulled", wanted, given), lambda: self._gradients(wanted, given))
 
-    def _pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
-        parts = {i: typed_like(self.outputs[i], "cotangent") for i in given}
-        known: dict[Node, Tensor] = {}
-        for i, g in parts.items():
+    def _gradients(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
+        formals = {i: typed_like(self.outputs[i], "cotangent") for i in given}
+        by_output: dict[Node, Tensor] = {}
+        for i, g in formals.items():
             y = self.outputs[i]
-            known[y] = known[y] + g if y in known else g
+            by_output[y] = by_output[y] + g if y in by_output else g
         xs = [self.inputs[i] for i in wanted]
-        found = cotangents(known, xs)
-        outputs = [zeros_like(x) if g is None else g for x, g in zip(xs, found, strict=True)]
-        made = PureProgram([*self.inputs, *parts.values()], outputs, self.mode)
-        made._linear = self, False, wanted, given
-        return made
+        gradients = cotangents(by_output, xs)
+        outputs = [zeros_like(x) if g is None else g for x, g in zip(xs, gradients, strict=True)]
+        program = PureProgram([*self.inputs, *formals.values()], outputs, self.mode)
+        program._linear = self, False, wanted, given
+        return program
 
     def transposed(
         self, wanted: tuple[int, ...], given: tuple[int, ...]
     ) -> tuple[PureProgram, range]:
-        """The transpose of a program that is linear in the wanted arguments, for given results.
+        """Return the transpose of a program that is linear in the wanted arguments.
 
         Returns:
             The transpose, and the arguments that it takes before the cotangents.
@@ -145,10 +145,10 @@ class PureProgram:
         return self.pulled(wanted, given), range(count)
 
     def batched(self, flags: tuple[bool, ...]) -> PureProgram:
-        """The program over a batch, the leading axis of the flagged arguments and all results."""
-        return self._kept(("batched", flags), lambda: self._batched(flags))
+        """Return the program over a batch, the leading axis of flagged arguments and results."""
+        return self._derive(("batched", flags), lambda: self._batch(flags))
 
-    def _batched(self, flags: tuple[bool, ...]) -> PureProgram:
+    def _batch(self, flags: tuple[bool, ...]) -> PureProgram:
         rows = {
             x: TensorType(x.type.dtype, (None, *x.type.shape))(x.name)
             for x, flag in zip(self.inputs, flags, strict=True)
@@ -158,27 +158,27 @@ class PureProgram:
         return PureProgram([rows.get(x, x) for x in self.inputs], outputs, self.mode)
 
     def fixed(self, values: Mapping[int, np.ndarray[Any, Any]]) -> PureProgram:
-        """The program with fixed values of some arguments, which it no longer takes."""
+        """Return the program with fixed values of some arguments, which are arguments no more."""
         key = tuple((i, x.shape, x.tobytes()) for i, x in values.items())
-        found = self._fixed.get(key)
-        if found is None:
+        pure = self._fixed.get(key)
+        if pure is None:
             swaps: dict[Node, Node] = {
                 self.inputs[i]: Node.make(Constant.of(x)) for i, x in values.items()
             }
             inputs = [x for x in self.inputs if x not in swaps]
-            found = self._fixed[key] = PureProgram(inputs, replaced(self.outputs, swaps), self.mode)
+            pure = self._fixed[key] = PureProgram(inputs, replaced(self.outputs, swaps), self.mode)
             if len(self._fixed) > config.specializations:
                 self._fixed.popitem(last=False)
         self._fixed.move_to_end(key)
-        return found
+        return pure
 
 
 class Pure:
     """A compiled function as a pure function of the backend's library: ``f.pure``.
 
-    It takes the arguments of ``f``. Where ``f`` has shared variables, their values come first, as a
-    dict; where it updates them, the result is a pair of the outputs and the dict of new values. It
-    has no side effects, and reads nothing but its arguments.
+    The arguments are the same as for ``f``. If ``f`` has shared variables, a dict of their values
+    comes first; if ``f`` updates them, the result is a pair of the outputs and the dict of new
+    values. A call has no side effects, and reads nothing but its arguments.
 
     Attributes:
         names: The shared variables' names in that dict.
@@ -217,7 +217,7 @@ class Pure:
             for x in (*self._shared, *leaves)
         }
         inputs: list[Any] = [swaps.get(x, x) for x in (*graph.inputs, *leaves)]
-        mode = signature.mode.unchecked()
+        mode = signature.mode.without_checks()
         self._program = PureProgram(inputs, replaced(graph.outputs, swaps), mode)
         self._parameters = [*parameters, *[In(x) for x in inputs[signature.arguments :]]]
         self._backend, self._options = mode.backend, mode.options
@@ -226,9 +226,9 @@ class Pure:
 
     @cached_property
     def plain(self) -> Pure:
-        """The same function, of which the library derives and batches each operation itself.
+        """The same function, which the library differentiates and batches operation by operation.
 
-        ``mx.export_function`` saves it; it does not save functions with derivatives of their own.
+        ``mx.export_function`` saves it; it does not save functions with custom derivatives.
 
         Example:
             >>> import graphc, graphc.tensor as gt, mlx.core as mx
@@ -240,54 +240,53 @@ class Pure:
             >>> mx.import_function(file)(mx.array([1.0, 2.0]))[0].item()
             5.0
         """
-        found = copy(self)
-        found._title += ".pure"
-        found._has_rules = False
-        return found
+        plain = copy(self)
+        plain._title += ".pure"
+        plain._has_rules = False
+        return plain
 
     @cached_property
-    def _held(self) -> list[Any]:
-        """The arrays that the graph captured."""
+    def _captured_arrays(self) -> list[Any]:
         array, options = self._backend.array, self._options
         return [array(x.op.array, x.type, options) for x in self._leaves]  # type: ignore[attr-defined]
 
     def state(self) -> dict[str, Any]:
-        """The present values of the shared variables, by name, as the library's arrays."""
+        """Return the present values of the shared variables, by name, as the library's arrays."""
         return {name: self._present(x) for name, x in zip(self.names, self._shared, strict=True)}
 
     def _present(self, x: Shared) -> Any:
         backend, options = self._backend, self._options
         with x.op.store.lock:
-            value = x.get_value(borrow=is_divided(x.op.store.value))
-        found = backend.free_array(value, x.type, options)
+            value = x.get_value(borrow=is_sharded(x.op.store.value))
+        array = backend.free_array(value, x.type, options)
         home = backend.home(sharding_of(x), options)
-        return found if home is None else home.put(found, x.op.name)
+        return array if home is None else home.put(array, x.op.name)
 
     def __repr__(self) -> str:
         return f"{self._title}.{'pure' if self._has_rules else 'plain'}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The outputs, or a pair of them and the new state.
+        """Return the outputs, or a pair of them and the new state.
 
         Raises:
             ArgumentError: A wrong number, name, kind or rank of an argument, or another state.
-            DTypeError: An argument's dtype does not go into its input's.
-            DynamicShapeError: A shape depends on a value that is not known while it is traced.
+            DTypeError: An argument's dtype does not fit its input's.
+            DynamicShapeError: A shape depends on the value of a traced array.
         """
         state: Mapping[str, Any] = {}
         if self.names:
             state, args = self._state_of(args), args[1:]
-        given = [*self._arranged(args, kwargs), *[state[name] for name in self.names]]
-        arrays = [self._argument(i, x) for i, x in enumerate(given)]
-        found = self._found([*self._placed(arrays), *self._held])
-        outputs = self._rebuilt(found[: self._results])
+        values = [*self._arranged(args, kwargs), *[state[name] for name in self.names]]
+        arrays = [self._argument(i, x) for i, x in enumerate(values)]
+        results = self._run([*self._declare_sharding(arrays), *self._captured_arrays])
+        outputs = self._rebuild(results[: self._results])
         if not self._updated:
             return outputs
-        new = zip(self._updated, found[self._results :], strict=True)
+        new = zip(self._updated, results[self._results :], strict=True)
         return outputs, {**state, **dict(new)}
 
-    def _placed(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The arguments over the mode's mesh, of which the library has to know."""
+    def _declare_sharding(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Put the arguments on the mode's mesh, or declare to the library that they are there."""
         homes = [
             self._backend.home(p.variable.op.sharding, self._options) for p in self._parameters
         ]
@@ -300,7 +299,7 @@ class Pure:
             if home is not None
         ]
 
-    def _found(self, arrays: Sequence[Any]) -> Sequence[Any]:
+    def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
         program = self._program
         values: dict[int, np.ndarray[Any, Any]] = {}
         for i in program.static:
@@ -316,43 +315,43 @@ class Pure:
     def _state_of(self, args: Sequence[Any]) -> Mapping[str, Any]:
         state = args[0] if args else None
         if not isinstance(state, Mapping) or set(state) != set(self.names):
-            given = sorted(state, key=str) if isinstance(state, Mapping) else "nothing"
+            names = sorted(state, key=str) if isinstance(state, Mapping) else "nothing"
             raise ArgumentError(
-                f"{self!r} takes the values of {', '.join(self.names)} first, got {given}.",
+                f"{self!r} takes the values of {', '.join(self.names)} first, got {names}.",
                 f"Pass a dict of them, such as {self!r}.state().",
             )
         return state
 
-    def _argument(self, place: int, given: Any) -> Any:
-        """Return an array of the library as it is, if its dtype fits; convert any other value."""
-        backend, parameter = self._backend, self._parameters[place]
+    def _argument(self, index: int, value: Any) -> Any:
+        """Return the library's array itself if its dtype fits; convert any other value."""
+        backend, parameter = self._backend, self._parameters[index]
         target: TensorType = parameter.variable.type
-        if not isinstance(given, backend.kinds[1:]):
-            return converted(given, parameter, target, place, backend)
-        dtype = backend.dtype(given)
-        weak = getattr(given, "weak_type", False)
+        if not isinstance(value, backend.kinds[1:]):
+            return convert(value, parameter, target, index, backend)
+        dtype = backend.dtype(value)
+        weak = getattr(value, "weak_type", False)
         if not weak and not goes_into(np.empty(0, dtype), target, weak=False):
             raise DTypeError(
-                f"The argument {parameter.label or place!r}: expected {target!r}, got "
-                f"{shown(given)}.",
+                f"The argument {parameter.label or index!r}: expected {target!r}, got "
+                f"{shown(value)}.",
                 f"Cast it: value.astype({target.dtype!r}).",
             )
-        return given
+        return value
 
-    def _rebuilt(self, found: Sequence[Any]) -> Any:
+    def _rebuild(self, results: Sequence[Any]) -> Any:
         match self._outputs:
             case None:
                 return None
             case Tensor():
-                return found[0]
+                return results[0]
             case outputs:
-                return rebuild(outputs, list(found))
+                return rebuild(outputs, list(results))
 
 
 def _names(shared: Sequence[Shared]) -> list[str]:
-    """A unique name for each shared variable, its own if that is unique."""
-    own = [x.op.given_name for x in shared]
+    """Return a unique name for each shared variable, the user's if that is unique."""
+    given_names = [x.op.given_name for x in shared]
     return [
-        name if name is not None and own.count(name) == 1 else f"{name or 'shared'}{i}"
-        for i, name in enumerate(own)
+        name if name is not None and given_names.count(name) == 1 else f"{name or 'shared'}{i}"
+        for i, name in enumerate(given_names)
     ]

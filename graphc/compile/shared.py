@@ -10,18 +10,19 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from graphc import hooks
 from graphc.compile.arguments import goes_into, is_weak
 from graphc.compile.placement import (
     Where,
-    declared,
     declared_fields,
-    divided,
-    is_divided,
+    declared_sharding,
     is_on_mesh,
+    is_sharded,
     mesh_here,
     on_mesh,
     portable_mesh,
     refuse_shape,
+    require_fit,
 )
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
@@ -36,51 +37,67 @@ from graphc.ir import (
     TensorType,
     Wrapper,
     dtype_name,
-    is_float,
     replaced,
     toposort,
     unwrapped,
 )
-from graphc.ir.sharding import named
-from graphc.lazy import provided
+from graphc.ir.sharding import with_role
 from graphc.link import as_numpy
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, constant
 from graphc.tensor.core.tensor import FILL, holds_mask
 
 
-class Store:
-    """A shared variable's present value, as an array of the backend that wrote it last.
+class StoredValue:
+    """An array, and whether nothing else refers to it, so that its buffer may be reused."""
 
-    Attributes:
-        value: An array.
-        owned: Whether nothing else refers to the array, so that its buffer may be reused.
-        lock: Held while a function reads and replaces the value.
-    """
-
-    __slots__ = ("lock", "owned", "value")
+    __slots__ = ("owned", "value")
 
     def __init__(self, value: Any, owned: bool) -> None:
         self.value = value
         self.owned = owned
-        self.lock = threading.RLock()
 
-    def converted(self, value: Any) -> None:
-        """Keep the present value as a backend's array that nothing else refers to."""
-        self.value = value
+    def replace_by_copy(self, copy: Any) -> None:
+        """Replace the array by a copy of it that a backend made."""
+        self.value = copy
         self.owned = True
 
+
+class Store:
+    """A shared variable's present value, as an array of the backend that wrote it last.
+
+    Attributes:
+        current: Holds the array; functions look it up at each call.
+        lock: Held while a function reads and replaces the value.
+    """
+
+    __slots__ = ("current", "lock")
+
+    def __init__(self, value: Any, owned: bool) -> None:
+        self.current = StoredValue(value, owned)
+        self.lock = threading.RLock()
+
+    @property
+    def value(self) -> Any:
+        """The array."""
+        return self.current.value
+
+    def set(self, value: Any, owned: bool) -> None:
+        """Replace the array; ``owned`` says whether nothing else refers to the new one."""
+        self.current.value = value
+        self.current.owned = owned
+
     def numpy(self, type: Any) -> np.ndarray[Any, Any]:
-        """The value as a NumPy array of the type's dtype; it may share the value's memory."""
+        """Return the value as a NumPy array of the type's dtype; memory may be shared."""
         return np.asarray(as_numpy(self.value), type.numpy_dtype)
 
 
 class SharedInput(Input):
-    """An input whose value is kept between calls.
+    """An input whose value persists between calls.
 
     Attributes:
-        store: Has the value.
-        mesh: The mesh that the value lies on, where the user gave one.
+        store: Holds the value.
+        mesh: The user's mesh for the value, or None.
     """
 
     __slots__ = ("default_update", "mesh", "store")
@@ -107,18 +124,18 @@ class SharedInput(Input):
 
     @property
     def subject(self) -> str:
-        """The variable, in messages about where its values are to be."""
-        return named(f"The shared variable {self.name}", self)
+        """The variable's name in messages about its sharding."""
+        return with_role(f"The shared variable {self.name}", self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
         mesh = portable_mesh(self.mesh)
-        made = self.given_type, self.given_name, value, self.sharding, self.role, mesh
-        return _shared_input, made, self.default_update
+        state = self.given_type, self.given_name, value, self.sharding, self.role, mesh
+        return _shared_input, state, self.default_update
 
     def __setstate__(self, default_update: Tensor | None) -> None:
-        # It reads this variable, and so comes after it.
+        # The update reads this variable, and is set after it exists.
         self.default_update = default_update
 
 
@@ -130,12 +147,12 @@ def _shared_input(
     role: str,
     mesh: Any,
 ) -> SharedInput:
-    own = None if mesh is None else mesh_here(mesh, f"The shared variable {name or 'shared'}")
-    made = SharedInput(type, name, Store(value, owned=True), sharding, own, role)
-    found = on_mesh(value, made.subject, sharding, own)
-    if found is not value:
-        made.store.converted(found)
-    return made
+    here = None if mesh is None else mesh_here(mesh, f"The shared variable {name or 'shared'}")
+    op = SharedInput(type, name, Store(value, owned=True), sharding, here, role)
+    copy = on_mesh(value, op.subject, sharding, here)
+    if copy is not value:
+        op.store.current.replace_by_copy(copy)
+    return op
 
 
 class Shared(Tensor):
@@ -161,7 +178,7 @@ class Shared(Tensor):
 
     @property
     def default_update(self) -> Tensor | None:
-        """The value that functions which read it give it, unless they say otherwise; may be set.
+        """The new value in functions that read this variable and do not update it; may be set.
 
         Example:
             >>> import graphc
@@ -179,19 +196,18 @@ class Shared(Tensor):
         self.op.default_update = None if new is None else as_tensor(unwrapped(new))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
-        """A new variable with the present value."""
         if id(self) not in memo:
             op = self.op
             with op.store.lock:
-                value = self.get_value(borrow=is_divided(op.store.value))
-            store = Store(value, owned=not is_divided(value))
-            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.role)
-            self._copied_to(Shared.make(made), memo)
+                value = self.get_value(borrow=is_sharded(op.store.value))
+            store = Store(value, owned=not is_sharded(value))
+            copied_op = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.role)
+            self._copy_default_update(Shared.make(copied_op), memo)
         copied: Shared = memo[id(self)]
         return copied
 
-    def _copied_to(self, copied: Shared, memo: dict[int, Any]) -> None:
-        """Give a copy its default update, in which copies stand for all shared variables."""
+    def _copy_default_update(self, copied: Shared, memo: dict[int, Any]) -> None:
+        """Give a copy its default update, in which copies replace all shared variables."""
         memo[id(self)] = copied
         new = self.default_update
         if new is not None:
@@ -210,42 +226,41 @@ class Shared(Tensor):
         """Return the present value.
 
         Args:
-            borrow: Return the array itself, not a copy, where it is NumPy's, or where it is JAX's
-                and lies on a mesh of devices.
+            borrow: Return the array itself, not a copy, if it is NumPy's, or JAX's on a mesh of
+                devices.
             return_internal_type: Return the backend's array.
 
         Returns:
-            A NumPy array, or the backend's array. What is divided over devices is gathered, unless
-            it is borrowed.
+            A NumPy array, or the backend's array. A sharded value is gathered, unless borrowed.
 
         Raises:
-            ShardingError: Devices of other processes have parts of it, and it is not borrowed.
+            ShardingError: If devices of other processes have shards, and ``borrow`` is False.
         """
         store = self.op.store
         with store.lock:
             if return_internal_type or (borrow and is_on_mesh(store.value)):
-                store.owned = False
+                store.current.owned = False
                 return store.value
             if borrow:
-                store.owned = False
+                store.current.owned = False
                 return store.numpy(self.type)
             return np.array(store.numpy(self.type))
 
-    def admitted(self, value: Any, borrow: bool = False) -> Any:
+    def to_stored_value(self, value: Any, borrow: bool = False) -> Any:
         """Return a value as the variable would store it.
 
         Raises:
             ArgumentError: Its rank or a static length differs from the variable's.
             DTypeError: Its dtype cannot be converted to the variable's.
-            ShardingError: A length cannot be divided over the variable's mesh.
+            ShardingError: A length cannot be sharded over the variable's mesh.
         """
         op = self.op
-        if op.sharding is not None and is_divided(value):
-            found = divided(value, self.type)
+        if op.sharding is not None and is_sharded(value):
+            array = require_fit(value, self.type)
         else:
             _warn_of_sharding(value)
-            found = _value(value, self.type, borrow)
-        return on_mesh(found, op.subject, op.sharding, op.mesh)
+            array = _value(value, self.type, borrow)
+        return on_mesh(array, op.subject, op.sharding, op.mesh)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value that the next calls of functions read.
@@ -260,27 +275,26 @@ class Shared(Tensor):
             ArgumentError: Its rank or a static length differs from the variable's.
             DTypeError: Its dtype cannot be converted to the variable's.
         """
-        value = self.admitted(new_value, borrow)
+        value = self.to_stored_value(new_value, borrow)
         store = self.op.store
         with store.lock:
-            store.value = value
-            store.owned = not (borrow or is_divided(value))
+            store.set(value, owned=not (borrow or is_sharded(value)))
 
 
 SharedInput.node_class = Shared
 
 
 def sharding_of(variable: Shared) -> Sharding:
-    """How a variable's values lie on a mesh: as declared, and else whole on every device."""
+    """Return the declared sharding of a variable's values; replicated by default."""
     declared = variable.op.sharding
     return (None,) * variable.ndim if declared is None else declared
 
 
-def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
-    if holds_mask(given):
+def _value(value: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
+    if holds_mask(value):
         raise ArgumentError(f"A masked array does not fit a shared variable of {type!r}.", FILL)
-    array = as_numpy(given)
-    if not goes_into(array, type, is_weak(given)):
+    array = as_numpy(value)
+    if not goes_into(array, type, is_weak(value)):
         raise DTypeError(
             f"A value of {array.dtype} does not fit a shared variable of {type!r}.",
             f"Convert it: value.astype({type.dtype!r}).",
@@ -290,8 +304,8 @@ def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
 
 
 def _warn_of_sharding(value: Any) -> None:
-    """Warn where an array of JAX's lies on several devices, which its copy will not."""
-    if is_divided(value):
+    """Warn that a JAX array on several devices is copied to one array."""
+    if is_sharded(value):
         devices = value.sharding.device_set
         warnings.warn(
             f"A shared variable without a sharding keeps a value of {len(devices)} devices as one "
@@ -337,7 +351,7 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
     borrow: bool = False,
     sharding: Any = None,
 ) -> Any:
-    """Make a variable whose value is kept between calls, and set by ``updates=`` of functions.
+    """Make a variable that keeps a value between calls; ``updates=`` replace the value.
 
     Args:
         value: An array, or a number: a Python float becomes ``config.floatX``, an int int64. Each
@@ -348,19 +362,19 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
         shape: Static lengths, None where unknown; all unknown by default, as a later value may
             have other lengths.
         borrow: Store the array itself, not a copy.
-        sharding: How values lie on a mesh of devices: for each axis the name of an axis of the
-            mode's mesh, a tuple of names, or None; or a ``jax.sharding.NamedSharding``, over whose
-            mesh functions then run where their mode names none. By default that of a JAX array
-            which lies on several devices; without one, every device has the whole. Fields of an
-            implicit array lie as its class says.
+        sharding: The partition spec of values: for each axis the name of an axis of the mode's
+            mesh, a tuple of names, or None; or a ``jax.sharding.NamedSharding``, over whose
+            mesh functions then run where their mode names none. By default the sharding of a JAX
+            array on several devices; other values are replicated. The class of an implicit array
+            decides the shardings of its fields.
 
     Returns:
         A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
 
     Raises:
         DTypeError: The value is no array of numbers.
-        ArgumentError: It is symbolic, or does not have the ``shape``.
-        ShardingError: The sharding does not fit it.
+        ArgumentError: If the value is symbolic, or does not have the ``shape``.
+        ShardingError: If the sharding does not fit the value.
 
     Example:
         >>> import graphc
@@ -370,15 +384,14 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
         (0, 1, 2)
     """
     if isinstance(value, Wrapper):
-        held = value.values
-        array = held.data if isinstance(held.op, Constant | Leaf) else held
-        options = {"shape": shape, "borrow": borrow, "sharding": value.placed(sharding)}
+        symbolic = value.values
+        array = symbolic.data if isinstance(symbolic.op, Constant | Leaf) else symbolic
+        options = {"shape": shape, "borrow": borrow, "sharding": value.positional(sharding)}
         return value.alike(shared(array, name, strict, allow_downcast, **options))
     if hasattr(value, "dims") and hasattr(value, "transpose"):
         # An array of xarray's, whose names would be lost.
-        named = provided(__name__, "xtensor_shared")
         options = {"strict": strict, "allow_downcast": allow_downcast, "borrow": borrow}
-        return named(value, name=name, shape=shape, sharding=sharding, **options)
+        return hooks.shared_xtensor(value, name=name, shape=shape, sharding=sharding, **options)
     if isinstance(value, Tensor):
         raise ArgumentError(
             f"The value of a shared variable is symbolic: {value!r}.",
@@ -406,49 +419,45 @@ def _shared_array(
     borrow: bool,
     sharding: Any,
 ) -> Shared:
-    """A shared variable of one array, or of a number.
+    """Return a shared variable of one array, or of a number.
 
     Args:
-        value: What of JAX's lies on several devices stays there.
-        name: Its name.
-        allow_downcast: Whether float64 becomes ``config.floatX``.
-        shape: Its static lengths.
-        borrow: Whether the array itself is kept.
-        sharding: As the user gave it; or a ``Where``.
+        value: An array or number; a JAX array on several devices stays there.
+        name: The variable's name.
+        allow_downcast: Whether to convert float64 to ``config.floatX``.
+        shape: Static lengths of the variable.
+        borrow: Whether to store the array itself.
+        sharding: The user's argument, or a ``Where``.
     """
-    if is_divided(value):
-        own = TensorType(dtype_name(value.dtype), value.shape)
-        type = _type_of(own, allow_downcast, shape)
+    if is_sharded(value):
+        value_type = TensorType(dtype_name(value.dtype), value.shape)
+        type = _type_of(value_type, allow_downcast, shape)
         array = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
     else:
         if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
             value = as_numpy(value)
         type = _type_of(constant(value, bake=True).type, allow_downcast, shape)
         array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
-    is_known = isinstance(sharding, Where)
-    where = sharding if is_known else declared(sharding, array, name or "shared")
-    made = SharedInput(type, name, Store(None, owned=False), *where)
-    held = divided(array, type) if is_divided(array) else _value(array, type, borrow=True)
-    found = on_mesh(held, made.subject, where.sharding, where.mesh)
-    made.store.value = found
-    made.store.owned = not (borrow or is_divided(found))
-    return Shared.make(made)
+    is_where = isinstance(sharding, Where)
+    where = sharding if is_where else declared_sharding(sharding, array, name or "shared")
+    op = SharedInput(type, name, Store(None, owned=False), *where)
+    stored = require_fit(array, type) if is_sharded(array) else _value(array, type, borrow=True)
+    on_devices = on_mesh(stored, op.subject, where.sharding, where.mesh)
+    op.store.set(on_devices, owned=not (borrow or is_sharded(on_devices)))
+    return Shared.make(op)
 
 
 def _shared_implicit(value: ImplicitArray, name: str | None, borrow: bool, sharding: Any) -> Any:
-    """A shared variable for each field of an implicit array."""
     treedef, leaves = Treedef.of(value)
     paths = treedef.paths(name) if name else [None] * len(leaves)
-    own: Sequence[Any] = [None] * len(leaves)
+    shardings: Sequence[Any] = [None] * len(leaves)
     if sharding is not None:
-        own = declared_fields(sharding, value, name or "shared")
-    triples = zip(leaves, paths, own, strict=True)
+        shardings = declared_fields(sharding, value, name or "shared")
+    triples = zip(leaves, paths, shardings, strict=True)
     fields = [_shared_array(x, path, None, None, borrow, where) for x, path, where in triples]
     return as_implicit(treedef.build(fields))
 
 
-def _type_of(own: TensorType, allow_downcast: bool | None, shape: Any) -> TensorType:
-    """The type of a variable, given that of its value."""
-    is_cast = allow_downcast and is_float(own.dtype)
-    dtype = config.floatX if is_cast else own.dtype
-    return TensorType(dtype_name(dtype), (None,) * own.ndim if shape is None else shape)
+def _type_of(value_type: TensorType, allow_downcast: bool | None, shape: Any) -> TensorType:
+    dtype = config.floatX if allow_downcast and value_type.dtype == "float64" else value_type.dtype
+    return TensorType(dtype_name(dtype), (None,) * value_type.ndim if shape is None else shape)

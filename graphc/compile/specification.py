@@ -11,9 +11,10 @@ import numpy as np
 
 from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.implicit import Structures
-from graphc.compile.mode import Mode, get_mode
+from graphc.compile.mode import Mode, Returns, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared, sharding_of
+from graphc.config import RETURNS, config
 from graphc.errors import (
     ArgumentError,
     DTypeError,
@@ -45,19 +46,18 @@ from graphc.ir import (
     unwrapped_pair,
     wrapped,
 )
-from graphc.ir.sharding import named
-from graphc.loop.subgraph import inlined
+from graphc.ir.sharding import with_role
+from graphc.loop.subgraph import inline_subgraphs
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, shard
 from graphc.tensor.core.sharding import Shard
 
 OnUnused = Literal["raise", "warn", "ignore"]
-Returns = Literal["native", "numpy"]
 
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """A function's specification: enough to build it again."""
+    """The specification of a function, from which it can be rebuilt."""
 
     inputs: tuple[Any, ...]
     outputs: Any
@@ -68,12 +68,12 @@ class FunctionSpec:
     structures: Structures = ()
 
 
-def swapped(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:
-    """A specification with other shared variables in the place of its own.
+def swap_variables(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:
+    """Return a specification with some shared variables replaced.
 
     Raises:
-        ArgumentError: Something other than a shared variable.
-        DTypeError: A variable of another type.
+        ArgumentError: If ``swaps`` has something other than shared variables.
+        DTypeError: If a replacement has another type.
     """
     wrong = [x for pair in swaps.items() for x in pair if not isinstance(x, Shared)]
     if wrong:
@@ -86,6 +86,17 @@ def swapped(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:
     return replace(spec, outputs=outputs, updates=updates_of(pairs, nodes))
 
 
+def returned_arrays(returns: Returns | None, mode: Mode) -> Returns:
+    """Return which arrays a function returns, by its argument, its mode or ``config``.
+
+    Raises:
+        ArgumentError: If ``returns`` names no kind of arrays.
+    """
+    if returns is not None and returns not in RETURNS:
+        raise ArgumentError(f"returns={returns!r}: expected 'numpy', 'native' or None.")
+    return returns or mode.returns or config.returns
+
+
 def as_in(x: Any, allow_downcast: bool | None) -> In:
     """Return an input as an ``In``."""
     parameter = x if isinstance(x, In) else In(x)
@@ -94,8 +105,8 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
     variable = parameter.variable
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
-        more = "; of a BlockMask, with mask.variables(name)" if is_array else ""
-        remedy = f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}."
+        advice = "; of a BlockMask, with mask.variables(name)" if is_array else ""
+        remedy = f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{advice}."
         raise ArgumentError(
             f"The input {variable!r} is no symbolic variable.", remedy_for(variable, remedy)
         )
@@ -114,30 +125,30 @@ def as_output(y: Any) -> Tensor:
     sharding = y.sharding if isinstance(y, Out) else None
     y = y.variable if isinstance(y, Out) else y
     if isinstance(y, Wrapper):
-        sharding, y = y.placed(sharding), y.values
+        sharding, y = y.positional(sharding), y.values
     try:
         return shard(y, sharding)
     except DTypeError as error:
         raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
 
 
-def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
-    if given is None:
+def _pairs(values: Any, what: str) -> list[tuple[Any, Any]]:
+    if values is None:
         return []
-    pairs = list(given.items() if isinstance(given, Mapping) else _listed(given))
+    pairs = list(values.items() if isinstance(values, Mapping) else _as_list(values))
     if [pair for pair in pairs if not isinstance(pair, tuple | list) or len(pair) != 2]:
         raise ArgumentError(
-            f"{what}={given!r}: expected pairs of a variable and an expression, or a dict."
+            f"{what}={values!r}: expected pairs of a variable and an expression, or a dict."
         )
     return [unwrapped_pair(old, new) for old, new in pairs]
 
 
-def _listed(given: Any) -> Iterable[Any]:
-    return given if isinstance(given, list | tuple) or hasattr(given, "__next__") else [given]
+def _as_list(values: Any) -> Iterable[Any]:
+    return values if isinstance(values, list | tuple) or hasattr(values, "__next__") else [values]
 
 
 def _is_of_type(new: Tensor, old: Tensor) -> bool:
-    """Whether a tensor can replace another: equal dtype and rank, no known lengths that differ."""
+    """Return whether a tensor can replace another: equal dtype and rank, compatible lengths."""
     pairs = zip(new.type.shape, old.type.shape, strict=False)
     return (
         new.dtype == old.dtype
@@ -147,7 +158,7 @@ def _is_of_type(new: Tensor, old: Tensor) -> bool:
 
 
 def givens_of(givens: Any) -> dict[Node, Node]:
-    """The nodes that ``givens`` replaces, and their replacements."""
+    """Return the nodes that ``givens`` replaces, and their replacements."""
     swaps: dict[Node, Node] = {}
     for old, new in _pairs(givens, "givens"):
         new = as_tensor(new)
@@ -165,23 +176,23 @@ def givens_of(givens: Any) -> dict[Node, Node]:
 
 
 def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
-    """Raise where the graph reads a field of an implicit array that is replaced."""
-    whole = [x for x in swaps if isinstance(x, ImplicitTensor) and x.op != swaps[x].op]
-    if not whole:
+    """Raise if the graph reads a field of an implicit array that ``givens`` replaces."""
+    replaced_arrays = [x for x in swaps if isinstance(x, ImplicitTensor) and x.op != swaps[x].op]
+    if not replaced_arrays:
         return
     needed = {*toposort(ends)} - {x.variable for x in ins} - {*swaps}
-    for x in whole:
-        left = [field for field in x.inputs if isinstance(field.op, Input) and field in needed]
-        if left:
+    for x in replaced_arrays:
+        fields = [field for field in x.inputs if isinstance(field.op, Input) and field in needed]
+        if fields:
             raise ArgumentError(
                 f"givens: {swaps[x]!r} can't replace {x!r} here: the graph, perhaps a gradient, "
-                f"reads its field {left[0]!r}.",
+                f"reads its field {fields[0]!r}.",
                 "Give an implicit array of the same form, or replace it before differentiating.",
             )
 
 
 def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
-    """Shared variables and their new values, after ``givens``."""
+    """Return shared variables and their new values, after ``givens``."""
     result: dict[Shared, Tensor] = {}
     for variable, new in _pairs(updates, "updates"):
         for x, y in _by_field(variable, new, swaps):
@@ -198,20 +209,20 @@ def default_updates(
     swaps: Mapping[Node, Node],
     variables: Sequence[Node],
 ) -> tuple[tuple[Shared, Tensor], ...]:
-    """The default updates of shared variables that a graph reads and nothing else updates.
+    """Return the default updates of shared variables that a graph reads and does not update.
 
     Args:
-        order: All that the outputs and the new values of shared variables need, in order.
-        updates: The updates that were given.
-        excluded: True for all of them to stay as they are, or a list of those that do.
-        swaps: What ``givens`` replaces.
+        order: The nodes that outputs and new values depend on, in topological order.
+        updates: The explicit updates.
+        excluded: True to update no variable by default, or a list of variables to exclude.
+        swaps: The nodes that ``givens`` replaces, and their replacements.
         variables: The function's inputs.
     """
     if isinstance(excluded, bool | np.bool_):
         if excluded:
             return ()
         excluded = ()
-    excluded = [unwrapped(x) for x in _listed(excluded)]
+    excluded = [unwrapped(x) for x in _as_list(excluded)]
     wrong = [x for x in excluded if not isinstance(x, Shared)]
     if wrong:
         raise ArgumentError(
@@ -219,40 +230,39 @@ def default_updates(
             "Give True, or a list of shared variables.",
         )
     done = {*(x for x, _ in updates), *excluded}
-    found: list[tuple[Shared, Tensor]] = []
+    defaults: list[tuple[Shared, Tensor]] = []
     while True:
         read = [x for x in order if isinstance(x, Shared) and x not in done]
         done.update(read)
         new = [(x, x.default_update) for x in read]
         pairs = updates_of([(x, y) for x, y in new if y is not None], swaps)
         if not pairs:
-            return tuple(found)
-        found += pairs
+            return tuple(defaults)
+        defaults += pairs
         order = toposort([y for _, y in pairs], variables)
 
 
 def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
-    """The updates of a shared variable, or of the fields of an implicit one."""
+    """Return the update of a shared variable, or the updates of the fields of an implicit one."""
     if not isinstance(variable, ImplicitTensor):
-        return [(variable, replaced([_updated(variable, new)], swaps)[0])]
-    (made,) = expanded(replaced([as_tensor(new)], swaps))
-    if made.op != variable.op:
+        return [(variable, replaced([_as_new_value(variable, new)], swaps)[0])]
+    (result,) = expanded(replaced([as_tensor(new)], swaps))
+    if result.op != variable.op:
         raise ArgumentError(
-            f"updates: {variable.array!r} can't become {_form(made)}, which has another form.",
+            f"updates: {variable.array!r} can't become {_form(result)}, which has another form.",
             "Update its fields, as updates={w.array.scale: ...}, or keep the form in what is "
             "computed: it is never replaced by a whole array.",
-            made.where,
+            result.where,
         )
-    pairs = zip(variable.inputs, made.inputs, strict=True)
-    return [(field, _updated(field, value)) for field, value in pairs]
+    pairs = zip(variable.inputs, result.inputs, strict=True)
+    return [(field, _as_new_value(field, value)) for field, value in pairs]
 
 
 def _form(x: Node) -> str:
     return repr(x.array if isinstance(x, ImplicitTensor) else x)
 
 
-def _updated(variable: Any, new: Any) -> Tensor:
-    """A shared variable's new value, of its type."""
+def _as_new_value(variable: Any, new: Any) -> Tensor:
     if not isinstance(variable, Shared):
         raise ArgumentError(
             f"updates: {variable!r} is no shared variable.", "Make it with graphc.shared(value)."
@@ -266,7 +276,6 @@ def _updated(variable: Any, new: Any) -> Tensor:
 
 
 def _remedy(new: Tensor, variable: Shared) -> str:
-    """How an update gets the type of its variable."""
     if new.ndim != variable.ndim:
         return f"Give it {variable.ndim} axes, not {new.ndim}."
     if new.dtype == variable.dtype:
@@ -281,35 +290,35 @@ def check_inputs(  # noqa: PLR0913, PLR0917 (one caller)
     outputs: Sequence[Node],
     on_unused: OnUnused,
     implicit: Sequence[ImplicitTensor] = (),
-    wholes: Sequence[Sequence[Node]] = (),
+    groups: Sequence[Sequence[Node]] = (),
     written: Sequence[Node] = (),
     order: Sequence[Node] | None = None,
 ) -> None:
-    """Raise where inputs are missing, occur twice or are not used.
+    """Raise if inputs are missing, occur twice or are not used.
 
-    An input is used where the expression reads it as it was written, before ``givens`` too, if only
-    for a shape that is known or a derivative that is constant. Of the fields of an implicit array,
-    or of another object, one that is used is enough.
+    An input is used if the expression reads it before ``givens`` or after, if only for a static
+    shape or a constant derivative. One used field is enough for an implicit array, and for an
+    object of ``groups``.
     """
     if on_unused not in {"raise", "warn", "ignore"}:
         raise ArgumentError(f"on_unused_input={on_unused!r}: expected 'raise', 'warn' or 'ignore'.")
     variables = [parameter.variable for parameter in ins]
-    given = set(variables)
-    if len(given) != len(variables):
-        twice = next(x for x in given if variables.count(x) > 1)
+    unique = set(variables)
+    if len(unique) != len(variables):
+        twice = next(x for x in unique if variables.count(x) > 1)
         raise ArgumentError(f"The input {twice!r} occurs twice.", "Leave one out.")
-    needed = toposort(outputs, given) if order is None else order
+    needed = toposort(outputs, unique) if order is None else order
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
-    if on_unused != "ignore" and not given <= used:
-        used |= all_read([*outputs, *written]) | {x for x in given if x in read_by(x)}
-    together = [*[x.inputs for x in implicit], *wholes]
+    if on_unused != "ignore" and not unique <= used:
+        used |= all_read([*outputs, *written]) | {x for x in unique if x in read_by(x)}
+    together = [*[x.inputs for x in implicit], *groups]
     used.update(*[values for values in together if not used.isdisjoint(values)])
     for x in variables:
         if x not in used and on_unused != "ignore":
-            whole = next((y for y in implicit if x in y.inputs), None)
-            subject = repr(x) if whole is None else f"{whole.name}: {whole.array!r}"
+            parent = next((y for y in implicit if x in y.inputs), None)
+            subject = repr(x) if parent is None else f"{parent.name}: {parent.array!r}"
             message = f"No output depends on the input {subject}."
             if on_unused == "raise":
                 raise UnusedInputError(message, "Leave it out, or pass on_unused_input='ignore'.")
@@ -317,10 +326,10 @@ def check_inputs(  # noqa: PLR0913, PLR0917 (one caller)
 
 
 def mode_over(mode: Mode, shared: Sequence[Shared]) -> Mode:
-    """The mode, over the mesh of the shared variables where it names no place.
+    """Return the mode, on the mesh of the shared variables if it has neither mesh nor device.
 
     Raises:
-        ShardingError: They are on several meshes.
+        ShardingError: If the shared variables are on several meshes.
     """
     has_place = "mesh" in mode.options or "device" in mode.options
     if has_place or "mesh" not in mode.backend.options:
@@ -336,7 +345,7 @@ def mode_over(mode: Mode, shared: Sequence[Shared]) -> Mode:
 
 
 def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared], Signature]:
-    """The shared variables and the signature of a function, given its specification."""
+    """Return the shared variables and the signature of a function."""
     outputs = flatten(spec.outputs) if spec.outputs is not None else []
     ends = [*outputs, *(new for _, new in spec.updates)]
     # A computed node that is an input becomes a plain input: a rewrite could otherwise produce it.
@@ -347,32 +356,31 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         ends = replaced(ends, cut)
         variables = [cut.get(x, x) for x in variables]
     order = toposort(ends, variables)
-    found = [x for x in order if isinstance(x, Shared)]
-    shared = sorted({*found, *(x for x, _ in spec.updates)}, key=lambda x: x.serial)
-    places = {x: len(variables) + i for i, x in enumerate(shared)}
+    reads = [x for x in order if isinstance(x, Shared)]
+    shared = [*dict.fromkeys([*reads, *(x for x, _ in spec.updates)])]
+    indices = {x: len(variables) + i for i, x in enumerate(shared)}
     mode = mode_over(spec.mode, shared)
     if mode.mesh_axes is not None:
         pairs = zip(spec.updates, ends[len(outputs) :], strict=True)
-        ends[len(outputs) :] = [_placed(new, x) for (x, _), new in pairs]
+        ends[len(outputs) :] = [_shard_new_value(new, x) for (x, _), new in pairs]
     inputs = [*variables, *shared]
     if mode.mesh_axes is None and is_gathered({type(node.op) for node in order}):
-        graph = Graph.in_order(inputs, ends, [x for x in order if x not in places])
+        graph = Graph.in_order(inputs, ends, [x for x in order if x not in indices])
     else:
         # With any set of rules, only the chosen branch of a conditional is computed.
-        graph = Graph(inputs, gathered(inlined(ends, variables), variables))
+        graph = Graph(inputs, gathered(inline_subgraphs(ends, variables), variables))
     signature = Signature(
         graph,
         len(variables),
-        tuple([places[x] for x, _ in spec.updates]),
+        tuple([indices[x] for x, _ in spec.updates]),
         isinstance(spec.outputs, Tensor) and not spec.updates,
         mode,
     )
     return shared, signature
 
 
-def _placed(new: Tensor, variable: Shared) -> Tensor:
-    """A variable's new value, where its values are to be."""
-    role = named(f"the new value of {variable.op.name}", variable.op)
+def _shard_new_value(new: Tensor, variable: Shared) -> Tensor:
+    role = with_role(f"the new value of {variable.op.name}", variable.op)
     return Tensor.make(Shard(sharding_of(variable), role), new)
 
 
@@ -405,9 +413,9 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
         >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
         True
     """
-    given = flatten(output)
-    made = replaced([unwrapped(y) for y in given], givens_of(replace))
-    return rebuild(output, [wrapped(y, new) for y, new in zip(given, made, strict=True)])
+    outputs = flatten(output)
+    results = replaced([unwrapped(y) for y in outputs], givens_of(replace))
+    return rebuild(output, [wrapped(y, new) for y, new in zip(outputs, results, strict=True)])
 
 
 def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:

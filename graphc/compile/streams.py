@@ -1,4 +1,4 @@
-"""Random keys that are kept between calls: shared generators, and streams of them."""
+"""Random keys that persist between calls: shared generators, and streams of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphc.random.threefry import Threefry
 from graphc.tensor import Tensor
 
 UNSET: Any = object()
-"""A missing seed; None asks for a fresh one."""
+"""A missing seed; None means a fresh one."""
 
 WORD = 0xFFFFFFFF
 
@@ -46,7 +46,7 @@ def _store(value: np.ndarray[Any, Any], name: str | None) -> GeneratorStore:
 
 
 class SharedGenerator(Shared, Generator):
-    """A generator whose key is kept between calls, and advanced by updates of functions."""
+    """A generator whose key persists between calls, and advances by updates of functions."""
 
     __slots__ = ()
 
@@ -59,16 +59,15 @@ class SharedGenerator(Shared, Generator):
             seed: A seed instead.
 
         Raises:
-            ArgumentError: Neither or both are given, or the value is no key.
+            ArgumentError: If not exactly one of them is given, or the value is no key.
             DTypeError: The value has another dtype.
         """
         super().set_value(_key_or_seed("set_value", new_value, seed), borrow)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedGenerator:
-        """A new generator with the present key."""
         if id(self) not in memo:
-            made = SharedGenerator.make(_store(self.get_value(), self.name))
-            self._copied_to(made, memo)
+            generator = SharedGenerator.make(_store(self.get_value(), self.name))
+            self._copy_default_update(generator, memo)
         copied: SharedGenerator = memo[id(self)]
         return copied
 
@@ -77,7 +76,7 @@ GeneratorStore.node_class = SharedGenerator
 
 
 def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
-    """The key of an integer, as ``gt.random.key`` gives it; of other seeds NumPy's state."""
+    """Return the key of an integer, as ``gt.random.key`` does, or NumPy's state of another seed."""
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
         return np.array([int(seed) >> 32 & WORD, int(seed) & WORD], np.uint32)
     is_sequence = isinstance(seed, np.random.SeedSequence)
@@ -93,7 +92,7 @@ def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
 
 
 def key_from(value: Any) -> np.ndarray[Any, Any]:
-    """A key, also one drawn from a copy of a NumPy generator."""
+    """Return a key, or draw one from a copy of a NumPy generator."""
     if isinstance(value, np.random.Generator):
         return deepcopy(value).integers(WORD, size=2, dtype=np.uint32, endpoint=True)
     array = as_numpy(value)
@@ -117,7 +116,7 @@ def _key_or_seed(title: str, value: Any, seed: Any) -> np.ndarray[Any, Any]:
 def shared_rng(
     value: Any = None, *, seed: Any = UNSET, name: str | None = None, borrow: bool = False
 ) -> SharedGenerator:
-    """Make a generator whose key is kept between calls, and advanced by updates of functions.
+    """Make a generator whose key persists between calls, and advances by updates of functions.
 
     Args:
         value: A key, uint32[2], or a ``numpy.random.Generator``, of which a copy draws one.
@@ -147,10 +146,10 @@ def shared_rng(
         >>> first.tolist() == f().tolist()
         True
     """
-    given = _key_or_seed("shared_rng", value, seed)
-    made = SharedGenerator.make(GeneratorStore(KEY, name, Store(None, owned=True)))
-    Shared.set_value(made, given, borrow)
-    return made
+    generator_key = _key_or_seed("shared_rng", value, seed)
+    generator = SharedGenerator.make(GeneratorStore(KEY, name, Store(None, owned=True)))
+    Shared.set_value(generator, generator_key, borrow)
+    return generator
 
 
 def default_rng(seed: Any = None) -> Generator:
@@ -185,7 +184,7 @@ else:
 
 
 class RandomStream(Drawing):
-    """A stream of draws with keys from one seed, each kept in a shared variable of its own.
+    """A stream of draws with keys from one seed, each stored in a shared variable.
 
     Every distribution is a method, with its arguments except ``rng``. In a stream of an integer
     seed, draw number i starts with the key ``fold_in(key(seed), i)``. A function that reads a draw
@@ -245,22 +244,22 @@ class RandomStream(Drawing):
         return self.state_updates
 
     def seed(self, seed: Any = None) -> None:
-        """Set the keys of all draws to those of a seed, as if the stream were made with it.
+        """Set the keys of all draws, as if the stream were made with this seed.
 
         Args:
             seed: As for ``shared_rng``; by default the seed that the stream was made with.
         """
         self._key = _key_of_seed(self.default_instance_seed if seed is None else seed)
         for i, generator in enumerate(self._generators):
-            generator.set_value(self._draws_own(i))
+            generator.set_value(self._key_of(i))
 
     def gen(self, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
         """Draw from a distribution, or any function with ``rng=`` and ``return_next_rng=``.
 
         Args:
             op: The distribution, such as ``gt.random.normal``.
-            args: Its arguments.
-            kwargs: Its keyword arguments.
+            args: Arguments of the distribution.
+            kwargs: Keyword arguments of the distribution.
 
         Raises:
             ArgumentError: ``rng`` is given.
@@ -276,12 +275,10 @@ class RandomStream(Drawing):
         return draw  # type: ignore[no-any-return]
 
     def _new(self) -> SharedGenerator:
-        """The shared key of the next draw."""
-        made = shared_rng(self._draws_own(len(self._generators)))
-        self._generators.append(made)
-        return made
+        generator = shared_rng(self._key_of(len(self._generators)))
+        self._generators.append(generator)
+        return generator
 
-    def _draws_own(self, i: int) -> np.ndarray[Any, Any]:
-        """The key of draw number i."""
+    def _key_of(self, i: int) -> np.ndarray[Any, Any]:
         counter = np.array([0, i], np.uint32)
         return np.stack(Threefry().perform(*self._key, *counter))

@@ -15,14 +15,14 @@ SHAPES = {
     "constant": 'shape=box, style=dotted, color="#7a7f86"',
     "holder": 'shape=box, penwidth=2, color="#007a58"',
 }
-"""How Graphviz draws the kinds of nodes; all others are plain boxes."""
+"""The style of each kind of node in Graphviz; all others are plain boxes."""
 
 
 def dot(boxes: Boxes, drawing: Drawing, *, opened: bool = True) -> str:
     """Return a drawing in the language of Graphviz, types on its edges.
 
     Args:
-        boxes: The boxes that it refers to.
+        boxes: The boxes of the drawing.
         drawing: What to draw.
         opened: Whether loops and other graphs within the graph are drawn, as clusters.
     """
@@ -35,9 +35,9 @@ def _parts(boxes: Boxes, drawing: Drawing, name: str, opened: bool) -> Iterator[
         box = boxes[number]
         lines = "\n".join(text for _, text in lines_of(boxes, drawing, i))
         look = SHAPES.get(box.kind, "shape=box")
-        yield f"{name}_{i} [label={quoted(lines)}, tooltip={quoted(about(box))}, {look}];"
+        yield f"{name}_{i} [label={quote(lines)}, tooltip={quote(about(box))}, {look}];"
         if opened:
-            yield from _inside(boxes, box, f"{name}_{i}")
+            yield from _clusters(boxes, box, f"{name}_{i}")
     links = drawing.arrangement.links
     before = {link.end: link.start for link in links if link.port is None}
     for link in links:
@@ -45,23 +45,22 @@ def _parts(boxes: Boxes, drawing: Drawing, name: str, opened: bool) -> Iterator[
             start = link.start
             while start in before:
                 start = before[start]
-            type = quoted(boxes[drawing.boxes[start]].type)
+            type = quote(boxes[drawing.boxes[start]].type)
             yield f"{name}_{start} -> {name}_{link.end} [label={type}];"
 
 
-def _inside(boxes: Boxes, box: Box, name: str) -> Iterator[str]:
-    """The graphs in a box as clusters, which its dotted edges lead to."""
-    for j, (title, held) in enumerate(box.inside):
+def _clusters(boxes: Boxes, box: Box, name: str) -> Iterator[str]:
+    for j, (title, drawn) in enumerate(box.inside):
         yield f"subgraph cluster_{name}_{j} {{"
-        yield f"label={quoted(f'{title} of {box.name}')};"
-        yield from _parts(boxes, held, f"{name}_{j}", True)
+        yield f"label={quote(f'{title} of {box.name}')};"
+        yield from _parts(boxes, drawn, f"{name}_{j}", True)
         yield "}"
-        if held.boxes:
-            last = len(held.boxes) - 1
+        if drawn.boxes:
+            last = len(drawn.boxes) - 1
             yield f"{name}_{j}_{last} -> {name} [style=dotted, arrowhead=none];"
 
 
-def quoted(text: str) -> str:
-    """Return a text as Graphviz reads it: in quotes, which no name ends."""
+def quote(text: str) -> str:
+    """Return a text in Graphviz's quotes, with quotes in it escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""The graphs that operations hold: what each is called, takes and gives."""
+"""The graphs inside operations, with their titles and the meaning of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 
 SHORT = 24
-"""About how many characters of an expression are shown of what a parameter stands for."""
+"""The approximate length of the shown expression of an operand."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A graph that an operation holds.
+class InnerGraph:
+    """A graph inside an operation.
 
     Attributes:
-        title: What it is to the operation: a step, a branch.
+        title: The role of the graph in the operation: a step, a branch.
         graph: The graph.
-        takes: What each of its inputs stands for.
-        gives: What each of its outputs is.
+        takes: The meaning of each input.
+        gives: The meaning of each output.
     """
 
     title: str
@@ -31,14 +31,14 @@ class Held:
     gives: Sequence[str]
 
 
-def held(node: Node) -> list[Held]:
-    """Return the graphs that a node's operation holds.
+def inner_graphs(node: Node) -> list[InnerGraph]:
+    """Return the graphs inside a node's operation.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
         >>> total = graphc.scan(lambda now, last: now + last, x, 0.0)
-        >>> [step] = held(total.inputs[0])
+        >>> [step] = inner_graphs(total.inputs[0])
         >>> step.title, step.takes, step.gives
         ('step', ['carry 0, first 0.0', 'element of x'], ['next carry 0', 'row 0'])
     """
@@ -51,27 +51,29 @@ def held(node: Node) -> list[Held]:
     if isinstance(op, Switch):
         is_bool = node.inputs[0].type.dtype == "bool" and len(graphs) == 2
         titles = ["if false", "if true"] if is_bool else [f"branch {i}" for i in range(len(graphs))]
-    found = []
-    for title, graph, places in zip(titles, graphs, passes, strict=True):
-        given = [None if i is None else node.inputs[i] for i in places]
-        # A parameter that stands for one of the same name says nothing more.
+    result = []
+    for title, graph, indices in zip(titles, graphs, passes, strict=True):
+        operands = [None if i is None else node.inputs[i] for i in indices]
+        # An operand with the parameter's name adds nothing.
         takes = [
             "" if x is None or label(x) == label(formal) else _short(x)
-            for formal, x in zip(graph.inputs, given, strict=True)
+            for formal, x in zip(graph.inputs, operands, strict=True)
         ]
-        found.append(Held(title, graph, takes, [f"result {i}" for i in range(len(graph.outputs))]))
-    return found
+        result.append(
+            InnerGraph(title, graph, takes, [f"result {i}" for i in range(len(graph.outputs))])
+        )
+    return result
 
 
-def _step(op: Loop, node: Node) -> Held:
-    given = op.parts(node.inputs)
-    takes = [f"carry {i}, first {_short(x)}" for i, x in enumerate(given.init)]
-    takes += [f"element of {_short(x)}" for x in given.xs]
-    takes += [_short(x) for x in given.consts]
+def _step(op: Loop, node: Node) -> InnerGraph:
+    operands = op.parts(node.inputs)
+    takes = [f"carry {i}, first {_short(x)}" for i, x in enumerate(operands.init)]
+    takes += [f"element of {_short(x)}" for x in operands.xs]
+    takes += [_short(x) for x in operands.consts]
     gives = [f"next carry {i}" for i in range(op.carries)]
     gives += [f"row {i}" for i in range(op.stacked)]
     gives += ["whether to stop"] if op.stops else []
-    return Held("step", op.step, takes, gives)
+    return InnerGraph("step", op.step, takes, gives)
 
 
 def _short(x: Node) -> str:

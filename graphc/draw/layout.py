@@ -1,8 +1,8 @@
-"""Layouts in layers: each node below what it is made of, few crossings, few bends.
+"""Layouts in layers: each node below its operands, with few crossings and few bends.
 
-A layout has two parts. ``arranged`` finds the layers and the order in each; it knows no sizes.
-``placed`` finds coordinates for boxes of given sizes. ``viewer.js`` has the second part too, as
-the boxes of a page grow when they are opened.
+A layout has two parts. ``arrange`` finds the layers and the order in each, without sizes.
+``position_boxes`` finds coordinates for boxes of given sizes. ``viewer.js`` has the second part
+too, as the boxes of a page grow when they are opened.
 
 Source: Sugiyama, Tagawa & Toda, IEEE Trans. Syst. Man Cybern. 11(2), 1981; the positions within a
 layer are the least-squares ones, by pooling adjacent violators.
@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SWEEPS = 6
-"""How often the layers are put in order, downwards and upwards in turn; more find little."""
+"""The number of sweeps that order the layers, alternately downwards and upwards."""
 
 PASSES = 8
-"""How often the positions in each layer are fitted to those of the layers beside it."""
+"""The number of times that positions in each layer are fitted to the adjacent layers."""
 
 GAP = 22.0
 """The least distance between two boxes of a layer."""
@@ -27,13 +27,13 @@ LAYER_GAP = 34.0
 """The least distance between layers, in which edges bend."""
 
 STEEP = 16.0
-"""How far aside an edge goes for each pixel that the distance between its layers grows."""
+"""The sideways distance of an edge, in pixels, that widens the gap of its layers by one pixel."""
 
 HIGHEST_GAP = 90.0
 """The most distance between layers."""
 
 STIFF = 6.0
-"""How much more a long edge resists a bend than a box resists a shift."""
+"""The weight of a long edge's bend, relative to a box's shift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Link:
     Attributes:
         start: The item in the upper layer.
         end: The item in the lower layer.
-        port: Which operand of a node it leads to; None where it leads on to a longer edge.
-        ports: How many operands that node has.
+        port: The number of the operand that it leads to; None if it leads to the next piece.
+        ports: The number of operands of that node.
     """
 
     start: int
@@ -58,8 +58,8 @@ class Arrangement:
     """Layers of items from left to right; items are nodes, and the bends of edges between them.
 
     Attributes:
-        nodes: How many nodes there are, the first items.
-        layers: The items of each layer, those without inputs further up.
+        nodes: The number of nodes, which are the first items.
+        layers: The items of each layer, from the top.
         links: The pieces of edges.
     """
 
@@ -73,11 +73,11 @@ class Placement:
     """Coordinates of an arrangement.
 
     Attributes:
-        centers: The middle of each item.
-        tops: Where each layer begins.
-        bottoms: Where it ends.
-        width: Of all.
-        height: Of all.
+        centers: The horizontal center of each item.
+        tops: The top of each layer.
+        bottoms: The bottom of each layer.
+        width: The width of the drawing.
+        height: The height of the drawing.
     """
 
     centers: tuple[float, ...]
@@ -87,26 +87,26 @@ class Placement:
     height: float
 
 
-def arranged(inputs: Sequence[Sequence[int]]) -> Arrangement:
+def arrange(inputs: Sequence[Sequence[int]]) -> Arrangement:
     """Return the layers of a graph and the order in each.
 
     Args:
         inputs: The inputs of each node, which are earlier nodes.
 
     Example:
-        >>> arranged([(), (), (0, 1), (2,)]).layers
+        >>> arrange([(), (), (0, 1), (2,)]).layers
         ((0, 1), (2,), (3,))
     """
     level = _levels(inputs)
     layers: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
-    for node in _visited(inputs):
+    for node in _depth_first(inputs):
         layers[level[node]].append(node)
     links = _links(inputs, level, layers)
-    return Arrangement(len(inputs), _ordered(layers, links), tuple(links))
+    return Arrangement(len(inputs), _order(layers, links), tuple(links))
 
 
 def _levels(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """The layer of each node: the longest path to it; what has no inputs is just above its use."""
+    """Return the layer of each node, its longest path; sources are just above their use."""
     level: list[int] = []
     for xs in inputs:
         level.append(1 + max((level[x] for x in xs), default=-1))
@@ -120,23 +120,22 @@ def _levels(inputs: Sequence[Sequence[int]]) -> list[int]:
     return level
 
 
-def _visited(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """All nodes, in the order in which a walk from the last ones meets them."""
+def _depth_first(inputs: Sequence[Sequence[int]]) -> list[int]:
     used = {x for xs in inputs for x in xs}
     stack = [node for node in range(len(inputs)) if node not in used][::-1]
-    found: dict[int, None] = {}
+    visited: dict[int, None] = {}
     while stack:
         node = stack.pop()
-        if node not in found:
-            found[node] = None
+        if node not in visited:
+            visited[node] = None
             stack += inputs[node][::-1]
-    return list(found)
+    return list(visited)
 
 
 def _links(
     inputs: Sequence[Sequence[int]], level: Sequence[int], layers: list[list[int]]
 ) -> list[Link]:
-    """The pieces of all edges; the longer edges of a node share theirs, which enter the layers."""
+    """Return the pieces of all edges; long edges of a node share pieces, which enter the layers."""
     trunks: dict[int, list[int]] = {}
     links: list[Link] = []
     count = len(inputs)
@@ -152,12 +151,12 @@ def _links(
     return links
 
 
-def _ordered(layers: list[list[int]], links: Sequence[Link]) -> tuple[tuple[int, ...], ...]:
-    """The layers with their items in the best of the orders that the sweeps find."""
+def _order(layers: list[list[int]], links: Sequence[Link]) -> tuple[tuple[int, ...], ...]:
+    """Return the layers with their items in the best order of all sweeps."""
     above: dict[int, list[tuple[int, float]]] = {}
     below: dict[int, list[tuple[int, float]]] = {}
     for link in links:
-        # The operands of a node end side by side at it.
+        # Edges to the operands of a node end side by side.
         shift = 0.0 if link.port is None else (link.port + 1) / (link.ports + 1) - 0.5
         above.setdefault(link.end, []).append((link.start, 0.0))
         below.setdefault(link.start, []).append((link.end, shift))
@@ -166,40 +165,39 @@ def _ordered(layers: list[list[int]], links: Sequence[Link]) -> tuple[tuple[int,
         if not fewest:
             break
         beside, order = (above, layers) if sweep % 2 == 0 else (below, layers[::-1])
-        place = {item: float(i) for layer in layers for i, item in enumerate(layer)}
+        position = {item: float(i) for layer in layers for i, item in enumerate(layer)}
         for layer in order:
-            wanted = {item: _mean(place, beside.get(item), place[item]) for item in layer}
+            wanted = {item: _mean(position, beside.get(item), position[item]) for item in layer}
             layer.sort(key=wanted.__getitem__)
-            place.update((item, float(i)) for i, item in enumerate(layer))
-        found = _crossings(layers, below)
-        if found < fewest:
-            best, fewest = [*map(tuple, layers)], found
+            position.update((item, float(i)) for i, item in enumerate(layer))
+        crossings = _crossings(layers, below)
+        if crossings < fewest:
+            best, fewest = [*map(tuple, layers)], crossings
     return tuple(best)
 
 
 def _mean(
-    place: dict[int, float], beside: Sequence[tuple[int, float]] | None, otherwise: float
+    position: dict[int, float], beside: Sequence[tuple[int, float]] | None, otherwise: float
 ) -> float:
     if not beside:
         return otherwise
-    return sum(place[item] + shift for item, shift in beside) / len(beside)
+    return sum(position[item] + shift for item, shift in beside) / len(beside)
 
 
 def _crossings(layers: Iterable[Sequence[int]], below: dict[int, list[tuple[int, float]]]) -> int:
-    """How many pairs of links cross."""
-    place = {item: i for layer in layers for i, item in enumerate(layer)}
+    position = {item: i for layer in layers for i, item in enumerate(layer)}
     count = 0
     for layer in layers:
         ends: list[float] = []
         for item in layer:
-            own = [place[end] + shift for end, shift in below.get(item, ())]
-            count += sum(len(ends) - bisect_right(ends, end) for end in own)
-            for end in own:
+            targets = [position[end] + shift for end, shift in below.get(item, ())]
+            count += sum(len(ends) - bisect_right(ends, end) for end in targets)
+            for end in targets:
                 insort(ends, end)
     return count
 
 
-def placed(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Placement:
+def position_boxes(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Placement:
     """Return coordinates in which no boxes of a layer overlap.
 
     Args:
@@ -210,8 +208,8 @@ def placed(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Pl
     items = sum(map(len, arrangement.layers))
     widths = [size[0] for size in sizes] + [0.0] * (items - nodes)
     centers = _centers(arrangement, widths)
-    left = min((x - w / 2 for x, w in zip(centers, widths, strict=True)), default=0.0)
-    centers = [x - left for x in centers]
+    leftmost = min((x - w / 2 for x, w in zip(centers, widths, strict=True)), default=0.0)
+    centers = [x - leftmost for x in centers]
     gaps = _gaps(arrangement, centers)
     tops, bottoms, y = [], [], 0.0
     for layer, gap in zip(arrangement.layers, gaps, strict=True):
@@ -226,7 +224,7 @@ def placed(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Pl
 
 
 def _gaps(arrangement: Arrangement, centers: Sequence[float]) -> list[float]:
-    """The distance below each layer: more where an edge goes far aside, or it would be flat."""
+    """Return the distance below each layer, larger where an edge would be flat."""
     aside = dict.fromkeys(range(len(centers)), 0.0)
     for link in arrangement.links:
         far = abs(centers[link.start] - centers[link.end])
@@ -238,7 +236,7 @@ def _gaps(arrangement: Arrangement, centers: Sequence[float]) -> list[float]:
 
 
 def _centers(arrangement: Arrangement, widths: Sequence[float]) -> list[float]:
-    """The middles of the items: near those of their neighbours, in order and apart."""
+    """Return the horizontal centers of items: near their neighbours, in order, without overlap."""
     above: dict[int, list[tuple[int, float]]] = {}
     below: dict[int, list[tuple[int, float]]] = {}
     for link in arrangement.links:
@@ -260,13 +258,13 @@ def _centers(arrangement: Arrangement, widths: Sequence[float]) -> list[float]:
                 (STIFF if item >= arrangement.nodes else 1.0) if beside.get(item) else 0.1
                 for item in layer
             ]
-            for item, x in zip(layer, _apart(layer, wanted, weights, widths), strict=True):
+            for item, x in zip(layer, _separate(layer, wanted, weights, widths), strict=True):
                 centers[item] = x
     return centers
 
 
 def port_shift(link: Link, width: float) -> float:
-    """How far from the middle of a box an edge ends at it."""
+    """Return the distance of an edge's end from the center of its box."""
     return 0.0 if link.port is None else width * ((link.port + 1) / (link.ports + 1) - 0.5)
 
 
@@ -278,22 +276,22 @@ def _middle(
     return sum(centers[item] + shift for item, shift in beside) / len(beside)
 
 
-def _apart(
+def _separate(
     layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]
 ) -> list[float]:
-    """The positions nearest to those wanted in which no two items overlap."""
+    """Return the positions nearest to the wanted ones in which no two items overlap."""
     offsets, x = [], 0.0
     for i, item in enumerate(layer):
         x += (widths[layer[i - 1]] + widths[item]) / 2 + GAP if i else 0.0
         offsets.append(x)
-    # Without the offsets, apart means ascending: blocks that descend are pooled to their mean.
+    # Minus the offsets, positions must ascend: descending blocks are pooled to their mean.
     blocks: list[tuple[float, float, int]] = []
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
         mean, total, count = want - offset, weight, 1
         while blocks and blocks[-1][0] > mean:
-            other, heavy, more = blocks.pop()
+            other, heavy, size = blocks.pop()
             mean = (other * heavy + mean * total) / (heavy + total)
-            total, count = total + heavy, count + more
+            total, count = total + heavy, count + size
         blocks.append((mean, total, count))
     flat = [mean for mean, _, count in blocks for _ in range(count)]
     return [mean + offset for mean, offset in zip(flat, offsets, strict=True)]

@@ -1,4 +1,4 @@
-"""What is drawn of a graph: a box for each node, and a drawing for each graph, of bounded size."""
+"""Drawings of graphs: a box for each node, and a bounded drawing for each graph."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.draw.held import held
-from graphc.draw.layout import Arrangement, arranged
+from graphc.draw.held import inner_graphs
+from graphc.draw.layout import Arrangement, arrange
 from graphc.ir import Constant, Graph, Input, Leaf, Node, Parameter, Pick, pprint
 from graphc.ir.op import parameters_of
 from graphc.ir.print import label
@@ -16,16 +16,16 @@ from graphc.loop.loop import Loop
 from graphc.loop.step import Formal
 
 LONGEST = 34
-"""How many characters a line in a box has by default before it is cut by dots."""
+"""The default length of a line in a box, in characters, before it is truncated."""
 
 CODE = 100
-"""About how many characters of a node's expression its box tells on demand."""
+"""The approximate length of a node's expression in a tooltip."""
 
-MOST_TOLD = 240
-"""How many characters any text of a box has; an operation may have thousands of operands."""
+MAX_TEXT = 240
+"""The longest text of a box; an operation may have thousands of operands."""
 
-DEEPEST = 12
-"""How many levels of graphs within graphs are drawn."""
+MAX_DEPTH = 12
+"""The number of levels of nested graphs that are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,13 @@ class Box:
     """A node, as any drawing shows it.
 
     Attributes:
-        kind: What sort of node: input, shared, captured, constant, parameter, operation, result,
-            or holder of other graphs.
+        kind: input, shared, captured, constant, parameter, operation, result, or holder of graphs.
         name: An input's name, a constant's value, an operation's name.
-        parameters: The operation's.
-        type: Its type.
+        parameters: The operation's parameters.
+        type: The node's type.
         where: The user's line.
         code: The node as an expression.
-        inside: The graphs that its operation holds, with their titles.
+        inside: The graphs inside the operation, with their titles.
     """
 
     kind: str
@@ -54,14 +53,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph, in layers. Items of the arrangement are places in ``boxes``.
+    """A graph, in layers. Items of the arrangement are indices of ``boxes``.
 
     Attributes:
         boxes: The nodes, each after its inputs, by their numbers among all boxes.
         arrangement: Layers and edges.
-        notes: What inputs stand for, by place.
-        tags: Which output a node is, by place.
-        cut: The places of nodes whose inputs are left out.
+        notes: The meaning of inputs, by index.
+        tags: The outputs that a node is, by index.
+        cut: The indices of nodes whose inputs are left out.
         partial: Whether nodes were left out because they are too many.
     """
 
@@ -74,16 +73,16 @@ class Drawing:
 
 
 class Boxes:
-    """The boxes of one page or file, each made once.
+    """The boxes of one page or file, each created once.
 
     Args:
-        limit: How many boxes all its drawings may have together.
-        longest: How many characters a line in a box has before it is cut by dots.
+        limit: The number of boxes that all drawings may have together.
+        longest: The length of a line in a box, in characters, before it is truncated.
 
     Attributes:
         all: The boxes by their numbers.
         longest: As given.
-        left: How many more boxes drawings may have.
+        left: The number of boxes that drawings may still have.
     """
 
     def __init__(self, limit: int, longest: int = LONGEST) -> None:
@@ -97,7 +96,7 @@ class Boxes:
         return self.all[number]
 
     def number(self, node: Node) -> int | None:
-        """The number of a node's box, if it has one."""
+        """Return the number of a node's box, or None."""
         return self._numbers.get(node)
 
     def allow(self, more: int) -> None:
@@ -105,7 +104,7 @@ class Boxes:
         self.left += more
 
     def cut(self, text: str) -> str:
-        """Return a text as a line shows it: without its end, and with dots, if it is too long."""
+        """Return a text, truncated with an ellipsis if it is too long for a line."""
         return text if len(text) <= self.longest else f"{text[: self.longest - 1]}…"
 
     def graph(self, graph: Graph, gives: Sequence[str] = (), takes: Sequence[str] = ()) -> Drawing:
@@ -113,20 +112,19 @@ class Boxes:
 
         Args:
             graph: The graph.
-            gives: What each output is, ``output 0`` and so on by default.
-            takes: What each input stands for in a graph within another; there, inputs that no
-                output needs are left out.
+            gives: The meaning of each output (default: ``output 0`` and so on).
+            takes: The meaning of each input of an inner graph, whose unused inputs are left out.
         """
         gives = gives or [f"output {i}" for i in range(len(graph.outputs))]
         shown, partial = nearest(graph.outputs, self.left, set(graph.inputs))
-        known, room = set(shown), self.left - len(shown)
-        unused = [] if takes else [x for x in dict.fromkeys(graph.inputs) if x not in known]
-        shown += unused[:room]
+        nodes, free = set(shown), self.left - len(shown)
+        unused = [] if takes else [x for x in dict.fromkeys(graph.inputs) if x not in nodes]
+        shown += unused[:free]
         notes = dict(zip(graph.inputs, takes, strict=True)) if takes else {}
-        partial = partial or len(unused) > room
-        return self.drawn(shown, graph.outputs, gives, graph.inputs, notes, partial)
+        partial = partial or len(unused) > free
+        return self.draw(shown, graph.outputs, gives, graph.inputs, notes, partial)
 
-    def drawn(
+    def draw(
         self,
         nodes: Iterable[Node],
         outputs: Sequence[Node] = (),
@@ -138,30 +136,29 @@ class Boxes:
         """Return the drawing of some nodes.
 
         Args:
-            nodes: Which.
-            outputs: Which of them are outputs.
-            gives: What each output is.
-            ends: Nodes of which nobody asks what they are made of.
-            notes: What nodes stand for.
-            partial: Whether others are left out because they are too many.
+            nodes: The nodes.
+            outputs: The outputs among the nodes.
+            gives: The meaning of each output.
+            ends: Nodes whose inputs are not drawn.
+            notes: The meaning of nodes.
+            partial: Whether other nodes are left out because they are too many.
         """
-        # A node is made after its inputs, so they come first.
-        order = sorted(nodes, key=lambda node: node.serial)
+        order = sorted(nodes, key=lambda node: node.height)  # operands come first
         self.left -= len(order)
-        place = {node: i for i, node in enumerate(order)}
+        index = {node: i for i, node in enumerate(order)}
         ends = set(ends)
         wiring = [
-            [] if node in ends else [place[x] for x in node.inputs if x in place] for node in order
+            [] if node in ends else [index[x] for x in node.inputs if x in index] for node in order
         ]
         tags: dict[int, str] = {}
         for y, text in zip(outputs, gives, strict=True):
-            if y in place:
-                before = f"{tags[place[y]]}, " if place[y] in tags else ""
-                tags[place[y]] = before + text
+            if y in index:
+                before = f"{tags[index[y]]}, " if index[y] in tags else ""
+                tags[index[y]] = before + text
         return Drawing(
-            boxes=tuple([self._made(node) for node in order]),
-            arrangement=arranged(wiring),
-            notes={place[x]: text for x, text in (notes or {}).items() if x in place and text},
+            boxes=tuple([self._add(node) for node in order]),
+            arrangement=arrange(wiring),
+            notes={index[x]: text for x, text in (notes or {}).items() if x in index and text},
             tags=tags,
             cut=frozenset(
                 i
@@ -171,15 +168,14 @@ class Boxes:
             partial=partial,
         )
 
-    def _made(self, node: Node) -> int:
-        """The number of a node's box, which is made where there is none."""
-        known = self._numbers.get(node)
-        if known is not None:
-            return known
+    def _add(self, node: Node) -> int:
+        existing = self._numbers.get(node)
+        if existing is not None:
+            return existing
         self._depth += 1
         inside = tuple(
             (each.title, self.graph(each.graph, each.gives, each.takes))
-            for each in (held(node) if self._depth <= DEEPEST else ())
+            for each in (inner_graphs(node) if self._depth <= MAX_DEPTH else ())
         )
         self._depth -= 1
         number = self._numbers[node] = len(self.all)
@@ -203,26 +199,26 @@ def nearest(
     """Return the nodes nearest to outputs, and whether there are others.
 
     Args:
-        outputs: Where to begin.
-        limit: How many nodes there may be.
-        ends: Nodes behind which nothing is looked at.
+        outputs: The nodes to begin with.
+        limit: The largest number of nodes.
+        ends: Nodes whose inputs are not followed.
     """
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     waiting = deque(outputs)
     while waiting:
         node = waiting.popleft()
-        if node in found:
+        if node in nodes:
             continue
-        if len(found) >= limit:
-            return list(found), True
-        found[node] = None
+        if len(nodes) >= limit:
+            return list(nodes), True
+        nodes[node] = None
         if node not in ends:
             waiting.extend(node.inputs)
-    return list(found), False
+    return list(nodes), False
 
 
 def kind_of(node: Node) -> str:
-    """Return which sort of node it is."""
+    """Return the kind of a node."""
     match node.op:
         case Constant():
             return "constant"
@@ -238,7 +234,7 @@ def kind_of(node: Node) -> str:
 
 
 def name_of(node: Node) -> str:
-    """Return what a box is called; the name that a user gave to a computed array comes first."""
+    """Return the name of a box; a user's name of a computed array comes first."""
     name = node.op.title if isinstance(node.op, Loop | Switch) else label(node)
     return name if node.name in {None, name} else f"{node.name} = {name}"
 
@@ -252,13 +248,13 @@ def _parameters(node: Node) -> str:
 
 
 def _where(node: Node) -> str | None:
-    # Equal constants and parameters of steps are one node, which other code may have made first.
+    # Equal constants and parameters are one node, which other code may have created first.
     if isinstance(node.op, Constant | Formal) or node.where is None:
         return None
     return plain(node.where)
 
 
-def plain(text: str, longest: int = MOST_TOLD) -> str:
-    """Return a text without what no XML may have, such as control characters, and cut by dots."""
+def plain(text: str, longest: int = MAX_TEXT) -> str:
+    """Return a text without characters that XML forbids, truncated if it is long."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "".join(c if c.isprintable() or c == "\u3000" else "\ufffd" for c in shown)

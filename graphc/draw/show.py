@@ -19,19 +19,19 @@ from graphc.errors import ArgumentError
 from graphc.ir import Graph, Node, tree, unwrapped_all
 
 IN_NOTEBOOK = 150
-"""How many nodes a notebook draws of a graph that is displayed without being asked for."""
+"""The number of nodes that a notebook draws of a displayed graph."""
 
 MOST = 400
-"""How many nodes are drawn by default."""
+"""The default number of nodes that are drawn."""
 
 LINES = 400
-"""How many lines of text stand for a drawing where scripts are switched off."""
+"""The number of lines of text that replace a drawing where scripts are off."""
 
 LONGEST_TITLE = 80
-"""How many characters the title of a page has before it is cut by dots."""
+"""The length of a page's title, in characters, before it is truncated."""
 
 LOWEST, HIGHEST = 190, 620
-"""How high a picture in a notebook is, in pixels."""
+"""The least and the largest height of a picture in a notebook, in pixels."""
 
 
 class Compiled(Protocol):
@@ -40,7 +40,7 @@ class Compiled(Protocol):
     Attributes:
         requested: The graph before any rule.
         graph: The graph after all rules.
-        gives: What each output of both is.
+        gives: The meaning of each output of both graphs.
     """
 
     requested: Graph
@@ -70,16 +70,16 @@ def show(
     Args:
         graph: A symbolic array, several, a graph, or a compiled function, which is drawn as
             rewritten and as written.
-        path: The file to write, by default a new one among the system's temporary files.
-        limit: How many nodes are drawn, those nearest to the outputs.
-        browser: Whether to open the page in a browser; by default, if no path is given and Python
-            runs in a terminal.
+        path: The file to write (default: a new temporary file).
+        limit: The number of nodes that are drawn, nearest to the outputs.
+        browser: Whether to open the page in a browser (default: if no path is given and Python runs
+            in a terminal).
 
     Returns:
         The path of the page.
 
     Raises:
-        ArgumentError: What is given is not a graph.
+        ArgumentError: If ``graph`` is not a graph.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -88,7 +88,7 @@ def show(
         >>> path.suffix
         '.html'
     """
-    html, height = _page(graph, limit)
+    html, height = _page_and_height(graph, limit)
     asked = path
     if path is None:
         with tempfile.NamedTemporaryFile(prefix="graphc-", suffix=".html", delete=False) as file:
@@ -104,7 +104,7 @@ def show(
 
 def repr_html(graph: Graph | Node | Compiled) -> str:
     """Return a picture for a notebook: at most 150 nodes, made without compiling anything."""
-    return _frame(*_page(graph, IN_NOTEBOOK, rewritten=False))
+    return _frame(*_page_and_height(graph, IN_NOTEBOOK, rewritten=False))
 
 
 def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
@@ -123,19 +123,19 @@ def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
     Args:
         fct: A compiled function, whose rewritten graph is drawn, a symbolic array, several, or a
             graph.
-        outfile: The file; ``graph`` with the format's suffix by default.
-        format: ``"svg"`` or ``"dot"``; that of the file's suffix by default, SVG without one.
-        max_label_size: How many characters a line in a box has before it is cut by dots.
-        scan_graphs: Whether to draw the steps of loops, and other graphs within the graph.
+        outfile: The file (default: ``graph`` with the format's suffix).
+        format: ``"svg"`` or ``"dot"`` (default: by the file's suffix, SVG without one).
+        max_label_size: The length of a line in a box, in characters, before it is truncated.
+        scan_graphs: Whether to draw the steps of loops, and other inner graphs.
         print_output_file: Print the file's name.
         return_image: Return the text instead of writing a file.
-        limit: How many nodes are drawn, those nearest to the outputs.
+        limit: The number of nodes that are drawn, nearest to the outputs.
 
     Returns:
         The text with ``return_image``, else None.
 
     Raises:
-        ArgumentError: Another format, or what is given is not a graph.
+        ArgumentError: If the format is another one, or ``fct`` is not a graph.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -164,18 +164,17 @@ def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
     return None
 
 
-def _page(graph: Drawable, limit: int, *, rewritten: bool = True) -> tuple[str, int]:
-    """A page, and how high a frame of it is in a notebook."""
+def _page_and_height(graph: Drawable, limit: int, *, rewritten: bool = True) -> tuple[str, int]:
     boxes = Boxes(limit)
     views: dict[str, tuple[Drawing, str]] = {}
     if _is_compiled(graph):
         if rewritten:
-            views["rewritten"] = _view(boxes, graph.graph, graph.gives)
+            views["rewritten"] = _drawing_and_remark(boxes, graph.graph, graph.gives)
             boxes.allow(limit)
-        views["as written"] = _view(boxes, graph.requested, graph.gives)
+        views["as written"] = _drawing_and_remark(boxes, graph.requested, graph.gives)
         title, ends = repr(graph), [*graph.requested.outputs]
     else:
-        drawing, remark = _view(boxes, graph)
+        drawing, remark = _drawing_and_remark(boxes, graph)
         views["graph"] = drawing, remark
         title = repr(graph) if isinstance(graph, Graph | Node) else "graph"
         ends = [*graph.outputs] if isinstance(graph, Graph) else _nodes(graph)
@@ -191,8 +190,7 @@ def _is_compiled(graph: Any) -> TypeGuard[Compiled]:
     return hasattr(graph, "requested")
 
 
-def _view(boxes: Boxes, graph: Any, gives: Sequence[str] = ()) -> tuple[Drawing, str]:
-    """A drawing, and a remark on it."""
+def _drawing_and_remark(boxes: Boxes, graph: Any, gives: Sequence[str] = ()) -> tuple[Drawing, str]:
     drawing = _drawing(boxes, graph, gives)
     count = len(drawing.boxes)
     if drawing.partial:
@@ -206,7 +204,7 @@ def _drawing(boxes: Boxes, graph: Any, gives: Sequence[str]) -> Drawing:
     nodes = _nodes(graph)
     shown, partial = nearest(nodes, boxes.left)
     tags = [f"output {i}" for i in range(len(nodes))] if len(nodes) > 1 else ["output"]
-    return boxes.drawn(shown, nodes, tags, partial=partial)
+    return boxes.draw(shown, nodes, tags, partial=partial)
 
 
 def _nodes(graph: Any) -> list[Node]:
@@ -223,7 +221,7 @@ def _nodes(graph: Any) -> list[Node]:
 
 
 def _frame(html: str, height: int) -> str:
-    # In a frame of its own, the page's styles and keys are not those of the notebook.
+    # In a frame, the page's styles and keys do not affect the notebook.
     style = f"width: 100%; height: {height}px; border: 0"
     return f'<iframe srcdoc="{escape(html)}" style="{style}"></iframe>'
 

@@ -7,22 +7,22 @@ from html import escape
 from importlib.resources import files
 from unicodedata import east_asian_width
 
-from graphc.draw.layout import Link, Placement, placed, port_shift
+from graphc.draw.layout import Link, Placement, port_shift, position_boxes
 from graphc.draw.model import Box, Boxes, Drawing
 
 # viewer.js has the same numbers.
 
 NAME, SMALL = 7.4, 6.2
-"""How wide a character is: of a name, in 12 pixels, and of the other lines, in 10."""
+"""The width of a character: of a name, in 12 pixels, and of the other lines, in 10."""
 
 NAME_HEIGHT, LINE_HEIGHT, TYPE_HEIGHT = 17.0, 13.0, 17.0
-"""How high a name is, any other line, and the type below a box."""
+"""The height of a name, of any other line, and of the type below a box."""
 
 PADDING = 8.0
-"""Between a box and its text, or what is inside."""
+"""The distance between a box and its contents."""
 
 MARGIN = 14.0
-"""Around the whole drawing."""
+"""The distance around the drawing."""
 
 Line = tuple[str, str]
 """A class of text, and the text."""
@@ -32,9 +32,9 @@ def svg(boxes: Boxes, drawing: Drawing, *, opened: bool = True) -> str:
     """Return a drawing as the text of an SVG file.
 
     Args:
-        boxes: The boxes that it refers to.
+        boxes: The boxes of the drawing.
         drawing: What to draw.
-        opened: Whether loops and other graphs within the graph are drawn.
+        opened: Whether loops and other inner graphs are drawn.
     """
     scene = _Scene(boxes, drawing, opened=opened)
     w, h = scene.width + 2 * MARGIN, scene.height + 2 * MARGIN
@@ -46,7 +46,7 @@ def svg(boxes: Boxes, drawing: Drawing, *, opened: bool = True) -> str:
             f"<style>{style}</style>",
             '<rect class="paper" width="100%" height="100%"/>',
             f'<g transform="translate({MARGIN:.0f},{MARGIN:.0f})">',
-            *scene.parts(),
+            *scene.elements(),
             "</g>",
             "</svg>",
             "",
@@ -55,26 +55,26 @@ def svg(boxes: Boxes, drawing: Drawing, *, opened: bool = True) -> str:
 
 
 def drawn_size(boxes: Boxes, drawing: Drawing) -> tuple[float, float]:
-    """Return how wide and high a drawing is with all boxes closed."""
+    """Return the width and height of a drawing with all boxes closed."""
     scene = _Scene(boxes, drawing, opened=False)
     return scene.width + 2 * MARGIN, scene.height + 2 * MARGIN
 
 
-def lines_of(boxes: Boxes, drawing: Drawing, place: int) -> list[Line]:
+def lines_of(boxes: Boxes, drawing: Drawing, i: int) -> list[Line]:
     """Return the lines of text in a box."""
-    box = boxes[drawing.boxes[place]]
+    box = boxes[drawing.boxes[i]]
     lines = [
         ("name", box.name),
         ("small", box.parameters),
-        ("note", drawing.notes.get(place, "")),
+        ("note", drawing.notes.get(i, "")),
         ("where", box.where or ""),
-        ("tag", drawing.tags.get(place, "")),
+        ("tag", drawing.tags.get(i, "")),
     ]
     return [(kind, boxes.cut(text)) for kind, text in lines if text]
 
 
 def width_of(text: str, character: float) -> float:
-    """Return about how wide a text is in a monospaced font."""
+    """Return the approximate width of a text in a monospaced font."""
     return character * sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -87,18 +87,18 @@ class _Scene:
         self._boxes = [boxes[number] for number in drawing.boxes]
         self._lines = [lines_of(boxes, drawing, i) for i in range(len(drawing.boxes))]
         self._inside = [
-            [(title, _Scene(boxes, held, opened=True)) for title, held in box.inside]
+            [(title, _Scene(boxes, inner, opened=True)) for title, inner in box.inside]
             if opened
             else []
             for box in self._boxes
         ]
         self._sizes = [self._size(i) for i in range(len(self._boxes))]
-        # What a layout calls a box has its type below it.
+        # In the layout, a box includes the type below it.
         around = [
             (max(w, width_of(self._cut(box.type), SMALL)), h + TYPE_HEIGHT)
             for box, (w, h) in zip(self._boxes, self._sizes, strict=True)
         ]
-        self._at = placed(drawing.arrangement, around)
+        self._at = position_boxes(drawing.arrangement, around)
         self._layer = {
             item: i for i, layer in enumerate(drawing.arrangement.layers) for item in layer
         }
@@ -108,7 +108,6 @@ class _Scene:
         return NAME_HEIGHT + LINE_HEIGHT * (len(self._lines[i]) - 1) + PADDING
 
     def _size(self, i: int) -> tuple[float, float]:
-        """How wide and high a box is."""
         width = max(
             width_of(text, NAME if kind == "name" else SMALL) for kind, text in self._lines[i]
         )
@@ -120,8 +119,8 @@ class _Scene:
             height += max(scene.height for scene in scenes) + LINE_HEIGHT + 3 * PADDING
         return width, height
 
-    def parts(self) -> Iterator[str]:
-        """The elements: edges first, boxes above them."""
+    def elements(self) -> Iterator[str]:
+        """Yield the elements: edges first, boxes above them."""
         for link in self._drawing.arrangement.links:
             start = self._layer[link.start]
             from_top = link.start >= len(self._sizes)
@@ -152,20 +151,19 @@ class _Scene:
         at = h + TYPE_HEIGHT - 4
         type = escape(self._cut(box.type))
         yield f'<text class="type" x="{w / 2:.1f}" y="{at:.1f}">{type}</text>'
-        yield from self._body(i)
+        yield from self._inner_graphs(i)
         yield "</g>"
 
-    def _body(self, i: int) -> Iterator[str]:
-        """The graphs inside, side by side."""
+    def _inner_graphs(self, i: int) -> Iterator[str]:
         x, y = PADDING, self._header(i)
         for title, scene in self._inside[i]:
             w = max(scene.width, 80) + PADDING
             h = scene.height + LINE_HEIGHT + 2 * PADDING
             yield f'<rect class="inside" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>'
             yield f'<text class="title" x="{x + 5:.1f}" y="{y + 11:.1f}">{escape(title)}</text>'
-            left = x + (w - scene.width) / 2
-            yield f'<g transform="translate({left:.1f},{y + LINE_HEIGHT + PADDING:.1f})">'
-            yield from scene.parts()
+            start = x + (w - scene.width) / 2
+            yield f'<g transform="translate({start:.1f},{y + LINE_HEIGHT + PADDING:.1f})">'
+            yield from scene.elements()
             yield "</g>"
             x += w + PADDING
 
@@ -175,10 +173,10 @@ def edge(link: Link, at: Placement, layer: int, y: float, end: float) -> str:
 
     Args:
         link: The link.
-        at: Where everything is.
+        at: The coordinates of the drawing.
         layer: The upper layer.
-        y: Where it begins in that layer.
-        end: Where it ends, from left to right.
+        y: The vertical start in that layer.
+        end: The horizontal end.
     """
     x, bottom, top = at.centers[link.start], at.bottoms[layer], at.tops[layer + 1]
     middle = (bottom + top) / 2
@@ -190,7 +188,7 @@ def edge(link: Link, at: Placement, layer: int, y: float, end: float) -> str:
 
 
 def about(box: Box) -> str:
-    """Return all that is known of a node, as a tooltip tells it."""
-    parts = [box.name + (f" ({box.parameters})" if box.parameters else ""), box.type]
-    parts += [box.code] if box.code != box.name else []
-    return "\n".join([*parts, *([box.where] if box.where else [])])
+    """Return the tooltip of a node."""
+    lines = [box.name + (f" ({box.parameters})" if box.parameters else ""), box.type]
+    lines += [box.code] if box.code != box.name else []
+    return "\n".join([*lines, *([box.where] if box.where else [])])

@@ -18,7 +18,7 @@ NUMBERS = {
     "gap": layout.GAP, "layerGap": layout.LAYER_GAP, "stiff": layout.STIFF,
     "passes": layout.PASSES, "steep": layout.STEEP, "highestGap": layout.HIGHEST_GAP,
 }  # fmt: skip
-"""What the script has to know of the layout."""
+"""The constants of the layout, for the script."""
 
 LEGEND = {
     "input": "input",
@@ -28,10 +28,10 @@ LEGEND = {
     "operation": "operation",
     "holder": "holds graphs: click to open",
 }
-"""What the looks of boxes mean."""
+"""The meanings of the styles of boxes."""
 
 
-def told(boxes: Boxes) -> dict[str, Any]:
+def boxes_data(boxes: Boxes) -> dict[str, Any]:
     """Return boxes as data for the script."""
     return {
         "boxes": [_box(box) for box in boxes.all],
@@ -47,11 +47,11 @@ def _box(box: Box) -> dict[str, Any]:
         "t": box.type,
         "w": box.where,
         "c": box.code,
-        "i": [[title, told_drawing(held)] for title, held in box.inside],
+        "i": [[title, drawing_data(inner)] for title, inner in box.inside],
     }
 
 
-def told_drawing(drawing: Drawing) -> dict[str, Any]:
+def drawing_data(drawing: Drawing) -> dict[str, Any]:
     """Return a drawing as data for the script."""
     return {
         "b": drawing.boxes,
@@ -68,18 +68,18 @@ def page(title: str, boxes: Boxes, views: Mapping[str, tuple[Drawing, str]], tex
     """Return a page that shows one of several drawings.
 
     Args:
-        title: What they are of.
-        boxes: The boxes that they refer to.
+        title: The title of the page.
+        boxes: The boxes of the drawings.
         views: Each drawing by its title, with a remark.
-        text: What is shown where scripts are switched off.
+        text: The text that is shown where scripts are off.
     """
     shown = [
-        {"title": name, "drawing": told_drawing(drawing), "summary": summary}
+        {"title": name, "drawing": drawing_data(drawing), "summary": summary}
         for name, (drawing, summary) in views.items()
     ]
-    parts = {"title": escape(title), "text": escape(text), "legend": legend()}
-    data = {**told(boxes), "views": shown}
-    return filled("graphc.draw", "page.html", {**parts, **assets(data)})
+    fields = {"title": escape(title), "text": escape(text), "legend": legend()}
+    data = {**boxes_data(boxes), "views": shown}
+    return fill_template("graphc.draw", "page.html", {**fields, **assets(data)})
 
 
 def assets(data: Mapping[str, Any]) -> dict[str, str]:
@@ -88,32 +88,32 @@ def assets(data: Mapping[str, Any]) -> dict[str, str]:
     # Nothing in a script element is text: no </script> and no <!-- may come in it.
     plain = json.dumps(data, separators=(",", ":"))
     return {
-        "data": re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", plain),
+        "data": re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", plain),
         "viewer": folder.joinpath("viewer.js").read_text(encoding="utf-8"),
         "style": folder.joinpath("style.css").read_text(encoding="utf-8"),
     }
 
 
-def filled(folder: str, name: str, parts: Mapping[str, str]) -> str:
-    """Return a template with its parts filled in, which are HTML already.
+def fill_template(folder: str, name: str, fields: Mapping[str, str]) -> str:
+    """Return a template with its fields replaced by HTML.
 
-    ``look`` is a part of every page: its colours, and how it shows headings, buttons and fields.
+    ``look``, the colours, headings, buttons and fields of every page, is one of the fields.
     """
     look = files("graphc.draw").joinpath("page.css").read_text(encoding="utf-8")
-    parts = {**parts, "look": look}
+    fields = {**fields, "look": look}
     template = files(folder).joinpath(name).read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], template)
 
 
 def legend(kinds: Sequence[str] = tuple(LEGEND)) -> str:
-    """Return the looks of boxes with their meanings, as HTML."""
-    found = []
+    """Return the styles of boxes with their meanings, as HTML."""
+    keys = []
     for kind in kinds:
         double = '<rect class="double" x="4" y="4" width="20" height="8"/>'
-        found.append(
+        keys.append(
             '<span class="key"><svg class="graph" width="28" height="16" aria-hidden="true" '
             f'style="vertical-align: -3px"><g class="{kind}">'
             '<rect class="shape" x="1" y="1" width="26" height="14"/>'
             f"{double if kind == 'shared' else ''}</g></svg> {LEGEND[kind]}</span>&emsp;"
         )
-    return "".join(found)
+    return "".join(keys)

@@ -1,4 +1,4 @@
-"""Graphs and compiled functions outside of a process: as text, and as files."""
+"""Graphs as text, and compiled functions as files."""
 
 from graphc.export.loaded import Loaded, load
 from graphc.export.read import deserialize

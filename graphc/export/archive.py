@@ -1,4 +1,4 @@
-"""A zip of uncompressed parts, which ``runtime.py`` reads where they lie in the file."""
+"""A writer of zips of uncompressed parts, which ``runtime.py`` maps into memory."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from graphc.export.runtime import LOCAL
 Chunks = Iterable[bytes | memoryview]
 
 ALIGNED = 64
-"""Parts begin at a multiple of so many bytes, so that arrays in them can be used as they lie."""
+"""The alignment of parts in bytes, so that mapped arrays can be used without a copy."""
 
 PADDING = 0xD935
-"""The tag of what follows a name and only fills up, as for Android's packages."""
+"""The tag of an extra field that is only padding, as in Android's packages."""
 
 START = (1980, 1, 1, 0, 0, 0)
-"""The date of every part, so that equal contents are equal files."""
+"""The date of every part, so that equal contents give equal files."""
 
 
 class Writer:
-    """A zip that is written part by part, and replaces a file when it is whole.
+    """A zip that is written part by part, and replaces the target file when it is complete.
 
     Attributes:
         sums: The size and checksum of each part.
@@ -49,12 +49,12 @@ class Writer:
             self._temporary.unlink()
 
     def add(self, name: str, chunks: Chunks, size: int) -> None:
-        """Write a part of so many bytes."""
+        """Write a part of ``size`` bytes."""
         info = zipfile.ZipInfo(name, START)
         info.file_size = size
-        # Python writes 20 bytes behind ours for a part that may be above 2 GB.
-        more = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0
-        header = LOCAL.size + len(name) + 4 + more
+        # Python appends 20 bytes to the extra field of a part that may exceed 2 GB.
+        zip64_size = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0
+        header = LOCAL.size + len(name) + 4 + zip64_size
         fill = -(self._at + header) % ALIGNED
         info.extra = struct.pack("<HH", PADDING, fill) + bytes(fill)
         digest = sha256()

@@ -1,4 +1,4 @@
-"""Calls that are recorded in a file, and what each backend and program gives for them."""
+"""Recorded calls in a file, and their results on each backend and program."""
 
 from __future__ import annotations
 
@@ -30,32 +30,33 @@ Run = Callable[[Sequence[Array]], Sequence[Any]]
 
 
 def results_of(graph: Graph, values: Sequence[Array]) -> list[Array]:
-    """Return a graph's outputs by NumPy."""
+    """Return a graph's outputs, computed by NumPy."""
     held = [x.op.array for x in graph.leaves]  # type: ignore[attr-defined]
-    whole = Graph([*graph.inputs, *graph.leaves], graph.outputs)
+    closed = Graph([*graph.inputs, *graph.leaves], graph.outputs)
     with np.errstate(all="ignore"):
-        found = evaluate(whole, *values, *held)
-    return [np.asarray(y, t.type.numpy_dtype) for y, t in zip(found, graph.outputs, strict=True)]
+        results = evaluate(closed, *values, *held)
+    return [np.asarray(y, t.type.numpy_dtype) for y, t in zip(results, graph.outputs, strict=True)]
 
 
-def recorded(graph: Graph, calls: Sequence[Sequence[Array]], count: int) -> list[Any]:
+def record_calls(graph: Graph, calls: Sequence[Sequence[Array]], count: int) -> list[Any]:
     """Return the part of a file that holds calls, with their results by NumPy.
 
     Args:
-        graph: The function's.
-        calls: For each the values of the arguments and then of the shared variables.
-        count: How many arguments there are.
+        graph: The function's graph.
+        calls: For each call the values of the arguments, then of the shared variables.
+        count: The number of arguments.
     """
     arrays: dict[str, Array] = {}
     for i, values in enumerate(calls):
         arrays |= {f"{i}.argument.{k}": np.asarray(x) for k, x in enumerate(values[:count])}
-        found = results_of(graph, values)
-        arrays |= {f"{i}.result.{k}": y for k, y in enumerate(found)}
+        results = results_of(graph, values)
+        arrays |= {f"{i}.result.{k}": y for k, y in enumerate(results)}
     return safetensors.chunks(arrays)
 
 
-def _read(data: Any, graph: Graph, state: Sequence[Array], manifest: Mapping[str, Any]) -> Any:
-    """The recorded calls of a file."""
+def _recorded_calls(
+    data: Any, graph: Graph, state: Sequence[Array], manifest: Mapping[str, Any]
+) -> Any:
     arrays = arrays_in(data)
 
     def group(i: int, kind: str, nodes: Sequence[Node]) -> list[Array]:
@@ -71,11 +72,11 @@ def _read(data: Any, graph: Graph, state: Sequence[Array], manifest: Mapping[str
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a backend or program gave.
+    """The outcome of the calls on one backend or program.
 
     Attributes:
-        name: Its name, such as ``"JAX"`` or ``"program for JAX"``.
-        agrees: Whether its results are the expected ones; None where it did not run.
+        name: The name, such as ``"JAX"`` or ``"program for JAX"``.
+        agrees: Whether the results are the expected ones; None if there are none.
         about: The largest difference, the first wrong result, or why it did not run.
     """
 
@@ -90,11 +91,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ModelVerification:
-    """Results of a function in a file, compared on each backend; true where all that ran agree.
+    """Results of a function in a file, compared on each backend; true if all that ran agree.
 
     Attributes:
         title: The file, and how many calls were compared.
-        outcomes: One for each backend and each program.
+        outcomes: An outcome for each backend and each program.
     """
 
     title: str
@@ -110,39 +111,39 @@ class ModelVerification:
     __repr__ = __str__
 
     def raise_if_different(self) -> None:
-        """Raise where results differ.
+        """Raise an error if results differ.
 
         Raises:
-            VerificationError: Shows all outcomes.
+            VerificationError: If results differ; the message shows all outcomes.
         """
         if not self:
             raise VerificationError(str(self))
 
 
-def verified(
+def verify_calls(
     model: Any,
     path: str | os.PathLike[str],
     examples: Sequence[Any] | None,
     modes: Sequence[str | Mode] | None,
 ) -> ModelVerification:
-    """Run calls on backends and by the programs of a file; ``Loaded.verify`` says how.
+    """Run calls on backends and by the programs of a file, as ``Loaded.verify`` documents.
 
     Args:
-        model: The function as it is in the file.
+        model: The function with the state in the file.
         path: The file.
         examples: Arguments of calls; None for the recorded ones.
-        modes: What runs them; all backends by default.
+        modes: The modes to run; all backends by default.
     """
-    manifest, _, parts = runtime.opened(path)
+    manifest, _, file_parts = runtime.open_file(path)
     graph, count = model.graph, len(model.inputs)
     state = [x.get_value() for x in graph.inputs[count:]]
     calls: list[Call]
     if examples is not None:
-        given = [arguments_of(model.function("NUMPY"), x) for x in examples]
-        calls = [(values, results_of(graph, values)) for values in given]
-    elif EXAMPLES in parts:
+        arguments = [arguments_of(model.function("NUMPY"), x) for x in examples]
+        calls = [(values, results_of(graph, values)) for values in arguments]
+    elif EXAMPLES in file_parts:
         try:
-            calls = _read(parts[EXAMPLES], graph, state, manifest)
+            calls = _recorded_calls(file_parts[EXAMPLES], graph, state, manifest)
         except (LookupError, TypeError, ValueError) as error:
             raise FormatError(
                 f"{path}: its recorded calls are damaged: {error}.", "Write it again with f.export."
@@ -185,16 +186,16 @@ def _labels(model: Any, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _by_mode(graph: Graph, mode: str | Mode) -> Run:
-    """A graph as a function that takes and returns its state."""
+    """Return a graph as a compiled function of its arguments and state."""
     load_backend(get_mode(mode).backend.name)
     inputs = [x.type() for x in graph.inputs]
     outputs = replaced(graph.outputs, dict(zip(graph.inputs, inputs, strict=True)))
-    made = function(inputs, list(outputs), mode, on_unused_input="ignore", returns="numpy")
-    return lambda values: made(*values)
+    compiled = function(inputs, list(outputs), mode, on_unused_input="ignore", returns="numpy")
+    return lambda values: compiled(*values)
 
 
 def _by_program(path: str | os.PathLike[str], name: str, field: str) -> Run:
-    """A program of a file, which takes the state by name."""
+    """Return a program of a file as a function of its arguments, with the state in the file."""
     model = runtime.load(path, name)
     held = [model.arrays[x] for x in model.manifest[field]["arrays"]]
     count = len(model.manifest["inputs"])
@@ -202,7 +203,7 @@ def _by_program(path: str | os.PathLike[str], name: str, field: str) -> Run:
 
 
 class _Check:
-    """Compares results with those of calls."""
+    """A comparison of results with the expected ones of calls."""
 
     def __init__(self, graph: Graph, labels: Sequence[str], calls: Sequence[Call]) -> None:
         self.graph = graph
@@ -211,27 +212,27 @@ class _Check:
         self.ambiguous = ambiguous_nodes(graph)
 
     def outcome(self, name: str, make: Callable[[], Run]) -> Outcome:
-        """What is made gave for all calls."""
+        """Run all calls and compare their results."""
         largest = 0.0
         try:
             run = make()
             for i, (values, expected) in enumerate(self.calls):
-                found = [np.asarray(y) for y in run(values)]
-                wrong = self.first_wrong(values, found, expected)
+                results = [np.asarray(y) for y in run(values)]
+                wrong = self.first_wrong(values, results, expected)
                 if wrong is not None:
                     return Outcome(name, False, f"call {i}, {wrong}")
-                largest = max([largest, *map(_apart, found, expected)])
+                largest = max([largest, *map(_largest_finite_difference, results, expected)])
         except (GraphcError, ValueError) as error:
             problem = error.problem if isinstance(error, GraphcError) else str(error)
             return Outcome(name, None, problem)
-        left = [self.labels[k] for k, y in enumerate(self.graph.outputs) if y in self.ambiguous]
-        aside = f"; not unique, and left out: {', '.join(left)}" if left else ""
-        return Outcome(name, True, f"largest difference {largest:.2g}{aside}")
+        ignored = [self.labels[k] for k, y in enumerate(self.graph.outputs) if y in self.ambiguous]
+        note = f"; not unique, and left out: {', '.join(ignored)}" if ignored else ""
+        return Outcome(name, True, f"largest difference {largest:.2g}{note}")
 
     def first_wrong(
-        self, values: Sequence[Array], found: Sequence[Array], expected: Sequence[Array]
+        self, values: Sequence[Array], results: Sequence[Array], expected: Sequence[Array]
     ) -> str | None:
-        """The first result that differs by more than rounding, and both values."""
+        """Return the first result that differs by more than rounding, and both values."""
         for k, (y, wanted) in enumerate(zip(self.graph.outputs, expected, strict=True)):
 
             def change(k: int = k) -> Array:
@@ -240,14 +241,13 @@ class _Check:
 
                 return sensitivity(result, values, result(values))
 
-            if y not in self.ambiguous and not agree(y.type.dtype, found[k], wanted, change):
-                return f"{self.labels[k]}: {preview(found[k])}, expected {preview(wanted)}"
+            if y not in self.ambiguous and not agree(y.type.dtype, results[k], wanted, change):
+                return f"{self.labels[k]}: {preview(results[k])}, expected {preview(wanted)}"
         return None
 
 
-def _apart(found: Array, expected: Array) -> float:
-    """The largest finite difference."""
-    if found.shape != expected.shape or not expected.size:
+def _largest_finite_difference(actual: Array, expected: Array) -> float:
+    if actual.shape != expected.shape or not expected.size:
         return 0.0
-    error = distance(found, expected)
+    error = distance(actual, expected)
     return float(np.max(error, initial=0.0, where=np.isfinite(error)))

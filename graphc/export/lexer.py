@@ -26,11 +26,11 @@ END = "the end of the text"
 
 
 class Token(NamedTuple):
-    """A token of a text: its kind, its text and its place."""
+    """A token of a text: its kind, its text and its offset."""
 
     kind: str
     text: str
-    place: int
+    offset: int
 
     def __str__(self) -> str:
         return self.text if self.kind == "end" else repr(self.text)
@@ -52,26 +52,26 @@ class Lexer:
     def advance(self) -> Token:
         """Go to the next token, and return the present one."""
         before = self.token
-        found = TOKEN.match(self._text, self._next)
-        if found is not None and found.lastgroup == "space":
-            self._next = found.end()
-            found = TOKEN.match(self._text, self._next)
-        if found is not None:
-            self.token = Token(str(found.lastgroup), found.group(), self._next)
-            self._next = found.end()
+        match = TOKEN.match(self._text, self._next)
+        if match is not None and match.lastgroup == "space":
+            self._next = match.end()
+            match = TOKEN.match(self._text, self._next)
+        if match is not None:
+            self.token = Token(str(match.lastgroup), match.group(), self._next)
+            self._next = match.end()
         elif self._next == len(self._text):
             self.token = Token("end", END, self._next)
         else:
             self.fail(f"{self._text[self._next]!r} begins no token", self._next)
         return before
 
-    def fail(self, problem: str, place: int | None = None, remedy: str = "") -> NoReturn:
-        """Raise the error of a place, by default of the present token.
+    def fail(self, problem: str, offset: int | None = None, remedy: str = "") -> NoReturn:
+        """Raise an error with the line and column of an offset, by default of the present token.
 
         Raises:
-            FormatError: Always; it names the line and column.
+            FormatError: Always.
         """
-        at = self.token.place if place is None else place
+        at = self.token.offset if offset is None else offset
         line = self._text.count("\n", 0, at) + 1
         column = at - self._text.rfind("\n", 0, at)
         raise FormatError(f"Graph text, line {line}, column {column}: {problem}.", remedy)
@@ -80,64 +80,64 @@ class Lexer:
         """Return a token of a kind, and go on.
 
         Raises:
-            FormatError: The present token is of another kind.
+            FormatError: If the present token is of another kind.
         """
         if self.token.kind != kind:
             self.fail(f"expected {what}, got {self.token}")
         return self.advance()
 
-    def found(self, text: str) -> bool:
-        """Return whether the present token is this sign or word, and go on if it is."""
-        is_there = self.token.text == text and self.token.kind in {"sign", "word"}
-        if is_there:
+    def accept(self, text: str) -> bool:
+        """Return whether the present token is this sign or word, and skip it if so."""
+        is_next = self.token.text == text and self.token.kind in {"sign", "word"}
+        if is_next:
             self.advance()
-        return is_there
+        return is_next
 
     def expect(self, text: str) -> None:
-        """Go on from this sign or word.
+        """Skip this sign or word.
 
         Raises:
-            FormatError: The present token is another one.
+            FormatError: If the present token is another one.
         """
-        if not self.found(text):
+        if not self.accept(text):
             self.fail(f"expected {text!r}, got {self.token}")
 
-    def listed(self, end: str, read: Callable[[], Any]) -> list[Any]:
-        """Return what is read between commas up to a closing bracket; a comma may be the last."""
-        found = []
-        while not self.found(end):
-            found.append(read())
-            if not self.found(","):
+    def read_list(self, end: str, read: Callable[[], Any]) -> list[Any]:
+        """Return the items between commas up to a closing bracket; a trailing comma is allowed."""
+        items = []
+        while not self.accept(end):
+            items.append(read())
+            if not self.accept(","):
                 self.expect(end)
                 break
-        return found
+        return items
 
     def string(self) -> str:
-        """Return the string that comes next."""
+        """Return the next token as a string."""
         token = self.take("string", "a string")
-        return self.unquoted(token.text, token.place)
+        return self.unquote(token.text, token.offset)
 
-    def unquoted(self, text: str, place: int) -> str:
+    def unquote(self, text: str, offset: int) -> str:
         """Return the string of a text in quotes."""
         try:
-            found = str(json.loads(text))
-            found.encode()  # half a surrogate pair is no character
-            return found
+            string = str(json.loads(text))
+            string.encode()  # half a surrogate pair is no character
+            return string
         except ValueError:
-            self.fail(f"{text} is no string", place)
+            self.fail(f"{text} is no string", offset)
 
     def integer(self) -> int:
-        """Return the integer that comes next."""
+        """Return the next token as an integer."""
         token = self.token
-        found = self.number()
-        if not isinstance(found, int):
-            self.fail(f"expected an integer, got {token}", token.place)
-        return found
+        number = self.number()
+        if not isinstance(number, int):
+            self.fail(f"expected an integer, got {token}", token.offset)
+        return number
 
     def number(self) -> int | float:
-        """Return the number that comes next: an integer where it has digits alone."""
+        """Return the next token as a number, an integer if it has digits only."""
         token = self.take("number", "a number")
         try:
             return int(token.text) if token.text.lstrip("-").isdecimal() else float(token.text)
-        except ValueError:  # Python converts so many digits alone
-            self.fail(f"{token.text[:20]}... has too many digits", token.place)
+        except ValueError:  # Python limits the digits that it converts
+            self.fail(f"{token.text[:20]}... has too many digits", token.offset)

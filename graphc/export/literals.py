@@ -1,4 +1,4 @@
-"""Arrays as text: numbers that a person can read where they are exact, and else their bytes."""
+"""Arrays as text: readable numbers if they are exact, otherwise bytes."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from graphc.ir import Shape, dtype_name, is_complex, is_float, is_integer, numpy
 Array = np.ndarray[Any, Any]
 
 
-def written(array: Array) -> str:
-    """Return a small array as text, of which ``array_of`` makes the same bits.
+def array_text(array: Array) -> str:
+    """Return a small array as text, from which ``array_of`` restores the same bits.
 
     Example:
-        >>> written(np.float32([0.1, -0.0])), written(np.array([], "int8").reshape(0, 3))
+        >>> array_text(np.float32([0.1, -0.0])), array_text(np.array([], "int8").reshape(0, 3))
         ('float32([0.1, -0.0])', 'int8[0, 3]("")')
     """
     dtype = dtype_name(array.dtype)
-    numbers = _nested([*_numbers(array.ravel(), dtype)], array.shape)
+    numbers = _nest([*_numbers(array.ravel(), dtype)], array.shape)
     try:
         same = array_of(dtype, None, numbers)
     except (TypeError, ValueError):
         same = None
     if same is not None and same.shape == array.shape and same.tobytes() == array.tobytes():
         return f"{dtype}({_text(numbers)})"
-    return f'{dtype}[{", ".join(map(str, array.shape))}]("{_swapped(array).tobytes().hex()}")'
+    return f'{dtype}[{", ".join(map(str, array.shape))}]("{_little_endian(array).tobytes().hex()}")'
 
 
 def _numbers(array: Array, dtype: str) -> Iterator[Any]:
-    """Python's numbers of the fewest digits that tell an array's elements apart."""
+    """Yield the shortest Python numbers that identify an array's elements."""
     if is_complex(dtype):
-        parts = [_numbers(x, dtype_name(x.dtype)) for x in (array.real, array.imag)]
-        yield from zip(*parts, strict=True)
+        re_im = [_numbers(x, dtype_name(x.dtype)) for x in (array.real, array.imag)]
+        yield from zip(*re_im, strict=True)
     elif is_float(dtype):
         yield from (float(str(x)) for x in array)
     else:
         yield from array.tolist()
 
 
-def _nested(flat: Sequence[Any], shape: Sequence[int]) -> Any:
+def _nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
     if not shape:
         return flat[0]
     n = math.prod(shape[1:])
-    return [_nested(flat[i * n : (i + 1) * n], shape[1:]) for i in range(shape[0] if n else 0)]
+    return [_nest(flat[i * n : (i + 1) * n], shape[1:]) for i in range(shape[0] if n else 0)]
 
 
 def _text(value: Any) -> str:
@@ -55,8 +55,7 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _swapped(array: Array) -> Array:
-    """The array in the order of bytes that texts have."""
+def _little_endian(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("<"))
 
 
@@ -65,43 +64,43 @@ def array_of(dtype: str, shape: Shape | None, value: Any) -> Array:
 
     Args:
         dtype: A dtype's name.
-        shape: Its lengths, where bytes are given.
+        shape: The array's lengths, which bytes need.
         value: A number, nested lists of numbers, or a string of digits.
 
     Raises:
-        ValueError: The value is no array of that dtype, or has another number of bytes.
+        ValueError: If the value is no array of that dtype, or has another number of bytes.
 
     Example:
         >>> array_of("float32", None, [0.1, -0.0]), array_of("int16", (1,), "ff00")
         (array([ 0.1, -0. ], dtype=float32), array([255], dtype=int16))
     """
-    made = numpy_dtype(dtype)
+    numpy_type = numpy_dtype(dtype)
     if isinstance(value, str) and shape is not None and None not in shape:
         lengths: Any = shape
         data = bytes.fromhex(value)
-        if len(data) != math.prod(lengths) * made.itemsize:
+        if len(data) != math.prod(lengths) * numpy_type.itemsize:
             raise ValueError(f"{len(data)} bytes for {dtype} of the shape {lengths}")
-        return np.frombuffer(data, made.newbyteorder("<")).astype(made).reshape(lengths)
-    flat, found = _flat(value)
-    if shape not in {None, found} or not all(_is_number(x, dtype) for x in flat):
+        return np.frombuffer(data, numpy_type.newbyteorder("<")).astype(numpy_type).reshape(lengths)
+    flat, inferred = _flat(value)
+    if shape not in {None, inferred} or not all(_is_number(x, dtype) for x in flat):
         raise ValueError(f"no {dtype}")
     with np.errstate(over="ignore"):
         numbers = [complex(*x) for x in flat] if is_complex(dtype) else flat
         try:
-            return np.array(numbers, made).reshape(found)
+            return np.array(numbers, numpy_type).reshape(inferred)
         except OverflowError as error:
             raise ValueError(str(error)) from error
 
 
 def _flat(value: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """The numbers in nested lists, and the lengths of these."""
+    """Return the numbers in nested lists, and the lengths of the lists."""
     if not isinstance(value, list):
         return [value], ()
-    parts = [_flat(part) for part in value]
-    shape = parts[0][1] if parts else ()
-    if any(lengths != shape for _, lengths in parts):
+    items = [_flat(part) for part in value]
+    shape = items[0][1] if items else ()
+    if any(lengths != shape for _, lengths in items):
         raise ValueError("lists of several lengths")
-    return [x for flat, _ in parts for x in flat], (len(parts), *shape)
+    return [x for flat, _ in items for x in flat], (len(items), *shape)
 
 
 def _is_number(x: Any, dtype: str) -> bool:

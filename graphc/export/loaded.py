@@ -14,10 +14,10 @@ from graphc.compile.function import Function, function
 from graphc.compile.mode import Mode
 from graphc.compile.shared import Shared
 from graphc.errors import ArgumentError, DTypeError, FormatError
-from graphc.export.examples import ModelVerification, verified
-from graphc.export.manifest import described
+from graphc.export.examples import ModelVerification, verify_calls
+from graphc.export.manifest import array_entry
 from graphc.export.read import GraphReader
-from graphc.export.runtime import filled, opened
+from graphc.export.runtime import fill_structure, open_file
 from graphc.ir import Constant, Graph, Leaf, Node, replaced
 from graphc.link import as_numpy
 from graphc.xtensor.type import NamedInput, XTensor
@@ -25,7 +25,7 @@ from graphc.xtensor.type import NamedInput, XTensor
 GRAPH = "graph.txt"
 
 DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a damaged file raises."""
+"""The errors that reading a damaged file raises."""
 
 
 def load(
@@ -33,22 +33,21 @@ def load(
 ) -> Loaded:
     """Load a function from a file that ``f.export`` wrote, in this or an earlier release.
 
-    No code is run, whatever the file holds. Its arrays are mapped into memory: what is not used is
-    not read, so do not write into the file while the function is in use.
+    No code is run, whatever the file contains. Its arrays are mapped into memory, and are read when
+    used, so do not write into the file while the function is in use.
 
     Args:
         path: The file.
-        mode: What calls are computed by, as for ``graphc.function``; ``config.mode`` by default.
-        verify: Compare the checksum of the arrays too, for which they are read once. All else is
-            always compared.
+        mode: The mode of calls, as for ``graphc.function``; ``config.mode`` by default.
+        verify: Compare the checksum of the arrays too, which reads them once. All other checksums
+            are always compared.
 
     Returns:
-        What the file holds: a function of its arguments, and the graph to compile, differentiate
-        and draw.
+        A function, with a graph to compile, differentiate and draw.
 
     Raises:
-        FormatError: The file is no function, is damaged, or of a later version.
-        OSError: It cannot be read.
+        FormatError: If the file is no function's, is damaged, or of a later version.
+        OSError: If the file cannot be read.
 
     Example:
         >>> import pathlib, tempfile, graphc, graphc.tensor as gt
@@ -63,8 +62,8 @@ def load(
         4.0
     """
     try:
-        manifest, arrays, parts = opened(path, verify=verify)
-        reader = GraphReader(bytes(parts[GRAPH]).decode(), arrays, {})
+        manifest, arrays, file_parts = open_file(path, verify=verify)
+        reader = GraphReader(bytes(file_parts[GRAPH]).decode(), arrays, {})
         graph = reader.read()
         return Loaded(Path(path), mode, manifest, graph, reader.keys, arrays)
     except FormatError as error:
@@ -78,15 +77,14 @@ def load(
 
 
 class Loaded:
-    """A function from a file: call it, or compile its graph anew; ``graphc.load`` makes it.
+    """A function from a file, made by ``graphc.load``: call it, or compile its graph anew.
 
-    A call takes a value for each input, by position or by name, and returns what the function
-    returned. Inputs and outputs in other objects than lists
-    and dicts come apart: a call takes their arrays one by one.
+    A call takes a value for each input, by position or by name, and returns the results of the
+    exported function. Inputs in other containers than lists and dicts are passed array by array.
 
     Attributes:
-        mode: What calls are computed by.
-        manifest: What the file says of itself: names, dtypes, shapes, versions, the licence.
+        mode: The mode of calls.
+        manifest: The parsed manifest: names, dtypes, shapes, versions, the licence.
         graph: The graph; its inputs are the arguments, then the shared variables, and its outputs
             the results, then new values of shared variables.
     """
@@ -108,24 +106,23 @@ class Loaded:
         self._keys = dict(keys)
         self._count = len(manifest["inputs"])
         self._ins = [
-            _as_in(x, entry, arrays)
+            _make_in(x, entry, arrays)
             for x, entry in zip(self.inputs, manifest["inputs"], strict=True)
         ]
         self._updated = [keys[key] for key in manifest["updates"]]
         self._called: Function | None = None
-        self._check()
+        self._check_manifest()
 
-    def _check(self) -> None:
-        """Raise where the graph is not of the function that the manifest describes."""
+    def _check_manifest(self) -> None:
         manifest, graph = self.manifest, self.graph
         results = graph.outputs[: len(graph.outputs) - len(self._updated)]
-        described_types = [described(y.type, y.type.shape) for y in results]
+        described_types = [array_entry(y.type, y.type.shape) for y in results]
         shared = graph.inputs[self._count :]
         wrong = [*filter(is_shared, self.inputs)]
         wrong += [x for x in (*shared, *self._updated) if not is_shared(x)]
         if wrong or described_types != manifest["results"]:
             raise ValueError("its graph is not of the function that it describes")
-        filled(manifest["outputs"], results)
+        fill_structure(manifest["outputs"], results)
 
     @property
     def inputs(self) -> list[Any]:
@@ -135,7 +132,7 @@ class Loaded:
     @property
     def outputs(self) -> Any:
         """The symbolic results, in the lists and dicts that a call returns."""
-        return filled(self.manifest["outputs"], self.graph.outputs)
+        return fill_structure(self.manifest["outputs"], self.graph.outputs)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -149,15 +146,15 @@ class Loaded:
         return list(zip(self._updated, self.graph.outputs[n:], strict=True))
 
     def function(self, mode: str | Mode | None = None, **options: Any) -> Function:
-        """Compile it.
+        """Compile the graph.
 
         Args:
-            mode: As for ``graphc.function``; by default this object's.
+            mode: As for ``graphc.function``; by default this object's mode.
             options: As for ``graphc.function``: ``returns``, ``name``.
 
         Returns:
             A function of the same arguments and results. It shares its shared variables with this
-            object, and keeps the other arrays of this moment.
+            object, and has the present values of the other arrays.
         """
         options = {"name": self.manifest["name"], **options}
         return function(
@@ -183,21 +180,21 @@ class Loaded:
     ) -> ModelVerification:
         """Run calls on each backend, and by the programs in the file, and compare their results.
 
-        The function is taken as it is in the file, with the state that it has there: what
-        ``set_value`` changed since is not seen. Results are the same where they differ by no more
-        than the tolerance of their dtype, or than rounding the arguments changes them.
+        The function has the state that is in the file: changes by ``set_value`` are ignored.
+        Results agree if they differ by no more than the tolerance of their dtype, or than a
+        rounding of the arguments changes them.
 
         Args:
             examples: Arguments of calls, each as a dict by name or a list, whose results are
                 compared with NumPy's; by default the calls and results that
                 ``f.export(..., examples=...)`` recorded.
-            modes: What runs them, such as ``("NUMPY", "JAX")``; by default all backends.
+            modes: The modes to run, such as ``("NUMPY", "JAX")``; by default all backends.
 
         Returns:
-            A result that is true where everything that ran agrees. As text it is a table.
+            A result that is true if all that ran agree. As text it is a table.
 
         Raises:
-            ArgumentError: The file has no recorded calls, and none are given.
+            ArgumentError: If there are neither recorded calls nor ``examples``.
 
         Example:
             >>> import pathlib, tempfile, graphc, graphc.tensor as gt
@@ -209,16 +206,16 @@ class Loaded:
               NUMPY            agrees   largest difference 0
               JAX              agrees   largest difference 0
         """
-        return verified(load(self._path, self.mode), self._path, examples, modes)
+        return verify_calls(load(self._path, self.mode), self._path, examples, modes)
 
     def get_value(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the present value of a shared variable, or of another array.
 
         Args:
-            name: Its name, a key of ``manifest["arrays"]``.
+            name: The array's name, a key of ``manifest["arrays"]``.
 
         Raises:
-            ArgumentError: There is no such array.
+            ArgumentError: If there is no such array.
         """
         x = self._node(name)
         if isinstance(x, Shared):
@@ -229,16 +226,16 @@ class Loaded:
     def set_value(self, name: str, value: Any) -> None:
         """Replace a shared variable's value, or an array that the graph captured.
 
-        Nothing is compiled again, as no program depends on these.
+        Nothing is compiled again, as no program depends on these values.
 
         Args:
-            name: Its name, a key of ``manifest["arrays"]``.
-            value: An array of its dtype, and of its shape as far as the type says it.
+            name: The array's name, a key of ``manifest["arrays"]``.
+            value: An array of the same dtype, and of a shape that the type admits.
 
         Raises:
-            ArgumentError: There is no such array, or it is a constant, which the program holds; or
-                the value has another shape.
-            DTypeError: The value has another dtype.
+            ArgumentError: If there is no such array, or it is a constant of the program, or the
+                value has another shape.
+            DTypeError: If the value has another dtype.
         """
         x = self._node(name)
         if isinstance(x, Shared):
@@ -261,14 +258,14 @@ class Loaded:
 
     def _node(self, name: str) -> Node:
         if name not in self._keys:
-            known = ", ".join(self._keys) or "none"
-            raise ArgumentError(f"{self._file} has no array {name!r}.", f"It has: {known}.")
+            names = ", ".join(self._keys) or "none"
+            raise ArgumentError(f"{self._file} has no array {name!r}.", f"It has: {names}.")
         return self._keys[name]
 
     def __repr__(self) -> str:
-        given = (f"{x['name'] or i}: {_shown(x)}" for i, x in enumerate(self.manifest["inputs"]))
+        inputs = (f"{x['name'] or i}: {_shown(x)}" for i, x in enumerate(self.manifest["inputs"]))
         results = ", ".join(map(_shown, self.manifest["results"]))
-        return f"{self._file}: ({', '.join(given)}) -> ({results})"
+        return f"{self._file}: ({', '.join(inputs)}) -> ({results})"
 
 
 def _shown(entry: Mapping[str, Any]) -> str:
@@ -281,8 +278,7 @@ def is_shared(x: Any) -> bool:
     return isinstance(x, Shared)
 
 
-def _as_in(x: Any, entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> In:
-    """The input that a manifest describes."""
+def _make_in(x: Any, entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> In:
     lengths = [None if isinstance(n, str) else n for n in entry["shape"]]
     if (entry["dtype"], lengths) != (x.type.dtype, [*x.type.shape]):
         raise ValueError(f"the input {entry['name']!r} is {x.type!r}, not {_shown(entry)}")

@@ -1,4 +1,4 @@
-"""What a file of a compiled function says of itself, as JSON: its arguments, results and arrays."""
+"""The manifest of a compiled function's file, in JSON: its arguments, results and arrays."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from graphc.ir import Node, TensorType
 Shape = Sequence[str | int | None]
 
 
-def described(type: TensorType, dims: Shape) -> dict[str, Any]:
-    """Return an array's dtype and shape, of which unknown lengths may have names."""
+def array_entry(type: TensorType, dims: Shape) -> dict[str, Any]:
+    """Return an array's dtype and shape, in which unknown lengths may have names."""
     return {"dtype": type.dtype, "shape": [*dims]}
 
 
-def named_lengths(name: str, type: TensorType, given: Shape | None) -> Shape:
-    """Return a shape in which names, or the lengths in a program, stand for unknown lengths.
+def named_lengths(name: str, type: TensorType, dims: Shape | None) -> Shape:
+    """Return a shape in which names, or the lengths in a program, replace unknown lengths.
 
     Args:
         name: The array's name, for messages.
-        type: Its type.
-        given: For each axis of unknown length a name, a length or None; None for others.
+        type: The array's type.
+        dims: For each axis of unknown length a name, a length or None; for other axes None.
 
     Raises:
-        ArgumentError: Another number of axes, or a name for a length that is known.
+        ArgumentError: If the number of axes differs, or a static length has a name.
     """
-    if given is None:
+    if dims is None:
         return type.shape
-    fits = len(given) == type.ndim and all(
-        dim is None or dim == n or (n is None and isinstance(dim, str | int))
-        for dim, n in zip(given, type.shape, strict=False)
+    fits = len(dims) == type.ndim and all(
+        entry is None or entry == n or (n is None and isinstance(entry, str | int))
+        for entry, n in zip(dims, type.shape, strict=False)
     )
     if not fits:
         raise ArgumentError(
-            f"dynamic: {given!r} are no names of the unknown lengths of {name}: {type!r}.",
+            f"dynamic: {dims!r} are no names of the unknown lengths of {name}: {type!r}.",
             'Give an entry for each axis: {"x": ("n", None)}.',
         )
-    return [n if n is not None else dim for dim, n in zip(given, type.shape, strict=True)]
+    return [n if n is not None else entry for entry, n in zip(dims, type.shape, strict=True)]
 
 
 def shapes_of(ins: Sequence[In], dynamic: Mapping[str, Shape] | None) -> list[Shape]:
@@ -48,24 +48,24 @@ def shapes_of(ins: Sequence[In], dynamic: Mapping[str, Shape] | None) -> list[Sh
 
     Args:
         ins: The inputs of a function.
-        dynamic: For those with a label, what ``named_lengths`` takes.
+        dynamic: For inputs by label, the ``dims`` of ``named_lengths``.
 
     Raises:
-        ArgumentError: It names an input that is not there, or does not fit one.
+        ArgumentError: If ``dynamic`` names an unknown input, or does not fit one.
     """
-    given = dict(dynamic or {})
-    unknown = [name for name in given if name not in {x.label for x in ins}]
+    by_label = dict(dynamic or {})
+    unknown = [name for name in by_label if name not in {x.label for x in ins}]
     if unknown:
         raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
-    dims = [given.get(x.label) if x.label else None for x in ins]
+    dims = [by_label.get(x.label) if x.label else None for x in ins]
     return [named_lengths(str(x.label), x.variable.type, n) for x, n in zip(ins, dims, strict=True)]
 
 
 def structure_of(outputs: Any) -> Any:
-    """Return lists and dicts as they are, with the number of each array in its place.
+    """Return the lists and dicts of the outputs, each array replaced by its number.
 
     Raises:
-        ExportError: Something else holds arrays, or a key is no string.
+        ExportError: If arrays are in another container, or a key is no string.
 
     Example:
         >>> structure_of({"mean": Node, "all": [Node, Node]})
@@ -90,6 +90,6 @@ def structure_of(outputs: Any) -> Any:
     return of(outputs)
 
 
-def written(manifest: Mapping[str, Any]) -> bytes:
-    """Return a manifest as text that a person can read."""
+def encode(manifest: Mapping[str, Any]) -> bytes:
+    """Return a manifest as indented JSON."""
     return (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,7 +1,7 @@
-"""The names of operations and structures in graph text: those of their classes, wherever they are.
+"""The names of operations and structures in graph text: their class names, without the module.
 
-A file may move and a name may not, as texts of earlier releases have it. Only what is found here
-can be in a text, and all of it is graphc's own.
+A class may move but keeps its name, because texts of earlier releases contain it. Texts can refer
+only to classes that are found here, which graphc defines.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from graphc.ir import Constant, Input, Leaf, Op
 from graphc.tensor.core.elementwise import ROWS, Elementwise
 
 FOLDERS = ("attention", "grad", "implicit", "loop", "optimize", "random", "tensor")
-"""Where operations are."""
+"""The packages that define operations."""
 
 SPECIAL = (Constant, Elementwise, Input, Leaf)
-"""Operations that are written in ways of their own."""
+"""Operations with a special syntax."""
 
 
-def operation_named(name: str) -> Elementwise | type[Op] | None:
+def find_operation(name: str) -> Elementwise | type[Op] | None:
     """Return an elementwise function, or the class of any other operation; None if there is none.
 
     Example:
-        >>> operation_named("tanh"), operation_named("Sum").__name__
+        >>> find_operation("tanh"), find_operation("Sum").__name__
         (tanh, 'Sum')
     """
     return ROWS.get(name) or _classes().get(name) or _all_operations().get(name)
 
 
 def name_of(op: Op) -> str | None:
-    """Return the name of an operation; None if it is not graphc's own."""
+    """Return the name of an operation; None if graphc does not define it."""
     if isinstance(op, Elementwise):
         return op.row if ROWS.get(op.row) is op else None
     cls: Any = type(op)
     name: str = cls.__qualname__
-    return name if operation_named(name) is cls else None
+    return name if find_operation(name) is cls else None
 
 
 def parameters_of(op: Op) -> list[tuple[str, Any]]:
-    """Return the names and values of an operation's parameters; a row's are its name alone.
+    """Return the names and values of an operation's parameters; a row has none.
 
-    What is for messages alone, and does not tell operations apart, is none.
+    Fields that are not compared, such as labels for messages, are left out.
     """
     if isinstance(op, Elementwise):
         return []
-    given: Any = op
-    own = [field.name for field in dataclasses.fields(given) if field.compare]
-    return [(name, getattr(op, name)) for name in own]
+    instance: Any = op
+    names = [field.name for field in dataclasses.fields(instance) if field.compare]
+    return [(name, getattr(op, name)) for name in names]
 
 
 @cache
 def _all_operations() -> dict[str, Any]:
-    """The operations by name, after every file that may have some is imported."""
+    """Return the operations by name, after an import of all files that define some."""
     for folder in FOLDERS:
         package = import_module(f"graphc.{folder}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -73,7 +73,7 @@ def _all_operations() -> dict[str, Any]:
 
 @cache
 def _classes() -> dict[str, Any]:
-    """The operations by name, of the files that are imported."""
+    """Return the operations by name, of the files imported so far."""
     owners = tuple(f"graphc.{folder}." for folder in (*FOLDERS, "ir"))
     return {
         cls.__qualname__: cls
@@ -81,7 +81,7 @@ def _classes() -> dict[str, Any]:
         if cls.__module__.startswith(owners)
         and not issubclass(cls, SPECIAL)
         and dataclasses.is_dataclass(cls)
-        # A class with slots is made twice; the first is nobody's.
+        # dataclass(slots=True) makes a second class, which replaces this one.
         and getattr(sys.modules[cls.__module__], cls.__name__, None) is cls
     }
 
@@ -92,22 +92,22 @@ def _below(cls: type[Op]) -> Iterator[type[Op]]:
         yield from _below(sub)
 
 
-def structure_named(name: str) -> Any:
-    """Return the class of an implicit array; None if it is not graphc's own.
+def find_structure(name: str) -> Any:
+    """Return the class of an implicit array; None if graphc does not define it.
 
     Example:
-        >>> structure_named("CSR").__name__, structure_named("os")
+        >>> find_structure("CSR").__name__, find_structure("os")
         ('CSR', None)
     """
-    found = getattr(implicit, name, None) if name in implicit.__all__ else None
-    is_structure = isinstance(found, type) and issubclass(found, ImplicitArray)
-    return found if is_structure and dataclasses.is_dataclass(found) else None
+    cls = getattr(implicit, name, None) if name in implicit.__all__ else None
+    is_structure = isinstance(cls, type) and issubclass(cls, ImplicitArray)
+    return cls if is_structure and dataclasses.is_dataclass(cls) else None
 
 
-def exception_named(name: str) -> Any:
-    """Return a class of exceptions, Python's or graphc's; None if there is none."""
-    found = getattr(errors, name, None) or getattr(builtins, name, None)
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
+def find_exception(name: str) -> Any:
+    """Return an exception class of Python or graphc; None if there is none."""
+    cls = getattr(errors, name, None) or getattr(builtins, name, None)
+    return cls if isinstance(cls, type) and issubclass(cls, Exception) else None
 
 
 @cache
@@ -118,7 +118,7 @@ def kinds_of(cls: Any) -> dict[str, Any]:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is what an annotation says.
+    """Return whether a value matches an annotation.
 
     Example:
         >>> fits((1, None), tuple[int | None, ...]), fits("1", int), fits(1, float)
@@ -128,7 +128,7 @@ def fits(value: Any, kind: Any) -> bool:
     check = CHECKS.get(typing.get_origin(kind) or kind)
     if check is not None:
         return check(value, arguments)
-    # Functions and the protocols of these are in no text.
+    # Functions and their protocols have no text.
     return (
         isinstance(kind, type)
         and not getattr(kind, "_is_protocol", False)
@@ -158,4 +158,4 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     UnionType: _is_any,
     typing.Union: _is_any,
 }
-"""For kinds that are no classes: whether a value is one, given what the kind has in brackets."""
+"""Tests of values for annotations that are not classes, given the arguments in brackets."""

@@ -1,4 +1,4 @@
-"""What is in brackets in graph text: types, numbers, arrays and parameters of operations."""
+"""A reader of types, numbers, arrays and parameters of operations in graph text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import GraphcError
 from graphc.export.lexer import Lexer
 from graphc.export.literals import array_of
-from graphc.export.names import exception_named, fits, kinds_of, structure_named
+from graphc.export.names import find_exception, find_structure, fits, kinds_of
 from graphc.implicit.treedef import LEAF, Treedef, field_names_of
 from graphc.ir import DTYPES, Graph, Shape, TensorType, TupleType, Type
 from graphc.optimize.options import SolverOptions
@@ -20,16 +20,16 @@ from graphc.tensor.arrays.index import HOLE, Range
 from graphc.xtensor.type import XTensorType
 
 DEEPEST = 64
-"""So many brackets may be in each other."""
+"""The largest depth of nested brackets."""
 
 WORDS = {"None": None, "True": True, "False": False, LEAF: LEAF}
 
 
 class Reader(Lexer):
-    """A text of which types and parameters are read.
+    """A reader of types and parameters in a text.
 
     Attributes:
-        graphs: The graphs that were read, by name.
+        graphs: The graphs read so far, by name.
     """
 
     def __init__(self, text: str) -> None:
@@ -39,7 +39,7 @@ class Reader(Lexer):
         self._read_by: dict[str, Callable[[], Any]] = {
             "number": self.number,
             "string": self.string,
-            "graph": self.graph_named,
+            "graph": self.graph_reference,
             "word": self._word,
             "?": self._hole,
             "(": self._in_brackets,
@@ -49,7 +49,7 @@ class Reader(Lexer):
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
-        """A context in which one bracket more is open."""
+        """Count one more open bracket within the context."""
         self._depth += 1
         if self._depth > DEEPEST:
             self.fail(f"more than {DEEPEST} brackets in each other")
@@ -59,49 +59,49 @@ class Reader(Lexer):
     # Types.
 
     def type(self) -> Type:
-        """Return the type that comes next."""
-        if not self.found("("):
+        """Return the next type."""
+        if not self.accept("("):
             dtype = self.dtype()
             return TensorType(dtype, self.shape())
         with self._deeper():
-            return TupleType(tuple(self.listed(")", self.type)))
+            return TupleType(tuple(self.read_list(")", self.type)))
 
     def dtype(self) -> str:
-        """Return the dtype that comes next."""
+        """Return the next dtype."""
         token = self.take("word", "a dtype")
         if token.text not in DTYPES:
-            self.fail(f"{token} is no dtype", token.place)
+            self.fail(f"{token} is no dtype", token.offset)
         return token.text
 
     def shape(self) -> Shape:
-        """Return the lengths in brackets that come next."""
+        """Return the lengths in the next brackets."""
         self.expect("[")
-        return tuple(self.listed("]", self.length))
+        return tuple(self.read_list("]", self.length))
 
     def length(self) -> int | None:
-        """Return the length that comes next, None for ``?``."""
-        if self.found("?"):
+        """Return the next length, None for ``?``."""
+        if self.accept("?"):
             return None
-        place = self.token.place
+        offset = self.token.offset
         n = self.integer()
         if n < 0:
-            self.fail(f"{n} is no length", place)
+            self.fail(f"{n} is no length", offset)
         return n
 
     def input_type(self) -> TensorType | XTensorType:
         """Return the type of an input, whose dimensions may have names."""
-        place = self.token.place
+        offset = self.token.offset
         dtype = self.dtype()
         self.expect("[")
         named = self.token.kind in {"word", "string"}
-        lengths = self.listed("]", self._named_length if named else self.length)
+        lengths = self.read_list("]", self._named_length if named else self.length)
         if not named:
             return TensorType(dtype, lengths)
         dims, shape = zip(*lengths, strict=True)
         try:
             return XTensorType(dtype, dims=dims, shape=shape)
         except GraphcError as error:
-            self.fail(error.problem, place)
+            self.fail(error.problem, offset)
 
     def _named_length(self) -> tuple[str, int | None]:
         is_word = self.token.kind == "word"
@@ -112,8 +112,8 @@ class Reader(Lexer):
     # Arrays.
 
     def array(self, dtype: str) -> np.ndarray[Any, Any]:
-        """Return the array whose dtype has been read: ``([1.0, 2.0])`` or ``[2]("3c...")``."""
-        place = self.token.place
+        """Return an array whose dtype has been read: ``([1.0, 2.0])`` or ``[2]("3c...")``."""
+        offset = self.token.offset
         shape = self.shape() if self.token.text == "[" else None
         self.expect("(")
         value = self.value()
@@ -121,12 +121,12 @@ class Reader(Lexer):
         try:
             return array_of(dtype, shape, value)
         except (TypeError, ValueError) as error:
-            self.fail(f"no array of {dtype}: {error}", place)
+            self.fail(f"no array of {dtype}: {error}", offset)
 
     # Parameters.
 
     def value(self) -> Any:
-        """Return the parameter that comes next."""
+        """Return the next parameter."""
         with self._deeper():
             return self._value()
 
@@ -137,11 +137,11 @@ class Reader(Lexer):
             self.fail(f"expected a value, got {token}")
         return read()
 
-    def graph_named(self) -> Graph:
-        """Return the graph whose name comes next."""
+    def graph_reference(self) -> Graph:
+        """Return the graph with the next name."""
         token = self.take("graph", "a graph's name")
         if token.text not in self.graphs:
-            self.fail(f"there is no graph {token.text} before", token.place)
+            self.fail(f"there is no graph {token.text} before", token.offset)
         return self.graphs[token.text]
 
     def _hole(self) -> Any:
@@ -150,15 +150,15 @@ class Reader(Lexer):
 
     def _in_brackets(self) -> tuple[Any, ...]:
         self.expect("(")
-        return tuple(self.listed(")", self.value))
+        return tuple(self.read_list(")", self.value))
 
     def _list(self) -> list[Any]:
         self.expect("[")
-        return self.listed("]", self.value)
+        return self.read_list("]", self.value)
 
     def _keywords(self) -> dict[str, Any]:
         self.expect("{")
-        return dict(self.listed("}", self._item))
+        return dict(self.read_list("}", self._item))
 
     def _item(self) -> tuple[str, Any]:
         key = self.string()
@@ -166,61 +166,65 @@ class Reader(Lexer):
         return key, self.value()
 
     def _word(self) -> Any:
-        word, place = self.token.text, self.token.place
+        word, offset = self.token.text, self.token.offset
         self.advance()
         if word in WORDS:
             return WORDS[word]
         if word in DTYPES:
             return self.array(word)[()]
         if word == "Range":
-            parts = zip(("start", "stop", "step"), self._in_brackets(), strict=False)
-            return self.checked(Range, dict(parts), place)
-        if structure_named(word) is not None:
-            return self._treedef(structure_named(word), place)
-        found = exception_named(word)
-        if found is None:
-            self.fail(f"there is no {word!r}", place)
-        return found
+            arguments = zip(("start", "stop", "step"), self._in_brackets(), strict=False)
+            return self.construct(Range, dict(arguments), offset)
+        if find_structure(word) is not None:
+            return self._treedef(find_structure(word), offset)
+        cls = find_exception(word)
+        if cls is None:
+            self.fail(f"there is no {word!r}", offset)
+        return cls
 
-    def checked(self, cls: Any, given: Mapping[str, Any], place: int) -> Any:
-        """Return a dataclass of fields, whose kinds are checked; those left out have defaults.
+    def construct(self, cls: Any, fields: Mapping[str, Any], offset: int) -> Any:
+        """Return a dataclass with these fields, whose types are checked; others get defaults.
 
         Raises:
-            FormatError: A field is unknown, missing, or of another kind.
+            FormatError: If a field is unknown, missing, or of another type.
         """
         kinds = kinds_of(cls)
-        unknown = [name for name in given if name not in kinds]
+        unknown = [name for name in fields if name not in kinds]
         if unknown:
-            self.fail(f"{cls.__name__} has no parameter {unknown[0]!r}", place)
-        made = object.__new__(cls)
+            self.fail(f"{cls.__name__} has no parameter {unknown[0]!r}", offset)
+        instance = object.__new__(cls)
         for field in dataclasses.fields(cls):
-            value = given.get(field.name, field.default)
+            value = fields.get(field.name, field.default)
             if kinds[field.name] is SolverOptions and isinstance(value, dict):
                 value = SolverOptions(cls.__name__, value)
             if value is dataclasses.MISSING or not fits(value, kinds[field.name]):
                 shown = "is missing" if value is dataclasses.MISSING else f"is {value!r}"
-                self.fail(f"{cls.__name__}: {field.name} {shown}", place)
-            object.__setattr__(made, field.name, value)
-        if hasattr(made, "__post_init__"):
-            made.__post_init__()
-        return made
+                self.fail(f"{cls.__name__}: {field.name} {shown}", offset)
+            object.__setattr__(instance, field.name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+        return instance
 
-    def _treedef(self, cls: Any, place: int) -> Treedef:
+    def _treedef(self, cls: Any, offset: int) -> Treedef:
         self.expect("(")
         names = field_names_of(cls)
-        given = dict(self.listed(")", self.parameter))
-        # An earlier release may not have known a field that has a default.
-        own = [field for field in dataclasses.fields(cls) if field.name in names.static]
-        known = {x.name: x.default for x in own if x.default is not dataclasses.MISSING}
-        given = {**known, **given}
-        if {*given} != {*names.parts, *names.static}:
-            self.fail(f"{cls.__name__} has the fields {(*names.parts, *names.static)}", place)
+        fields = dict(self.read_list(")", self.parameter))
+        # Texts of earlier releases lack fields that were added with a default.
+        static_fields = [field for field in dataclasses.fields(cls) if field.name in names.static]
+        defaults = {
+            x.name: x.default for x in static_fields if x.default is not dataclasses.MISSING
+        }
+        fields = {**defaults, **fields}
+        if {*fields} != {*names.parts, *names.static}:
+            self.fail(f"{cls.__name__} has the fields {(*names.parts, *names.static)}", offset)
         kinds = kinds_of(cls)
-        for name, value in given.items():
+        for name, value in fields.items():
             if not (_is_part(value) if name in names.parts else fits(value, kinds[name])):
-                self.fail(f"{cls.__name__}.{name} is {value!r}", place)
-        parts, static = (tuple(given[x] for x in group) for group in (names.parts, names.static))
-        return Treedef(cls, parts, static)
+                self.fail(f"{cls.__name__}.{name} is {value!r}", offset)
+        part_values, static = (
+            tuple(fields[x] for x in group) for group in (names.parts, names.static)
+        )
+        return Treedef(cls, part_values, static)
 
     def parameter(self) -> tuple[str, Any]:
         """Return a name and a value, ``axes=(0,)``."""

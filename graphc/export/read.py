@@ -11,7 +11,7 @@ from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import GraphcError
 from graphc.export.lexer import Token
-from graphc.export.names import operation_named
+from graphc.export.names import find_operation
 from graphc.export.operands import Reader
 from graphc.export.write import HEADER, KINDS, VERSION
 from graphc.ir import (
@@ -44,20 +44,20 @@ def deserialize(
     """Return the graph of a text that ``serialize`` wrote, in this or an earlier release.
 
     No code is run, whatever the text says: it names graphc's own operations, and types are inferred
-    anew. The time that it takes is proportional to the length of the text.
+    anew. The run time is proportional to the length of the text.
 
     Args:
         text: The text.
-        arrays: The arrays that it refers to by name. They are captured as they are, not copied;
-            shared variables get copies of those that can be written to.
-        shared: Shared variables to use in the place of new ones, by name.
+        arrays: The arrays that the text refers to, by name. They are captured without a copy;
+            shared variables get copies of writeable ones.
+        shared: Shared variables to use instead of new ones, by name.
 
     Returns:
-        A graph of new inputs. It has the key of the graph that was written.
+        A graph with new inputs and the key of the graph that was written.
 
     Raises:
-        FormatError: The text is not what ``serialize`` writes, or an array does not fit it; names
-            the line and column.
+        FormatError: If the text is not what ``serialize`` writes, or an array does not fit it; the
+            message has the line and column.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -75,14 +75,14 @@ def deserialize(
 
 
 class GraphReader(Reader):
-    """A text of which a graph is read.
+    """A reader of a graph from text.
 
     Attributes:
-        arrays: The arrays that it refers to.
+        arrays: The arrays that the text refers to.
         shared: Shared variables to use.
-        keys: The nodes that have arrays, by the names of these.
-        globals: The same by what stands for them in the text.
-        names: The same, and the nodes of the graph that is being read.
+        keys: The nodes that have arrays, by the arrays' names.
+        globals: The same nodes, by their names in the text.
+        names: The nodes of the graph that is being read, by their names in the text.
     """
 
     def __init__(self, text: str, arrays: dict[str, Any], shared: dict[str, Shared]) -> None:
@@ -113,77 +113,77 @@ class GraphReader(Reader):
         if self.token.text != HEADER:
             self.fail(f"expected {HEADER!r}, with which every graph text begins")
         self.advance()
-        place = self.token.place
+        offset = self.token.offset
         version = self.integer()
         if not 1 <= version <= VERSION:
             self.fail(
                 f"version {version} of the format",
-                place,
+                offset,
                 f"This release reads versions up to {VERSION}: install a newer graphc.",
             )
 
-    # What belongs to no single graph.
+    # Declarations, which all graphs share.
 
     def _declaration(self) -> None:
         kind = self.advance().text
         token = self._new_name()
         key = self._name(token)
         if key is None:
-            self.fail(f"a {kind} has a name, not a number", token.place)
+            self.fail(f"a {kind} has a name, not a number", token.offset)
         self.expect(":")
-        is_generator = kind == "shared" and self.found("generator")
+        is_generator = kind == "shared" and self.accept("generator")
         type = self.type()
         sharding = self._sharding(type)
-        name, site = self._beside(key)
+        name, site = self._name_and_site(key)
         with derived_from(site):
             if kind == "shared":
-                made = GeneratorStore if is_generator else SharedInput
-                node = self._shared(made, key, type, name, sharding, token.place)
+                cls = GeneratorStore if is_generator else SharedInput
+                node = self._shared_variable(cls, key, type, name, sharding, token.offset)
             else:
-                array = self._array(key, type, token.place)
+                array = self._array(key, type, token.offset)
                 op = Leaf(array, name) if kind == "leaf" else Constant.of(array)
-                node = self._named(Node.make(op), name)
+                node = self._set_name(Node.make(op), name)
         self.globals[token.text] = self.keys[key] = node
 
-    def _shared(
-        self, cls: Any, key: str, type: Type, name: str | None, sharding: Any, place: int
+    def _shared_variable(
+        self, cls: Any, key: str, type: Type, name: str | None, sharding: Any, offset: int
     ) -> Node:
-        given = self.shared.get(key)
-        if given is None:
-            array = self._array(key, type, place)
+        variable = self.shared.get(key)
+        if variable is None:
+            array = self._array(key, type, offset)
             value = array.copy() if array.flags.writeable else array
             return Node.make(cls(type, name, Store(value, owned=False), sharding))
-        if not isinstance(given, Shared) or given.type is not type:
-            self.fail(f"{key} is a shared variable of {type!r}, not {given!r}", place)
-        return given
+        if not isinstance(variable, Shared) or variable.type is not type:
+            self.fail(f"{key} is a shared variable of {type!r}, not {variable!r}", offset)
+        return variable
 
-    def _array(self, key: str, type: Type, place: int) -> np.ndarray[Any, Any]:
-        """The array of a name, which is of a type."""
+    def _array(self, key: str, type: Type, offset: int) -> np.ndarray[Any, Any]:
+        """Return an array by name, whose type is checked."""
         if key not in self.arrays:
             self.fail(
                 f"there is no array {key!r}",
-                place,
+                offset,
                 "Pass the arrays that serialize returned beside the text.",
             )
         array = as_numpy(self.arrays[key])
-        own = TensorType(dtype_name(array.dtype), array.shape)
-        if not type.admits(own):
-            self.fail(f"the array {key!r} is {own!r}", place)
+        actual = TensorType(dtype_name(array.dtype), array.shape)
+        if not type.admits(actual):
+            self.fail(f"the array {key!r} is {actual!r}", offset)
         return array
 
     # Graphs.
 
     def _graph(self) -> Graph:
         self.names = {}
-        place = self.token.place
+        offset = self.token.offset
         self.expect("(")
-        inputs = self.listed(")", self._input)
+        inputs = self.read_list(")", self._input)
         self.expect("{")
-        while not self.found("return"):
+        while not self.accept("return"):
             self._statement()
         outputs = self._outputs()
         updates = []
-        while self.found("update"):
+        while self.accept("update"):
             updates.append(self._update())
         self.expect("}")
         shared = [x for x, _ in updates if x not in inputs]
@@ -191,30 +191,30 @@ class GraphReader(Reader):
             Graph([*inputs, *shared], [new for _, new in updates])
             graph = Graph(inputs, outputs)
         except GraphcError as error:
-            self.fail(error.problem, place)
+            self.fail(error.problem, offset)
         for x, new in updates:
             if x.op.given_name not in self.shared:
                 x.default_update = new
         return graph
 
     def _outputs(self) -> list[Node]:
-        found = []
+        outputs = []
         while self.token.text not in {"}", "update"}:
-            found.append(self._array_operand())
-            if not self.found(","):
+            outputs.append(self._array_operand())
+            if not self.accept(","):
                 break
-        return found
+        return outputs
 
     def _update(self) -> tuple[Any, Node]:
-        """A shared variable, and its value after a call unless that says otherwise."""
-        place = self.token.place
+        """Return a shared variable and its default update."""
+        offset = self.token.offset
         variable = self._operand()
         self.expect("=")
         new = self._array_operand()
         if not isinstance(variable, Shared):
-            self.fail(f"{variable!r} is no shared variable", place)
+            self.fail(f"{variable!r} is no shared variable", offset)
         if (new.type.dtype, new.type.ndim) != (variable.type.dtype, variable.type.ndim):
-            self.fail(f"{variable!r} cannot become {new!r}", place)
+            self.fail(f"{variable!r} cannot become {new!r}", offset)
         return variable, new
 
     def _input(self) -> Node:
@@ -232,7 +232,7 @@ class GraphReader(Reader):
         self.names[token.text] = node
         return node
 
-    def _plain_input(self, own: str | None) -> Node:
+    def _plain_input(self, name_in_text: str | None) -> Node:
         cls: Any = Input
         words = ""
         while self.token.text in {"generator", "parameter"}:
@@ -243,84 +243,84 @@ class GraphReader(Reader):
         type = self.input_type()
         sharding = self._sharding(type)
         buckets = self._buckets(type)
-        name, site = self._beside(own)
+        name, site = self._name_and_site(name_in_text)
         with derived_from(site):
             if isinstance(type, XTensorType):
                 return Node.make(NamedInput(type, name, sharding))
             return Node.make(cls(type, name, sharding, buckets=buckets))
 
     def _sharding(self, type: Any) -> Any:
-        place = self.token.place
-        if not self.found("sharding"):
+        offset = self.token.offset
+        if not self.accept("sharding"):
             return None
         self.expect("=")
         try:
             return as_sharding(self.value(), type.ndim, "sharding")
         except GraphcError as error:
-            self.fail(error.problem, place)
+            self.fail(error.problem, offset)
 
     def _buckets(self, type: Any) -> Buckets | None:
-        place = self.token.place
-        if not self.found("bucket"):
+        offset = self.token.offset
+        if not self.accept("bucket"):
             return None
         self.expect("=")
         try:
             return as_buckets(self.value(), type.shape)
         except GraphcError as error:
-            self.fail(error.problem, place)
+            self.fail(error.problem, offset)
 
     # Operations.
 
     def _statement(self) -> None:
         token = self._new_name()
         self.expect("=")
-        place = self.token.place
+        offset = self.token.offset
         word = self.take("word", "an operation").text
         operands: list[Node] = []
         if word in DTYPES:
             op: Op = Constant.of(np.asarray(self.array(word)))
         else:
-            op = self._operation(word, operands, place)
+            op = self._operation(word, operands, offset)
         self.expect(":")
         type = self.type()
-        name, site = self._beside(self._name(token))
+        name, site = self._name_and_site(self._name(token))
         with derived_from(site):
-            node = self._made(op, operands, place)
+            node = self._make_node(op, operands, offset)
         if not (type.admits(node.type) or node.type.admits(type)):
-            self.fail(f"{op.name} gives {node.type!r}, not {type!r}", place)
-        self.names[token.text] = self._named(node, name)
+            self.fail(f"{op.name} gives {node.type!r}, not {type!r}", offset)
+        self.names[token.text] = self._set_name(node, name)
 
-    def _operation(self, word: str, operands: list[Node], place: int) -> Op:
-        """An operation with its parameters; its operands are added to a list."""
-        found = operation_named(word)
-        if found is None:
+    def _operation(self, word: str, operands: list[Node], offset: int) -> Op:
+        """Return an operation with its parameters, and append its operands to a list."""
+        op = find_operation(word)
+        if op is None:
             self.fail(
                 f"there is no operation {word}",
-                place,
+                offset,
                 "A newer release may have written this text: install that.",
             )
-        given: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
 
         def item() -> None:
             if self.token.kind in {"value", "formal"} or self.token.text in DTYPES:
                 operands.append(self._operand())
             else:
-                given.update([self.parameter()])
+                parameters.update([self.parameter()])
 
         self.expect("(")
-        self.listed(")", item)
-        if not isinstance(found, Elementwise):
-            return self.checked(found, given, place)  # type: ignore[no-any-return]
-        if given or len(operands) != found.arity:
-            self.fail(f"{word} takes {found.arity} operands and no parameters", place)
-        return found
+        self.read_list(")", item)
+        if not isinstance(op, Elementwise):
+            return self.construct(op, parameters, offset)  # type: ignore[no-any-return]
+        if parameters or len(operands) != op.arity:
+            self.fail(f"{word} takes {op.arity} operands and no parameters", offset)
+        return op
 
-    def _made(self, op: Op, operands: Sequence[Node], place: int) -> Node:
+    def _make_node(self, op: Op, operands: Sequence[Node], offset: int) -> Node:
         try:
             return Node.make(op, *op.arranged(operands))
         except Exception as error:  # a type rule may fail in any way
             problem = error.problem if isinstance(error, GraphcError) else repr(error)
-            self.fail(f"{op.name}: {problem}", place)
+            self.fail(f"{op.name}: {problem}", offset)
 
     def _operand(self) -> Node:
         token = self.advance()
@@ -328,14 +328,14 @@ class GraphReader(Reader):
             return Node.make(Constant.of(np.asarray(self.array(token.text))))
         node = self.names.get(token.text, self.globals.get(token.text))
         if node is None:
-            self.fail(f"there is no {token} here", token.place)
+            self.fail(f"there is no {token} here", token.offset)
         return node
 
     def _array_operand(self) -> Node:
-        place = self.token.place
+        offset = self.token.offset
         node = self._operand()
         if not isinstance(node.type, TensorType):
-            self.fail(f"{node!r} is several arrays, not one", place)
+            self.fail(f"{node!r} is several arrays, not one", offset)
         return node
 
     # Names.
@@ -343,32 +343,32 @@ class GraphReader(Reader):
     def _new_name(self) -> Token:
         token = self.take("value", "a name, such as %x")
         if token.text in self.names or token.text in self.globals:
-            self.fail(f"there are two {token.text}", token.place)
+            self.fail(f"there are two {token.text}", token.offset)
         return token
 
     def _name(self, token: Token) -> str | None:
-        """The name of a token; None for a number."""
+        """Return the name of a token; None for a number."""
         text = token.text[1:]
         if text.isdecimal():
             return None
-        return self.unquoted(text, token.place) if text.startswith('"') else text
+        return self.unquote(text, token.offset) if text.startswith('"') else text
 
-    def _beside(self, name: str | None) -> tuple[str | None, Site | None]:
-        """A node's name and line, as they stand behind it."""
-        if self.found("unnamed"):
+    def _name_and_site(self, name: str | None) -> tuple[str | None, Site | None]:
+        """Return a node's name and line, which follow the node."""
+        if self.accept("unnamed"):
             name = None
         elif self.token.kind == "string":
             name = self.string()
-        if not self.found("at"):
+        if not self.accept("at"):
             return name, None
-        place = self.token.place
+        offset = self.token.offset
         file, _, line = self.string().rpartition(":")
         if not (line.isdecimal() and len(line) < 10) or "\0" in file:
-            self.fail("expected a file and a line", place)
+            self.fail("expected a file and a line", offset)
         return name, site_at(file, int(line))
 
-    def _named(self, node: Node, name: str | None) -> Node:
-        """A node with that name; one that other graphs share may have another one."""
+    def _set_name(self, node: Node, name: str | None) -> Node:
+        """Name a node, unless other graphs share it under another name."""
         if name is not None and node.name is None:
             node.name = name
         return node

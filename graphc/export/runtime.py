@@ -1,4 +1,4 @@
-"""Functions in files, read and run without graphc: needs NumPy, and JAX or MLX for calls.
+"""A loader of exported functions without graphc: needs NumPy, and JAX or MLX for calls.
 
 ``f.export(..., programs=("JAX", "MLX"))`` puts a copy of this file into the file of the function::
 
@@ -6,8 +6,8 @@
     python -c "import runtime; print(runtime.load('model.graphc')(x=[1.0, 2.0]))"
     python -c "import runtime; print(runtime.load('model.graphc', 'MLX')(x=[1.0, 2.0]))"
 
-Nothing in such a file is executed but its programs, by JAX or MLX. MLX does not check what it
-reads: load a program for it only from those whom you would let run one.
+Only the programs in a file are executed, by JAX or MLX. MLX does not check its input: load a
+program for MLX only from a source that you trust to run code.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ FORMAT = "graphc"
 VERSION = 1
 
 LOCAL = struct.Struct("<4s22xHH")
-"""The header before a part: its signature, and the lengths of its name and of what follows."""
+"""The local header of a part: its signature, and the lengths of its name and extra field."""
 
 DEEPEST = 100
-"""So many lists and dicts may be in each other in what a call returns."""
+"""The largest depth of nested lists and dicts in the results of a call."""
 
 NAMES = {
     "bool": "BOOL",
@@ -49,15 +49,13 @@ NAMES = {
     **{f"uint{n}": f"U{n}" for n in (8, 16, 32, 64)},
     "bfloat16": "BF16",
     **{f"float{n}": f"F{n}" for n in (16, 32, 64)},
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
 }
 """The dtypes of the safetensors format."""
 
-DTYPES = {name: dtype for dtype, name in NAMES.items()} | {
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-}
+DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"C64": "complex64"}
 
 COMPLEX = ("complex64", "complex128")
 
@@ -75,7 +73,7 @@ KINDS: dict[str, Any] = {
     "arrays": dict,
     "parts": dict,
 }
-"""The fields, and what each holds."""
+"""The fields of a manifest, with their types."""
 
 ARRAY: dict[str, Any] = {"dtype": str, "shape": list}
 INPUT = ARRAY | {"name": str | None, "strict": bool, "allow_downcast": bool | None}
@@ -85,17 +83,17 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "arrays": ARRAY,
     "parts": {"bytes": int, "sha256": str},
 }
-"""The fields of each entry of some fields."""
+"""The fields of the entries in lists and dicts of a manifest."""
 
 
 def parts_of(path: str | os.PathLike[str]) -> dict[str, memoryview]:
-    """Return the parts of a zip by name, as they lie in the file, which is mapped into memory.
+    """Return the parts of a zip by name, as views of the file, which is mapped into memory.
 
-    Nothing is unpacked, so no part takes more memory than the file, and no name leads anywhere.
+    Nothing is unpacked, so no part takes more memory than the file, and no name is used as a path.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: It is no zip, or a part is compressed, encrypted, damaged or there twice.
+        OSError: If the file cannot be read.
+        ValueError: If the file is no zip, or a part is compressed, encrypted, damaged or duplicate.
     """
     with Path(path).open("rb") as file:
         try:
@@ -103,47 +101,47 @@ def parts_of(path: str | os.PathLike[str]) -> dict[str, memoryview]:
                 entries = directory.infolist()
         except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeError) as error:
             raise ValueError(str(error)) from error
-        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    found: dict[str, memoryview] = {}
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    views: dict[str, memoryview] = {}
     for entry in entries:
         name = entry.filename
-        if name in found:
+        if name in views:
             raise ValueError(f"{name!r} is there twice")
-        found[name] = _part(entry, whole)
-        # The manifest has the checksums of the others.
-        if name == MANIFEST and zlib.crc32(found[name]) != entry.CRC:
+        views[name] = _part(entry, view)
+        # The manifest has the checksums of the other parts.
+        if name == MANIFEST and zlib.crc32(views[name]) != entry.CRC:
             raise ValueError(f"{name!r} has another checksum: the file is damaged")
-    if MANIFEST not in found:
+    if MANIFEST not in views:
         raise ValueError(f"it has no part {MANIFEST!r}")
-    return found
+    return views
 
 
-def _part(entry: zipfile.ZipInfo, whole: memoryview) -> memoryview:
+def _part(entry: zipfile.ZipInfo, view: memoryview) -> memoryview:
     name = entry.filename
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
         raise ValueError(f"{name!r} is compressed or encrypted")
     begin, size = entry.header_offset, entry.file_size
-    if not 0 <= begin <= len(whole) - LOCAL.size:
+    if not 0 <= begin <= len(view) - LOCAL.size:
         raise ValueError(f"{name!r} lies outside of the file")
-    signature, name_length, extra_length = LOCAL.unpack_from(whole, begin)
+    signature, name_length, extra_length = LOCAL.unpack_from(view, begin)
     start = begin + LOCAL.size + name_length + extra_length
-    if signature != b"PK\3\4" or start + size > len(whole) or entry.compress_size != size:
+    if signature != b"PK\3\4" or start + size > len(view) or entry.compress_size != size:
         raise ValueError(f"{name!r} lies outside of the file")
-    return whole[start : start + size]
+    return view[start : start + size]
 
 
 def check_sums(
     parts: Mapping[str, memoryview], sums: Mapping[str, Any], unchecked: Container[str] = ()
 ) -> None:
-    """Raise where a part is not the one that was written.
+    """Check that the parts are the ones that were written.
 
     Args:
         parts: The parts.
-        sums: What ``Writer.sums`` was.
-        unchecked: The parts of which the size alone is compared.
+        sums: The sizes and checksums from ``Writer.sums``.
+        unchecked: The parts whose checksums are not compared, only their sizes.
 
     Raises:
-        ValueError: A part is missing, unknown, of another size or has another checksum.
+        ValueError: If a part is missing, unknown, of another size or has another checksum.
     """
     if {*parts} != {*sums}:
         raise ValueError(f"it has the parts {[*parts]}, not {[*sums]}")
@@ -153,22 +151,22 @@ def check_sums(
             raise ValueError(f"{name!r} has another checksum: the file is damaged")
 
 
-def filled(structure: Any, values: Sequence[Any], depth: int = 0) -> Any:
-    """Return values in their places in a structure: the inverse of ``structure_of``.
+def fill_structure(structure: Any, values: Sequence[Any], depth: int = 0) -> Any:
+    """Return a structure with each number replaced by its value: the inverse of ``structure_of``.
 
     Raises:
-        ValueError: It has other things than lists, dicts and numbers of values.
+        ValueError: If the structure has anything but lists, dicts and numbers of values.
 
     Example:
-        >>> filled({"mean": 0, "all": [1, 2]}, "abc")
+        >>> fill_structure({"mean": 0, "all": [1, 2]}, "abc")
         {'mean': 'a', 'all': ['b', 'c']}
     """
     if depth > DEEPEST:
         raise ValueError("the outputs are too deep in each other")
     if isinstance(structure, list):
-        return [filled(part, values, depth + 1) for part in structure]
+        return [fill_structure(part, values, depth + 1) for part in structure]
     if isinstance(structure, dict):
-        return {key: filled(part, values, depth + 1) for key, part in structure.items()}
+        return {key: fill_structure(part, values, depth + 1) for key, part in structure.items()}
     if structure is None and not depth:
         return None
     if type(structure) is int and 0 <= structure < len(values):
@@ -177,36 +175,36 @@ def filled(structure: Any, values: Sequence[Any], depth: int = 0) -> Any:
 
 
 def manifest_of(data: bytes) -> dict[str, Any]:
-    """Return a manifest whose fields are of the right kinds.
+    """Return a parsed manifest whose fields have the right types.
 
     Raises:
-        ValueError: It is none, or that of a later version.
+        ValueError: If the data are no manifest, or of a later version.
     """
     try:
-        found = json.loads(data)
+        manifest = json.loads(data)
     except RecursionError as error:
         raise ValueError("its parts are too deep in each other") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError("it is no file of a compiled function")
-    version = found.get("version")
+    version = manifest.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(f"version {version!r} of the format is not one up to {VERSION}")
-    check_fields("the manifest", found, KINDS)
+    check_fields("the manifest", manifest, KINDS)
     for field, kinds in ENTRIES.items():
-        given = found[field]
-        entries = given.items() if isinstance(given, dict) else enumerate(given)
+        value = manifest[field]
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
         for name, entry in entries:
             check_fields(f"{name!r} of {field!r} in the manifest", entry, kinds)
-    if not all(isinstance(name, str) for name in found["updates"]):
+    if not all(isinstance(name, str) for name in manifest["updates"]):
         raise ValueError("'updates' in the manifest are no names")
-    return found
+    return manifest
 
 
 def check_fields(subject: str, entry: Any, kinds: Mapping[str, Any]) -> None:
-    """Raise where something is no dict, or a field is missing or of another kind.
+    """Check that an entry is a dict whose fields exist and have the right types.
 
     Raises:
-        ValueError: Names the field.
+        ValueError: If a field is missing or of another type; the message names the field.
     """
     if not isinstance(entry, dict):
         raise ValueError(f"{subject} is {entry!r:.40}")
@@ -219,27 +217,27 @@ def check_fields(subject: str, entry: Any, kinds: Mapping[str, Any]) -> None:
 
 
 def arrays_in(data: Any) -> dict[str, Array]:
-    """Return the arrays of a file, which are parts of its bytes and not copied.
+    """Return the arrays of a safetensors file as views of its bytes.
 
     Args:
-        data: The bytes: of a file that was read, or that is mapped into memory.
+        data: The bytes of the file, read or mapped into memory.
 
     Raises:
-        ValueError: It is no such file, or the place of an array lies outside of it.
+        ValueError: If the header is damaged, or an array lies outside of the file.
     """
     header, view = header_in(data)
     return {name: _array(view, name, entry) for name, entry in header.items() if name != META}
 
 
 META = "__metadata__"
-"""The name under which a header has something else than the place of an array."""
+"""The only name in a header that is not an array's."""
 
 
 def header_in(data: Any) -> tuple[dict[str, Any], memoryview]:
-    """Return the header of a file, and the bytes behind it.
+    """Return the header of a safetensors file, and the bytes after the header.
 
     Raises:
-        ValueError: It is no such file.
+        ValueError: If the header is damaged.
     """
     view = memoryview(data)
     length = int.from_bytes(view[:8], "little")
@@ -256,7 +254,7 @@ def header_in(data: Any) -> tuple[dict[str, Any], memoryview]:
 
 
 def as_complex(x: Array, dtype: str) -> Array:
-    """Return an array as its dtype, where pairs of real numbers stand for complex ones."""
+    """Return an array as its dtype: complex numbers from pairs of real ones, others unchanged."""
     return x.view(dtype)[..., 0] if dtype in COMPLEX else x
 
 
@@ -267,10 +265,10 @@ def _array(view: memoryview, name: str, entry: Any) -> Array:
     if dtype not in DTYPES or len(offsets) != 2 or not all(type(n) is int for n in numbers):
         raise ValueError(f"the array {name!r} has no dtype, shape or place")
     begin, end = offsets
-    made = _dtype(DTYPES[dtype])
-    if not 0 <= begin <= end <= len(view) or end - begin != prod(shape) * made.itemsize:
+    numpy_type = _dtype(DTYPES[dtype])
+    if not 0 <= begin <= end <= len(view) or end - begin != prod(shape) * numpy_type.itemsize:
         raise ValueError(f"the array {name!r} lies outside of the file, or is of another length")
-    return np.frombuffer(view[begin:end], made).reshape(shape)
+    return np.frombuffer(view[begin:end], numpy_type).reshape(shape)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -278,31 +276,31 @@ def _dtype(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     import ml_dtypes  # noqa: PLC0415 (it comes with JAX)
 
-    made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return made
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
-def opened(
+def open_file(
     path: str | os.PathLike[str], *, verify: bool = True
 ) -> tuple[dict[str, Any], dict[str, Array], dict[str, memoryview]]:
-    """Return the manifest, the arrays and the other parts of a file, whose checksums are compared.
+    """Return the manifest, the arrays and the other parts of a file, after a check of all.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: It is no file of a function, or is damaged.
+        OSError: If the file cannot be read.
+        ValueError: If the file is not a function's, or is damaged.
     """
-    parts = parts_of(path)
-    manifest = manifest_of(bytes(parts.pop(MANIFEST)))
-    check_sums(parts, manifest["parts"], () if verify else (ARRAYS,))
-    wanted = manifest["arrays"]
-    found = arrays_in(parts.pop(ARRAYS, b""))
-    if {*found} != {*wanted}:
-        raise ValueError(f"it has the arrays {[*found]}, not {[*wanted]}")
-    arrays = {name: as_complex(x, wanted[name]["dtype"]) for name, x in found.items()}
+    file_parts = parts_of(path)
+    manifest = manifest_of(bytes(file_parts.pop(MANIFEST)))
+    check_sums(file_parts, manifest["parts"], () if verify else (ARRAYS,))
+    entries = manifest["arrays"]
+    stored = arrays_in(file_parts.pop(ARRAYS, b""))
+    if {*stored} != {*entries}:
+        raise ValueError(f"it has the arrays {[*stored]}, not {[*entries]}")
+    arrays = {name: as_complex(x, entries[name]["dtype"]) for name, x in stored.items()}
     for name, x in arrays.items():
-        if {"dtype": x.dtype.name, "shape": [*x.shape]} != wanted[name]:
-            raise ValueError(f"the array {name!r} is {x.dtype}{[*x.shape]}, not {wanted[name]}")
-    return manifest, arrays, parts
+        if {"dtype": x.dtype.name, "shape": [*x.shape]} != entries[name]:
+            raise ValueError(f"the array {name!r} is {x.dtype}{[*x.shape]}, not {entries[name]}")
+    return manifest, arrays, file_parts
 
 
 def load(path: str | os.PathLike[str], backend: str | None = None, *, verify: bool = True) -> Model:
@@ -310,34 +308,33 @@ def load(path: str | os.PathLike[str], backend: str | None = None, *, verify: bo
 
     Args:
         path: The file.
-        backend: What runs it, ``"JAX"`` or ``"MLX"``; by default the first of these for which the
-            file has a program.
-        verify: Compare the checksum of the arrays too, for which they are read once.
+        backend: ``"JAX"`` or ``"MLX"``; by default the first for which the file has a program.
+        verify: Compare the checksum of the arrays too, which reads them once.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: It is no such file, is damaged, or has no program for that.
+        OSError: If the file cannot be read.
+        ValueError: If the file is not a function's, is damaged, or has no program for the backend.
     """
-    manifest, arrays, parts = opened(path, verify=verify)
-    there = [name for name, field in FIELDS.items() if field in manifest]
-    chosen = backend or next(iter(there), "JAX")
-    if chosen not in there:
-        has = f"it has one for {' and '.join(there)}" if there else "it has none"
+    manifest, arrays, file_parts = open_file(path, verify=verify)
+    available = [name for name, field in FIELDS.items() if field in manifest]
+    chosen = backend or next(iter(available), "JAX")
+    if chosen not in available:
+        has = f"it has one for {' and '.join(available)}" if available else "it has none"
         raise ValueError(
             f"{path} has no program for {chosen}, {has}: f.export(..., programs=({chosen!r},))"
         )
-    return MODELS[chosen](manifest, arrays, parts)
+    return MODELS[chosen](manifest, arrays, file_parts)
 
 
 FIELDS = {"JAX": "program", "MLX": "mlx"}
-"""What the manifest says of each program."""
+"""The manifest's field for each program."""
 
 
 class Model:
-    """A function from a file: it takes and returns what the exported one did.
+    """A function from a file, with the arguments and results of the exported one.
 
     Attributes:
-        manifest: What the file says of itself.
+        manifest: The parsed manifest.
         arrays: The present values of shared variables and captured arrays by name; may be changed.
     """
 
@@ -354,47 +351,47 @@ class Model:
         self.parts = parts
 
     def program(self, *arrays: Any) -> Any:
-        """Return results and new values for arguments and arrays, in the order of the manifest."""
+        """Return results and new shared values, given arguments and arrays in manifest order."""
         raise NotImplementedError
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for values of the inputs, and keep the new state.
+        """Return the results for values of the inputs, and store the new state.
 
         Raises:
-            TypeError: An argument is missing, or there is none of that name.
+            TypeError: If an argument is missing or unknown.
         """
-        given = self._arguments(args, kwargs)
-        held = self.manifest[FIELDS[self.backend]]["arrays"]
-        found = self.program(*given, *[self.arrays[x] for x in held])
+        arguments = self._arguments(args, kwargs)
+        names = self.manifest[FIELDS[self.backend]]["arrays"]
+        results = self.program(*arguments, *[self.arrays[x] for x in names])
         updates = self.manifest["updates"]
-        n = len(found) - len(updates)
-        self.arrays.update(zip(updates, found[n:], strict=True))
-        return filled(self.manifest["outputs"], found[:n])
+        n = len(results) - len(updates)
+        self.arrays.update(zip(updates, results[n:], strict=True))
+        return fill_structure(self.manifest["outputs"], results[:n])
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
         inputs = self.manifest["inputs"]
         names = [entry["name"] for entry in inputs]
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
         unknown = [name for name in kwargs if name not in names[len(args) :]]
         if unknown or len(args) > len(names):
             raise TypeError(f"the function takes {names}, not {unknown or args}")
-        found = []
+        arrays = []
         for entry in inputs:
-            value = given.get(entry["name"], self.arrays.get(entry.get("default", "")))
+            value = values.get(entry["name"], self.arrays.get(entry.get("default", "")))
             if value is None:
                 raise TypeError(f"the argument {entry['name']!r} is missing")
-            found.append(np.asarray(value, _dtype(entry["dtype"])))
-        return found
+            arrays.append(np.asarray(value, _dtype(entry["dtype"])))
+        return arrays
 
 
 class JAXModel(Model):
-    """A function that JAX runs."""
+    """A function run by JAX."""
 
     backend = "JAX"
 
     @cached_property
     def exported(self) -> Any:
-        """The program, as JAX loads it."""
+        """The program, deserialized by JAX."""
         from jax import export  # noqa: PLC0415 (not needed to read the manifest and arrays)
 
         if PROGRAM not in self.parts:
@@ -402,11 +399,10 @@ class JAXModel(Model):
         return export.deserialize(bytearray(self.parts[PROGRAM]))
 
     def program(self, *arrays: Any) -> Any:
-        """Return results and new values for arguments and arrays; JAX may transform it.
+        """Return results and new shared values; JAX may transform this function.
 
-        The arrays that the function holds come after the arguments, in the order of
-        ``manifest["program"]["arrays"]``. Values of 64 bits need ``jax.enable_x64(True)`` around
-        what transforms it.
+        The captured arrays follow the arguments, in the order of ``manifest["program"]["arrays"]``.
+        With values of 64 bits, JAX's transformations need ``jax.enable_x64(True)`` around them.
         """
         import jax  # noqa: PLC0415
 
@@ -418,55 +414,56 @@ class JAXModel(Model):
             if not conditions:
                 raise
             # JAX does not say which condition on lengths an argument fails.
-            needed = " and ".join(conditions)
-            raise ValueError(f"the program needs {needed}: {error}") from error
+            requirements = " and ".join(conditions)
+            raise ValueError(f"the program needs {requirements}: {error}") from error
 
 
 class MLXModel(Model):
-    """A function that MLX runs.
+    """A function run by MLX.
 
-    Its program is a plan: calls of functions that MLX saved, loops over such calls, and branches.
-    A step of it is ``[function, arguments, results, lengths]``, which are numbers of values and
-    names of lengths, or a dict: a loop has its ``"chunks"``, a function for each number of steps,
-    or the ``"body"`` of one step; a ``"switch"`` chooses among ``"branches"``.
+    The program is a plan: calls of functions that MLX saved, loops over such calls, and branches.
+    A step of a plan is ``[function, arguments, results, lengths]``, with numbers of values and
+    names of lengths, or a dict: a loop has ``"chunks"``, a function for each number of steps, or
+    the ``"body"`` of one step; a ``"switch"`` chooses among ``"branches"``.
     """
 
     backend = "MLX"
 
     def program(self, *arrays: Any) -> Any:
-        """Return results and new values for arguments and arrays.
+        """Return results and new shared values for arguments and arrays.
 
-        The arrays that the function holds come after the arguments, in the order of
-        ``manifest["mlx"]["arrays"]``. Where it has no loops that take many steps, MLX may transform
-        it, with derivatives of its own.
+        The captured arrays follow the arguments, in the order of ``manifest["mlx"]["arrays"]``. MLX
+        may transform and differentiate this function unless it has loops of many steps.
 
         Raises:
-            ValueError: It is not for arguments of these shapes, or the file is damaged.
+            ValueError: If the program is for other shapes, or the file is damaged.
         """
         try:
-            given = [_mlx_array(x) for x in arrays]
-            plan, lengths = self._plan([x.shape for x in given])
-            return _Call(self._functions, lengths).results(plan, dict(enumerate(given)))
+            inputs = [_to_mlx(x) for x in arrays]
+            plan, lengths = self._plan([x.shape for x in inputs])
+            return _Call(self._functions, lengths).results(plan, dict(enumerate(inputs)))
         except (AttributeError, LookupError, TypeError) as error:
             raise ValueError(f"its plan for MLX is damaged: {error!r}") from error
 
     def _plan(self, shapes: Sequence[Sequence[int]]) -> tuple[Any, dict[str, int]]:
-        """The plan for arguments of these shapes, and their lengths by name."""
-        found = self.manifest["mlx"]
+        """Return the plan for arguments of these shapes, and the lengths by name."""
+        manifest = self.manifest["mlx"]
         lengths: dict[str, int] = {}
-        names = [entry["name"] for entry in self.manifest["inputs"]] + found["arrays"]
-        for name, shape, wanted in zip(names, shapes, found["shapes"], strict=True):
+        names = [entry["name"] for entry in self.manifest["inputs"]] + manifest["arrays"]
+        for name, shape, wanted in zip(names, shapes, manifest["shapes"], strict=True):
             pairs = zip(wanted, shape, strict=False)
-            known = [lengths.setdefault(m, n) if isinstance(m, str) else m for m, n in pairs]
-            if len(shape) != len(wanted) or known != [*shape]:
-                raise ValueError(f"the shape of {name!r} is {[*shape]}, not {known or wanted}")
-        for plan in found["programs"]:
+            expected = [lengths.setdefault(m, n) if isinstance(m, str) else m for m, n in pairs]
+            if len(shape) != len(wanted) or expected != [*shape]:
+                raise ValueError(f"the shape of {name!r} is {[*shape]}, not {expected or wanted}")
+        for plan in manifest["programs"]:
             if all(lengths[name] == n for name, n in plan["lengths"].items()):
                 if plan["steps"] is None or 0 in lengths.values():
                     break
                 return plan, lengths
-        there = " or ".join(str(plan["lengths"] or "any but 0") for plan in found["programs"])
-        raise ValueError(f"the program is for the lengths {there}, not for {lengths}")
+        available = " or ".join(
+            str(plan["lengths"] or "any but 0") for plan in manifest["programs"]
+        )
+        raise ValueError(f"the program is for the lengths {available}, not for {lengths}")
 
     @cached_property
     def _functions(self) -> _Functions:
@@ -474,7 +471,7 @@ class MLXModel(Model):
 
 
 class _Functions(dict[int, Any]):
-    """Functions by their numbers, as MLX reads them from a file when they are first called."""
+    """Functions by number, imported by MLX at their first call."""
 
     def __init__(self, parts: Mapping[str, memoryview], version: str) -> None:
         super().__init__()
@@ -495,135 +492,134 @@ class _Functions(dict[int, Any]):
 
 
 class _Call:
-    """A call of a plan, for lengths by name."""
+    """A call of a plan, with lengths by name."""
 
     def __init__(self, functions: Mapping[int, Any], lengths: Mapping[str, int]) -> None:
         self.functions = functions
         self.lengths = lengths
 
     def results(self, plan: Any, values: dict[int, Any]) -> list[Any]:
-        """The results of a plan, whose values get their places among these."""
+        """Run a plan and return its results; values of steps are added to ``values``."""
         for step in plan["steps"]:
             if isinstance(step, list):
                 number, arguments, results, names = step
-                found = self.called(number, names, [values[i] for i in arguments])
+                outputs = self.call(number, names, [values[i] for i in arguments])
             elif "switch" in step:
                 index, branches = int(values[step["switch"]].item()), step["branches"]
                 chosen = branches[min(max(index, 0), len(branches) - 1)]
-                found, results = self.results(chosen, values), step["results"]
+                outputs, results = self.results(chosen, values), step["results"]
             else:
-                found, results = _Loop(self, step, values).results(), step["results"]
-            values.update(zip(results, found, strict=True))
+                outputs, results = _PlanLoop(self, step, values).results(), step["results"]
+            values.update(zip(results, outputs, strict=True))
         return [values[i] for i in plan["results"]]
 
-    def called(self, number: int, names: Sequence[str], arrays: Sequence[Any]) -> Sequence[Any]:
-        """The results of a function, which may take lengths: as numbers, and as rows."""
+    def call(self, number: int, names: Sequence[str], arrays: Sequence[Any]) -> Sequence[Any]:
+        """Call a function, with lengths as numbers and as arrays of that length."""
         import mlx.core as mx  # noqa: PLC0415
 
         ns = [self.lengths[name] for name in names]
         counts = [mx.array(n, mx.int64) for n in ns]
-        found: Sequence[Any] = self.functions[number](
+        results: Sequence[Any] = self.functions[number](
             *arrays, *counts, *[mx.zeros((n,), mx.bool_) for n in ns]
         )
-        return found
+        return results
 
-    def number(self, given: Any) -> Any:
-        """A number that may follow from a length: ``[k, name, c]`` is ``k n + c``."""
+    def number(self, entry: Any) -> Any:
+        """Return a number, or ``k n + c`` for ``[k, name, c]`` and a length n."""
         return (
-            given if not isinstance(given, list) else given[0] * self.lengths[given[1]] + given[2]
+            entry if not isinstance(entry, list) else entry[0] * self.lengths[entry[1]] + entry[2]
         )
 
 
-class _Loop:
+class _PlanLoop:
     """A loop of a plan in a call.
 
     Attributes:
-        steps: How long its rows are; None where it has none and ends by itself.
-        most: How many steps are done, unless it ends by itself before.
+        steps: The length of the stacked rows; None if the loop has none and stops by itself.
+        max_steps: The largest number of steps.
     """
 
-    def __init__(self, call: _Call, entry: Any, values: dict[int, Any]) -> None:
-        self.call = call
+    def __init__(self, caller: _Call, entry: Any, values: dict[int, Any]) -> None:
+        self.caller = caller
         self.entry = entry
         self.values = values
-        self.steps = most = call.number(entry["steps"])
+        self.steps = limit = caller.number(entry["steps"])
         if entry["count"] is not None:
             count = int(values[entry["count"]].item())
-            most = count if most is None else min(count, most)
-        self.most = most
+            limit = count if limit is None else min(count, limit)
+        self.max_steps = limit
 
     def results(self) -> list[Any]:
-        """The carries, the stacked rows, and where it ends by itself how many steps it did."""
+        """Return the carries, the stacked rows and, if a step can stop, the number of steps."""
         import mlx.core as mx  # noqa: PLC0415
 
         entry = self.entry
         carry = [self.values[i] for i in entry["carries"]]
         xs = [self.values[i] for i in entry["sequences"]]
-        parts, walked, taken = [], 0, 0
+        chunks, done, count = [], 0, 0
         for size in self.sizes():
-            first = self.most - walked - size if entry["reverse"] else walked
-            found = self.done(size, carry, [x[first : first + size] for x in xs])
-            carry = found[: len(carry)]
-            parts.append(found[len(carry) :])
-            walked += size
+            first = self.max_steps - done - size if entry["reverse"] else done
+            outputs = self.run_chunk(size, carry, [x[first : first + size] for x in xs])
+            carry = outputs[: len(carry)]
+            chunks.append(outputs[len(carry) :])
+            done += size
             if entry["stops"]:
-                taken += int(found[-2].item())
-                if not found[-1].item():
+                count += int(outputs[-2].item())
+                if not outputs[-1].item():
                     break
-            elif walked < self.most:
-                mx.async_eval(found)  # type: ignore[no-untyped-call]
-        return [*carry, *self.rows(parts, walked), *([mx.array(taken)] if entry["stops"] else [])]
+            elif done < self.max_steps:
+                mx.async_eval(outputs)  # type: ignore[no-untyped-call]
+        return [*carry, *self.rows(chunks, done), *([mx.array(count)] if entry["stops"] else [])]
 
     def sizes(self) -> Iterator[int]:
-        """The numbers of steps in which it is done, large ones first."""
-        left = self.most
+        """Yield the sizes of chunks, large ones first."""
+        remaining = self.max_steps
         for size in sorted(map(int, self.entry.get("chunks", [1])), reverse=True):
-            while left is None or left >= size > 0:
+            while remaining is None or remaining >= size > 0:
                 yield size
-                left = None if left is None else left - size
+                remaining = None if remaining is None else remaining - size
 
-    def done(self, size: int, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
-        """The carries and rows of so many steps.
+    def run_chunk(self, size: int, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
+        """Return the carries and rows of a chunk of steps.
 
-        If it ends by itself, also how many of them counted, and whether more follow.
+        If a step can stop, also return how many steps counted, and whether more follow.
         """
         import mlx.core as mx  # noqa: PLC0415
 
         if "chunks" in self.entry:
             number, names = self.entry["chunks"][str(size)]
             constants = [self.values[i] for i in self.entry["constants"]]
-            return [*self.call.called(number, names, [*carry, *elements, *constants])]
+            return [*self.caller.call(number, names, [*carry, *elements, *constants])]
         body = self.entry["body"]
-        given = [*carry, *[x[0] for x in elements]]
-        values = {**self.values, **dict(zip(body["inputs"], given, strict=True))}
-        found = self.call.results(body, values)
-        kept = len(carry)
-        rows = [mx.expand_dims(y, 0) for y in found[kept : kept + len(self.entry["rows"])]]
-        ends = [mx.array(1), mx.logical_not(found[-1])] if self.entry["stops"] else []
-        return [*found[:kept], *rows, *ends]
+        arguments = [*carry, *[x[0] for x in elements]]
+        values = {**self.values, **dict(zip(body["inputs"], arguments, strict=True))}
+        outputs = self.caller.results(body, values)
+        count = len(carry)
+        rows = [mx.expand_dims(y, 0) for y in outputs[count : count + len(self.entry["rows"])]]
+        status = [mx.array(1), mx.logical_not(outputs[-1])] if self.entry["stops"] else []
+        return [*outputs[:count], *rows, *status]
 
-    def rows(self, parts: Sequence[Sequence[Any]], walked: int) -> list[Any]:
-        """The rows of the steps that were done, between those that are zero for the others."""
+    def rows(self, chunks: Sequence[Sequence[Any]], done: int) -> list[Any]:
+        """Return the stacked rows, with zeros for the steps that were not done."""
         import mlx.core as mx  # noqa: PLC0415
 
-        before = self.most - walked if self.entry["reverse"] else 0
+        before = self.max_steps - done if self.entry["reverse"] else 0
         stacked = []
         for i, row in enumerate(self.entry["rows"]):
-            rest = [self.call.number(n) for n in row["shape"]]
+            rest = [self.caller.number(n) for n in row["shape"]]
             dtype = getattr(mx, MLX_NAMES.get(row["dtype"], row["dtype"]))
-            found = [part[i] for part in (parts[::-1] if self.entry["reverse"] else parts)]
-            after = self.steps - walked - before
+            rows = [part[i] for part in (chunks[::-1] if self.entry["reverse"] else chunks)]
+            after = self.steps - done - before
             zeros = [mx.zeros([n, *rest], dtype) for n in (before, after)]
-            stacked.append(mx.concatenate([zeros[0], *found, zeros[1]]))
+            stacked.append(mx.concatenate([zeros[0], *rows, zeros[1]]))
         return stacked
 
 
 MLX_NAMES = {"bool": "bool_"}
-"""MLX's names of dtypes, where it has others."""
+"""MLX's names of dtypes that differ from NumPy's."""
 
 
-def _mlx_array(value: Any) -> Any:
-    """An array of MLX's, of the same dtype."""
+def _to_mlx(value: Any) -> Any:
     import mlx.core as mx  # noqa: PLC0415
 
     if isinstance(value, mx.array):

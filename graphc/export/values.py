@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ExportError
-from graphc.export.literals import written
-from graphc.export.names import exception_named, structure_named
+from graphc.export.literals import array_text
+from graphc.export.names import find_exception, find_structure
 from graphc.implicit.treedef import Treedef, field_names_of
 from graphc.ir import Graph, TensorType, TupleType, Type
 from graphc.optimize.options import SolverOptions
@@ -21,13 +21,13 @@ from graphc.tensor.arrays.index import Hole, Range
 Text = Callable[[Any], str]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a string as text on one line."""
     return json.dumps(text)
 
 
 def type_text(type: Type) -> str:
-    """Return a type as text, which is how it is printed."""
+    """Return a type as text, its repr."""
     if isinstance(type, TensorType | TupleType):
         return repr(type)
     raise ExportError(f"A value of the type {type!r} has no text.")
@@ -38,10 +38,10 @@ def value_text(value: Any, graph_text: Callable[[Graph], str]) -> str:
 
     Args:
         value: The parameter.
-        graph_text: Gives the name of a graph that the operation holds.
+        graph_text: Returns the name of a graph nested in the operation.
 
     Raises:
-        ExportError: It is of a kind that has no text, such as a function.
+        ExportError: If the parameter is of a kind that has no text, such as a function.
 
     Example:
         >>> value_text((1, None, "a", -0.0, Range(0)), str)
@@ -59,22 +59,22 @@ def value_text(value: Any, graph_text: Callable[[Graph], str]) -> str:
     return text(value)
 
 
-def in_brackets(parts: Sequence[str]) -> str:
+def in_brackets(items: Sequence[str]) -> str:
     """Return the text of a tuple."""
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def _treedef_text(treedef: Treedef, text: Text) -> str:
     cls: Any = treedef.cls
-    if structure_named(cls.__name__) is not cls:
+    if find_structure(cls.__name__) is not cls:
         raise ExportError(
             f"{cls.__qualname__} is a class of yours, whose code is in no text.",
             "Let its fields be inputs, or write it as an array: materialize it before.",
         )
     names = field_names_of(cls)
-    parts = zip(names.parts, treedef.parts, strict=True)
+    dynamic = zip(names.parts, treedef.parts, strict=True)
     static = zip(names.static, treedef.static, strict=True)
-    inside = [f"{name}={_part_text(part, text)}" for name, part in parts]
+    inside = [f"{name}={_part_text(part, text)}" for name, part in dynamic]
     inside += [f"{name}={text(value)}" for name, value in static]
     return f"{treedef.cls.__name__}({', '.join(inside)})"
 
@@ -89,20 +89,20 @@ def _part_text(part: Any, text: Text) -> str:
 
 
 def _exception_text(value: type, text: Text) -> str:
-    if exception_named(value.__name__) is not value:
+    if find_exception(value.__name__) is not value:
         raise _unwritable(value)
     return str(value.__name__)
 
 
 def _mapping_text(value: Mapping[str, Any], text: Text) -> str:
-    return f"{{{', '.join(f'{quoted(name)}: {text(x)}' for name, x in value.items())}}}"
+    return f"{{{', '.join(f'{quote(name)}: {text(x)}' for name, x in value.items())}}}"
 
 
 FORMS: dict[Any, Callable[[Any, Text], str]] = {
     NoneType: lambda value, text: repr(value),
     int: lambda value, text: repr(value),
     float: lambda value, text: float.__repr__(value),
-    str: lambda value, text: quoted(value),
+    str: lambda value, text: quote(value),
     list: lambda value, text: f"[{', '.join(map(text, value))}]",
     tuple: lambda value, text: in_brackets([*map(text, value)]),
     Hole: lambda value, text: "?",
@@ -110,11 +110,11 @@ FORMS: dict[Any, Callable[[Any, Text], str]] = {
     Treedef: _treedef_text,
     SolverOptions: lambda value, text: text(value.keywords),
     Mapping: _mapping_text,
-    np.ndarray: lambda value, text: written(value),
-    np.generic: lambda value, text: written(np.asarray(value)),
+    np.ndarray: lambda value, text: array_text(value),
+    np.generic: lambda value, text: array_text(np.asarray(value)),
     type: _exception_text,
 }
-"""How a parameter of each kind is written, given how others are; the first kind that fits."""
+"""The writer of each kind of parameter, given a writer of others; the first match is used."""
 
 
 def _unwritable(value: Any) -> ExportError:

@@ -13,9 +13,9 @@ from graphc.compile.function import Function
 from graphc.compile.shared import Shared, SharedInput
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import ExportError
-from graphc.export.literals import written
+from graphc.export.literals import array_text
 from graphc.export.names import name_of, parameters_of
-from graphc.export.values import quoted, type_text, value_text
+from graphc.export.values import quote, type_text, value_text
 from graphc.ir import (
     TINY,
     Constant,
@@ -50,7 +50,7 @@ KINDS: dict[type[Input], str] = {
     Parameter: "parameter ",
     SharedInput: "",
 }
-"""How inputs of each class are written before their types."""
+"""The words before the types of inputs, by class."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 """Names that are written without quotes."""
@@ -70,22 +70,22 @@ class GraphText(NamedTuple):
 
 
 def serialize(graph: Any, *, lines: bool = False) -> GraphText:
-    """Return a graph as text, from which ``deserialize`` makes it again.
+    """Return a graph as text, from which ``deserialize`` restores it.
 
-    The text is the same in every process: graphs of equal keys differ in names and arrays alone.
-    It holds operations by name, with their parameters, and no code. A person can read it, and a
-    line of it is an operation, so that two graphs can be compared line by line.
+    The text is the same in every process: graphs of equal keys differ in names and arrays only.
+    It has operations by name, with their parameters, and no code. It is readable, with a line for
+    each operation, so that two graphs can be compared line by line.
 
     Args:
-        graph: A ``graphc.Graph``; a function, for the graph that was asked for; or symbolic arrays,
-            for the graph of these and all inputs they depend on.
+        graph: A ``graphc.Graph``; a function, for its requested graph; or symbolic arrays, for the
+            graph of these and all inputs they depend on.
         lines: Also write the user's line that made each node, ``at "model.py:41"``.
 
     Returns:
-        A pair of the text and a dict of the arrays that it refers to by name.
+        A pair of the text and a dict of the arrays that the text refers to, by name.
 
     Raises:
-        ExportError: An operation holds a Python function, or is of a class of the user's.
+        ExportError: If an operation has a Python function, or its class is the user's.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -103,19 +103,19 @@ def serialize(graph: Any, *, lines: bool = False) -> GraphText:
         >>> graphc.deserialize(text, arrays)
         Graph(float64[?]) -> (float64[]), 5 nodes
     """
-    return GraphWriter(lines=lines).written(as_graph(graph))
+    return GraphWriter(lines=lines).write(as_graph(graph))
 
 
-def as_graph(given: Any) -> Graph:
-    """Return a graph, that of a function, or that of symbolic arrays."""
-    if isinstance(given, Graph):
-        return given
-    if isinstance(given, Function):
-        return given.requested
-    outputs = [unwrapped(y) for y in flatten(given)]
+def as_graph(value: Any) -> Graph:
+    """Return a graph, the requested graph of a function, or the graph of symbolic arrays."""
+    if isinstance(value, Graph):
+        return value
+    if isinstance(value, Function):
+        return value.requested
+    outputs = [unwrapped(y) for y in flatten(value)]
     if not outputs or not all(isinstance(y, Node) for y in outputs):
         raise ExportError(
-            f"serialize: {given!r} is no graph.",
+            f"serialize: {value!r} is no graph.",
             "Give a graphc.Graph, a compiled function, or symbolic arrays.",
         )
     inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
@@ -123,15 +123,15 @@ def as_graph(given: Any) -> Graph:
 
 
 class GraphWriter:
-    """What is written so far.
+    """A writer of a graph and of the graphs nested in it.
 
     Attributes:
         lines: Whether the user's lines are written.
-        arrays: What the text refers to by name.
+        arrays: The arrays that the text refers to, by name.
         keys: The name of each node that has an array.
-        graphs: The names of held graphs.
-        globals: The names of what belongs to no single graph: shared variables and arrays.
-        parts: The text.
+        graphs: The names of nested graphs.
+        globals: The names that all graphs share, of shared variables and arrays.
+        parts: The pieces of text written so far.
     """
 
     def __init__(self, *, lines: bool) -> None:
@@ -142,24 +142,24 @@ class GraphWriter:
         self.globals = _Names()
         self.parts = [f"{HEADER} {VERSION}\n"]
 
-    def written(self, graph: Graph) -> GraphText:
-        """Return a graph, the graphs that it holds and what these refer to."""
+    def write(self, graph: Graph) -> GraphText:
+        """Return the text of a graph and its nested graphs, with their arrays."""
         updates = _default_updates(graph)
-        whole = Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
-        held: dict[Graph, Op | None] = {}
-        _find_held(whole, held)
-        declared = _declared(whole, held)
-        self.parts.append("\n" if declared else "")
-        for x in declared:
+        full = Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
+        nested: dict[Graph, Op | None] = {}
+        _collect_nested_graphs(full, nested)
+        declarations = _declarations(full, nested)
+        self.parts.append("\n" if declarations else "")
+        for x in declarations:
             self._declare(x)
-        for number, (each, op) in enumerate(held.items()):
+        for number, (each, op) in enumerate(nested.items()):
             self.graphs[each] = f"@{type(op).__qualname__.lower()}{number}"
             self._block(self.graphs[each], each, each)
-        self._block("@main", whole, graph, updates)
+        self._block("@main", full, graph, updates)
         return GraphText("".join(self.parts), self.arrays)
 
     def _declare(self, x: Node) -> None:
-        """Write what belongs to no single graph, and keep its array."""
+        """Write a shared variable or array, and store its value."""
         kind = "shared" if isinstance(x, Shared) else type(x.op).__name__.lower()
         name, ref = self.globals.enter(x, x.name, kind)
         self.keys[x] = name
@@ -167,25 +167,25 @@ class GraphWriter:
             self.arrays[name] = x.get_value()
         else:
             self.arrays[name] = _array_of(x)
-        given = self._input(x, ref) if isinstance(x.op, Input) else f"{ref}: {type_text(x.type)}"
-        self.parts.append(f"{kind} {given}{self._beside(x, name)}\n")
+        text = self._input(x, ref) if isinstance(x.op, Input) else f"{ref}: {type_text(x.type)}"
+        self.parts.append(f"{kind} {text}{self._name_and_line(x, name)}\n")
 
-    def _block(self, title: str, whole: Graph, graph: Graph, updates: Iterable[Node] = ()) -> None:
+    def _block(self, title: str, full: Graph, graph: Graph, updates: Iterable[Node] = ()) -> None:
         """Write a graph: its inputs, a line for each operation, its outputs.
 
         Args:
-            title: Its name.
-            whole: The graph, with what shared variables become by default.
+            title: The graph's name.
+            full: The graph, with the default updates of shared variables as further outputs.
             graph: The graph itself.
-            updates: These variables.
+            updates: The shared variables with default updates.
         """
         names = _Names(self.globals)
         inputs = [self._parameter(x, names) for x in graph.inputs]
         self.parts.append(f"\ngraph {title}({', '.join(inputs)}) {{\n")
-        place = {x: i for i, x in enumerate(whole.canonical())}
-        for node in [*place][len(set(whole.inputs)) :]:
-            self._node(node, place, names)
-        ends = [names.of(y) for y in whole.outputs]
+        numbers = {x: i for i, x in enumerate(full.canonical())}
+        for node in [*numbers][len(set(full.inputs)) :]:
+            self._node(node, numbers, names)
+        ends = [names.of(y) for y in full.outputs]
         n = len(graph.outputs)
         self.parts.append(f"  return {', '.join(ends[:n])}".rstrip() + "\n")
         for x, new in zip(updates, ends[n:], strict=True):
@@ -193,17 +193,17 @@ class GraphWriter:
         self.parts.append("}\n")
 
     def _parameter(self, x: Node, names: _Names) -> str:
-        """An input of a graph; a shared variable is declared before, and only named."""
+        """Return the text of a graph's input; a shared variable is declared, and only named."""
         if x in names:
             return names.of(x)
         if isinstance(x.op, Formal):
-            ref = names.known[x] = f"#{x.op.place}"
+            ref = names.refs[x] = f"#{x.op.place}"
             return f"{ref}: {type_text(x.type)}"
         name, ref = names.enter(x, x.name)
-        return f"{self._input(x, ref)}{self._beside(x, name)}"
+        return f"{self._input(x, ref)}{self._name_and_line(x, name)}"
 
     def _input(self, x: Node, ref: str) -> str:
-        """An input with its kind and type; a computed node stands for a plain input."""
+        """Return an input with its kind and type; a computed node is written as a plain input."""
         op = x.op
         if not isinstance(op, Input):
             return f"{ref}: {type_text(x.type)}"
@@ -219,21 +219,21 @@ class GraphWriter:
         buckets = "" if op.buckets is None else f" bucket={value_text(op.buckets, str)}"
         return f"{ref}: {kind}{sharding}{buckets}"
 
-    def _node(self, node: Node, place: dict[Node, int], names: _Names) -> None:
-        """Write an operation; a small constant without a name stands where it is used."""
+    def _node(self, node: Node, numbers: dict[Node, int], names: _Names) -> None:
+        """Write an operation; a small constant without a name is inlined where it is used."""
         if node in names:
             return
         if isinstance(node.op, Constant):
-            text = written(node.op.value)
+            text = array_text(node.op.value)
             if node.name is None:
-                names.known[node] = text
+                names.refs[node] = text
                 return
         else:
             commutes = node.op.is_commutative()
-            xs = sorted(node.inputs, key=place.__getitem__) if commutes else node.inputs
+            xs = sorted(node.inputs, key=numbers.__getitem__) if commutes else node.inputs
             text = self._operation(node, [names.of(x) for x in xs])
         name, ref = names.enter(node, node.name)
-        beside = self._beside(node, name)
+        beside = self._name_and_line(node, name)
         self.parts.append(f"  {ref} = {text} : {type_text(node.type)}{beside}\n")
 
     def _operation(self, node: Node, operands: Sequence[str]) -> str:
@@ -264,57 +264,56 @@ class GraphWriter:
             ) from None
         return f"{name}({', '.join([*operands, *parameters])})"
 
-    def _beside(self, node: Node, name: str) -> str:
-        """The name, if that is another one in the text, and the line of a node."""
-        given = node.name
-        own = "" if given in {None, name} else f" {quoted(given)}"
-        if given is None and not name.isdecimal():
-            own = " unnamed"
+    def _name_and_line(self, node: Node, name: str) -> str:
+        """Return a node's name, if it differs in the text, and its line."""
+        node_name = node.name
+        text = "" if node_name in {None, name} else f" {quote(node_name)}"
+        if node_name is None and not name.isdecimal():
+            text = " unnamed"
         line = node.where if self.lines else None
-        return own if line is None else f"{own} at {quoted(line)}"
+        return text if line is None else f"{text} at {quote(line)}"
 
 
 class _Names:
-    """Names of nodes in a text, each once; those of a graph are none that all graphs share.
+    """Unique names of nodes in a text; a graph's names differ from the shared ones.
 
     Attributes:
-        known: What each node is written as.
+        refs: The reference to each node in the text.
     """
 
     def __init__(self, outer: _Names | None = None) -> None:
-        self.known: dict[Node, str] = {} if outer is None else {**outer.known}
+        self.refs: dict[Node, str] = {} if outer is None else {**outer.refs}
         self._used: set[str] = set() if outer is None else {*outer._used}
         self._counts = Counter[str]()
 
     def __contains__(self, node: Node) -> bool:
-        return node in self.known
+        return node in self.refs
 
     def of(self, node: Node) -> str:
-        """What a node is written as."""
-        return self.known[node]
+        return self.refs[node]
 
-    def enter(self, node: Node, given: str | None, kind: str = "") -> tuple[str, str]:
-        """Return a new name and how it is written: the given one if it is free, or a number.
+    def enter(self, node: Node, wanted: str | None, kind: str = "") -> tuple[str, str]:
+        """Return a new name and its reference: the node's name if it is free, or a number.
 
         Args:
-            node: What has the name.
-            given: Its name in the graph.
-            kind: What a number follows, of what has a name in a dict of arrays.
+            node: The node to name.
+            wanted: The node's name in the graph.
+            kind: A prefix of numbers, for nodes in a dict of arrays.
         """
-        if given is not None and given not in self._used:
-            name, ref = given, plain(given)
+        if wanted is not None and wanted not in self._used:
+            name, ref = wanted, plain(wanted)
         else:
             while (name := f"{kind}{self._counts[kind]}") in self._used:
                 self._counts[kind] += 1
             ref = name
         self._used.add(name)
-        self.known[node] = f"%{ref}"
+        self.refs[node] = f"%{ref}"
         return name, f"%{ref}"
 
 
 def plain(name: str) -> str:
-    """Return a name as it is, or in quotes if it has other characters than letters and digits."""
-    return name if PLAIN.fullmatch(name) else quoted(name)
+    """Return a name, in quotes if it has other characters than letters and digits."""
+    return name if PLAIN.fullmatch(name) else quote(name)
 
 
 def _ends(graph: Graph, updates: Iterable[Any]) -> list[Node]:
@@ -322,32 +321,31 @@ def _ends(graph: Graph, updates: Iterable[Any]) -> list[Node]:
 
 
 def _default_updates(graph: Graph) -> list[Any]:
-    """The shared variables with default updates that a graph reads, or such updates read."""
-    found = reached(
+    """Return the shared variables with default updates that a graph or these updates read."""
+    variables = reached(
         [x for x in graph.inputs if isinstance(x, Shared)],
         lambda x: [] if x.default_update is None else _read_by(x.default_update),
     )
-    return sorted((x for x in found if x.default_update is not None), key=lambda x: x.serial)
+    return [x for x in variables if x.default_update is not None]
 
 
 def _read_by(y: Node) -> list[Any]:
     return [x for x in toposort([y]) if isinstance(x, Shared)]
 
 
-def _find_held(graph: Graph, found: dict[Graph, Op | None]) -> None:
-    """Find all graphs that operations hold, each after those that it holds itself."""
+def _collect_nested_graphs(graph: Graph, nested: dict[Graph, Op | None]) -> None:
+    """Collect all graphs nested in operations, inner ones first."""
     for node in graph.canonical():
-        for held in node.op.graphs():
-            if held not in found:
-                _find_held(held, found)
-                found[held] = node.op
+        for inner in node.op.graphs():
+            if inner not in nested:
+                _collect_nested_graphs(inner, nested)
+                nested[inner] = node.op
 
 
-def _declared(whole: Graph, held: Iterable[Graph]) -> list[Node]:
-    """The shared variables and arrays that graphs refer to; leaves by age, which keys see."""
-    nodes = dict.fromkeys(x for each in [whole, *held] for x in each.canonical())
+def _declarations(graph: Graph, nested: Iterable[Graph]) -> list[Node]:
+    nodes = dict.fromkeys(x for each in [graph, *nested] for x in each.canonical())
     shared = [x for x in nodes if isinstance(x, Shared)]
-    leaves = sorted((x for x in nodes if isinstance(x.op, Leaf)), key=lambda x: x.serial)
+    leaves = [x for x in nodes if isinstance(x.op, Leaf)]
     large = [x for x in nodes if isinstance(x.op, Constant) and x.op.value.size >= TINY]
     return [*shared, *leaves, *large]
 

@@ -1,4 +1,4 @@
-"""The identity with another gradient: none, zero, limited or scaled."""
+"""Identity operations with other gradients: none, zero, clipped or scaled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = TypeVar("X", bound=Tensor | Wrapper)
 
 
 class Barrier(Op):
-    """The identity forwards; backends see through it."""
+    """An identity operation; backends read its input instead."""
 
     __slots__ = ()
 
@@ -27,13 +27,12 @@ class Barrier(Op):
         return x
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        """The batch passes as its elements do."""
         return Tensor.make(self, x)
 
 
 @dataclass(frozen=True, slots=True)
 class GradStop(Barrier):
-    """The identity, through which no derivative passes."""
+    """An identity that no derivative passes."""
 
     @property
     def name(self) -> str:
@@ -48,7 +47,7 @@ class GradStop(Barrier):
 
 @dataclass(frozen=True, slots=True)
 class GradZero(Barrier):
-    """The identity, with zero for its derivative."""
+    """An identity with the derivative zero."""
 
     @property
     def name(self) -> str:
@@ -63,7 +62,7 @@ class GradZero(Barrier):
 
 @dataclass(frozen=True, slots=True)
 class GradClip(Barrier):
-    """The identity, whose gradient is limited to between two numbers."""
+    """An identity whose gradient is clipped between two numbers."""
 
     low: float
     high: float
@@ -76,13 +75,13 @@ class GradClip(Barrier):
         return (clip(g, self.low, self.high),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        # It limits gradients, which flow backwards; forwards there is nothing to limit.
+        # Only gradients are clipped, and a tangent is none.
         return tangents[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GradScale(Barrier):
-    """The identity, whose derivative is multiplied by a number."""
+    """An identity whose derivative is multiplied by a number."""
 
     multiplier: float
 
@@ -102,7 +101,7 @@ def _barrier(op: Op, x: X) -> X:
 
 
 def disconnected_grad(x: X) -> X:
-    """x itself, through which no derivative passes: what depends on it counts as constant.
+    """Return x itself, without a derivative: it counts as a constant.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -114,34 +113,34 @@ def disconnected_grad(x: X) -> X:
 
 
 def zero_grad(x: X) -> X:
-    """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``.
+    """Return x itself with the derivative zero: connected, unlike ``disconnected_grad``.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.scalar("x")
-        >>> slope = graphc.grad(x * graphc.zero_grad(x), x)
-        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        >>> g = graphc.grad(x * graphc.zero_grad(x), x)
+        >>> float(g.eval({x: 3.0}, mode="NUMPY"))
         3.0
     """
     return _barrier(GradZero(), x)
 
 
 def grad_clip(x: X, lower_bound: float, upper_bound: float) -> X:
-    """x itself, whose gradient is limited to between two numbers, elementwise.
+    """Return x itself with its gradient clipped elementwise.
 
     Args:
         x: A real floating array.
         lower_bound: The smallest gradient that passes.
-        upper_bound: The largest.
+        upper_bound: The largest gradient that passes.
 
     Raises:
-        ArgumentError: The lower bound is above the upper one.
+        ArgumentError: If the lower bound is above the upper one.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.scalar("x")
-        >>> slope = graphc.grad(graphc.grad_clip(x, -1.0, 1.0) ** 2, x)
-        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        >>> g = graphc.grad(graphc.grad_clip(x, -1.0, 1.0) ** 2, x)
+        >>> float(g.eval({x: 3.0}, mode="NUMPY"))
         1.0
     """
     if not lower_bound <= upper_bound:
@@ -150,7 +149,7 @@ def grad_clip(x: X, lower_bound: float, upper_bound: float) -> X:
 
 
 def grad_scale(x: X, multiplier: float) -> X:
-    """x itself, whose derivative is multiplied by a number.
+    """Return x itself with its derivative multiplied by a number.
 
     Args:
         x: A floating or complex array.
@@ -159,8 +158,8 @@ def grad_scale(x: X, multiplier: float) -> X:
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.scalar("x")
-        >>> slope = graphc.grad(graphc.grad_scale(x, 0.5) ** 2, x)
-        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        >>> g = graphc.grad(graphc.grad_scale(x, 0.5) ** 2, x)
+        >>> float(g.eval({x: 3.0}, mode="NUMPY"))
         3.0
     """
     return _barrier(GradScale(float(multiplier)), x)

@@ -1,6 +1,6 @@
 """Forward mode: tangents pushed through the graph.
 
-Where an operation has no pushforward, its pullback's pullback is one.
+An operation without a pushforward uses the pullback of its pullback.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from graphc.errors import ArgumentError, GradientError, UnsupportedOperationErro
 from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
-    alike,
     continuous,
     cotangents,
-    disconnected,
+    disconnected_derivative,
     each_of,
     like,
-    summed,
+    nest_like,
+    sum_by_node,
     typed_like,
 )
 from graphc.ir import (
@@ -38,55 +38,55 @@ from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.shape import Length, Shape
 
 
-def push(outputs: Sequence[Node], given: Mapping[Node, Tensor]) -> list[Tensor | None]:
-    """The tangent of each output, given those of some nodes; None where none arrives."""
-    outputs = gathered(outputs, given.keys())
-    known: dict[Node, Any] = dict(given)
-    for node in toposort(outputs, given):
-        arriving = [known.get(x) for x in node.inputs]
+def push(outputs: Sequence[Node], tangents: Mapping[Node, Tensor]) -> list[Tensor | None]:
+    """Return the tangent of each output from tangents of some nodes; None where none arrives."""
+    outputs = gathered(outputs, tangents.keys())
+    by_node: dict[Node, Any] = dict(tangents)
+    for node in toposort(outputs, tangents):
+        arriving = [by_node.get(x) for x in node.inputs]
         if any(t is not None for t in arriving):
             with derived_from(node.site):
-                known[node] = _pushed(node, arriving)
-    return [known.get(y) for y in outputs]
+                by_node[node] = _push_node(node, arriving)
+    return [by_node.get(y) for y in outputs]
 
 
-def _pushed(node: Node, arriving: list[Any]) -> Any:
+def _push_node(node: Node, tangents: list[Any]) -> Any:
     if isinstance(node.op, Pick):
-        return arriving[0][node.op.index]
+        return tangents[0][node.op.index]
     if not isinstance(node.type, TupleType) and not is_inexact(node.type.dtype):
         return None
-    made = node.op.pushforward(arriving, node, *node.inputs)
-    if made is NotImplemented:
-        made = _through_pullback(node, arriving)
-    return like(made, node) if isinstance(made, Tensor) else made
+    t = node.op.pushforward(tangents, node, *node.inputs)
+    if t is NotImplemented:
+        t = _through_pullback(node, tangents)
+    return like(t, node) if isinstance(t, Tensor) else t
 
 
-def _through_pullback(node: Node, arriving: list[Any]) -> Any:
-    """The pushforward as the pullback of the pullback, which is linear in the cotangent."""
+def _through_pullback(node: Node, tangents: list[Any]) -> Any:
+    """Return the pullback of the pullback, which is linear in the cotangent."""
     several = isinstance(node.type, TupleType)
     results = picks(node) if several else [node]
     dummies = [typed_like(y, "cotangent") for y in results]
-    parts = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
-    moving = [(part, t) for part, t in zip(parts, arriving, strict=True) if t is not None]
-    for part, _ in moving:
+    gs = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
+    pairs = [(part, t) for part, t in zip(gs, tangents, strict=True) if t is not None]
+    for part, _ in pairs:
         if isinstance(part, GradientError):
             raise part
-    given = summed((part, t) for part, t in moving if part is not None)
-    # What lies behind the node is not of this step: without a stop, a chain takes quadratic time.
-    behind = [node, *node.inputs, *(t for t in arriving if t is not None)]
-    made = cotangents(given, dummies, behind)
-    # Of a cotangent itself nothing is left; its lengths are those of the result.
-    found = [y for y in made if y is not None]
-    measured = [y for y in toposort(found, behind) if isinstance(y.op, Length | Shape)]
-    if not set(toposort(found, [*behind, *measured])).isdisjoint(dummies):
+    seeds = sum_by_node((part, t) for part, t in pairs if part is not None)
+    # The pullback stops at the node's inputs: otherwise a chain takes quadratic time.
+    constants = [node, *node.inputs, *(t for t in tangents if t is not None)]
+    pulled = cotangents(seeds, dummies, constants)
+    # Linearity removes the cotangent; only its lengths remain, which are the result's.
+    present = [y for y in pulled if y is not None]
+    measures = [y for y in toposort(present, constants) if isinstance(y.op, Length | Shape)]
+    if not set(toposort(present, [*constants, *measures])).isdisjoint(dummies):
         raise UnsupportedOperationError(
             f"The pullback of {node!r} is not linear in its cotangent.",
             "Give the operation a pushforward.",
             node.where,
         )
-    swaps = dict(zip(dummies, results, strict=True)) | {y: y for y in behind}
-    result = iter(replaced(found, swaps))
-    pushed = [None if y is None else next(result) for y in made]
+    swaps = dict(zip(dummies, results, strict=True)) | {y: y for y in constants}
+    result = iter(replaced(present, swaps))
+    pushed = [None if y is None else next(result) for y in pulled]
     return pushed if several else pushed[0]
 
 
@@ -143,29 +143,28 @@ def pushforward(
     return_disconnected: ReturnDisconnected = "zero",
     use_op_pushforward: bool = False,
 ) -> Any:
-    """The tangents of arrays given those of others: the Jacobian times vectors.
+    """Push tangents forward: return the Jacobian times vectors.
 
     Args:
         f: An array, or a list of arrays.
         wrt: A floating or complex array of their graph, or a list or tuple.
-        tangents: How each of ``wrt`` moves, of its shape.
-        disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where one of ``f`` does not
+        tangents: A tangent of the same shape for each array in ``wrt``.
+        disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` if an array in ``f`` does not
             depend on ``wrt``.
-        return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
-        use_op_pushforward: PyTensor's; each operation's own rule is used in any case, and where it
-            has none, its pullback twice.
+        return_disconnected: ``"zero"`` to return zeros for it, ``"none"`` to return None.
+        use_op_pushforward: Accepted for PyTensor compatibility, without effect.
 
     Returns:
         An array of the shape and dtype of ``f``, or a list or tuple.
 
     Raises:
-        ArgumentError: There are more or fewer tangents than arrays in ``wrt``, or of other ranks.
+        ArgumentError: If the tangents do not match ``wrt`` in number or rank.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
-        >>> moved = graphc.pushforward(x**2, x, gt.as_tensor([1.0, 10.0]))
-        >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
+        >>> t = graphc.pushforward(x**2, x, gt.as_tensor([1.0, 10.0]))
+        >>> t.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
         [6.0, 80.0]
     """
     xs = continuous(wrt)
@@ -173,22 +172,24 @@ def pushforward(
     if len(xs) != len(ts):
         raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
     ys = [as_tensor(y) for y in each_of(f)]
-    moved = wrt if isinstance(wrt, list | tuple) else [wrt]
-    given: dict[Node, Tensor] = {}
-    for x, (_, t) in zip(xs, map(unwrapped_pair, moved, ts), strict=True):
+    inputs = wrt if isinstance(wrt, list | tuple) else [wrt]
+    by_node: dict[Node, Tensor] = {}
+    for x, (_, t) in zip(xs, map(unwrapped_pair, inputs, ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")
-        given[x] = like(t, x)
-    pushed = push(ys, given)
+        by_node[x] = like(t, x)
+    pushed = push(ys, by_node)
     result = [
-        disconnected(y, disconnected_outputs, return_disconnected, "No array of wrt moves it: it")
+        disconnected_derivative(
+            y, disconnected_outputs, return_disconnected, "No array of wrt moves it: it"
+        )
         if t is None
         else t
         for y, t in zip(ys, pushed, strict=True)
     ]
-    note_reads(result, [*ys, *given, *given.values()])
-    return alike(f, result)
+    note_reads(result, [*ys, *by_node, *by_node.values()])
+    return nest_like(f, result)
 
 
 @overload
@@ -244,13 +245,13 @@ def Rop(  # noqa: N802 (PyTensor's name)
     return_disconnected: ReturnDisconnected = "zero",
     use_op_rop_implementation: bool = False,
 ) -> Any:
-    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents.
+    """Return ``pushforward`` of the same arguments; ``eval_points`` are the tangents.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
-        >>> moved = graphc.Rop(x**2, x, gt.as_tensor([1.0, 10.0]))
-        >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
+        >>> t = graphc.Rop(x**2, x, gt.as_tensor([1.0, 10.0]))
+        >>> t.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
         [6.0, 80.0]
     """
     return pushforward(

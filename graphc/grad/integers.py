@@ -1,7 +1,7 @@
-"""Derivatives with respect to integers and bool, as of the function of real numbers behind them.
+"""Derivatives with respect to integers and bool, from the function of real numbers.
 
-A gradient arrives at the casts of such an array to a floating dtype, which is how arithmetic reads
-integers beside floats. What else is computed of it is constant between two integers.
+The gradient of such an array is the gradient of its casts to floating dtypes, by which arithmetic
+combines integers with floats. Any other use of the array is piecewise constant.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from graphc.errors import GradientError
 from graphc.ir import Node, dependent, is_inexact, toposort
+from graphc.ir.law import deciding_inputs
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.core.elementwise import Cast, Where
@@ -17,14 +18,15 @@ from graphc.tensor.core.shape import Length, Shape
 
 
 class Reading:
-    """How some arrays read another one, of integers or bool.
+    """The uses of an integer or bool array in a graph.
 
     Attributes:
-        casts: Its casts to a floating dtype, whose gradients are its own.
-        is_connected: Whether its values, and not just its lengths or what it picks, are in them.
+        casts: The array's casts to floating dtypes, whose gradients it gets.
+        is_connected: Whether the outputs depend on the array's values, not just on its lengths or
+            on the elements that it selects.
 
     Raises:
-        GradientError: An operation reads it in a way that is not known, such as a loop.
+        GradientError: If an operation without a known rule, such as a loop, reads the array.
     """
 
     def __init__(self, outputs: Collection[Node], x: Tensor, constants: Collection[Node]) -> None:
@@ -33,13 +35,12 @@ class Reading:
         self.is_connected = False
         order = toposort(outputs, [c for c in constants if c is not x])
         reached = dependent(order, [x])
-        steps: set[Node] = {x}  # x, and what is computed of it between integers
+        steps: set[Node] = {x}  # x and the integers computed from it
         for node in order:
-            if node in reached and not steps.isdisjoint(node.inputs) and self._reads(node, steps):
+            if node in reached and not steps.isdisjoint(node.inputs) and self._is_step(node, steps):
                 steps.add(node)
 
-    def _reads(self, node: Node, steps: Collection[Node]) -> bool:
-        """Whether a node passes integers on."""
+    def _is_step(self, node: Node, steps: Collection[Node]) -> bool:
         op = node.op
         if isinstance(op, Length | Shape):
             return False
@@ -47,13 +48,13 @@ class Reading:
             self.is_connected = True
             self.casts += [node] * (node.inputs[0] is self.x)
             return False
-        indices = set(op.host_inputs()) | _index_places(node)
-        places = {i for i, y in enumerate(node.inputs) if y in steps} - indices
-        if not places:
+        excluded = set(deciding_inputs(node)) | _index_inputs(node)
+        indices = {i for i, y in enumerate(node.inputs) if y in steps} - excluded
+        if not indices:
             return False
         if hasattr(node.type, "dtype") and not is_inexact(node.type.dtype):
             return True
-        if isinstance(op, Where) and places == {0}:
+        if isinstance(op, Where) and indices == {0}:
             self.is_connected = True
             return False
         raise GradientError(
@@ -64,7 +65,7 @@ class Reading:
         )
 
 
-def _index_places(node: Node) -> set[int]:
+def _index_inputs(node: Node) -> set[int]:
     first = {Index: 1, IndexUpdate: 2}.get(type(node.op))
     return set() if first is None else set(range(first, len(node.inputs)))
 
@@ -72,5 +73,5 @@ def _index_places(node: Node) -> set[int]:
 def readings(
     outputs: Collection[Node], xs: Sequence[Tensor], constants: Collection[Node]
 ) -> dict[Tensor, Reading]:
-    """How arrays read each of ``xs`` that has no continuous dtype."""
+    """Return the uses of each of ``xs`` that has no continuous dtype."""
     return {x: Reading(outputs, x, constants) for x in xs if not is_inexact(x.dtype)}

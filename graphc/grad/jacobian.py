@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: one pullback, for a batch of cotangents."""
+"""Jacobians and Hessians: one pullback of a batch of cotangents."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from graphc.errors import GradientError
 from graphc.grad.forward import pushforward
 from graphc.grad.reverse import (
     Disconnected,
-    alike,
-    contained,
     continuous,
     cotangents,
-    disconnected,
+    disconnected_derivative,
     grad,
+    nest_like,
     typed_like,
 )
-from graphc.ir import is_complex, is_inexact, note_reads
+from graphc.ir import is_complex, is_inexact, note_reads, rebuild
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.shape import lengths
@@ -62,20 +61,20 @@ def jacobian(
     disconnected_inputs: Disconnected = "raise",
     vectorize: bool = True,
 ) -> Any:
-    """All derivatives of an array's elements, without a loop.
+    """Return the derivatives of an array's elements, computed without a loop.
 
     Args:
         expression: A real floating array of any rank.
         wrt: A real floating array of its graph, or a list or tuple.
-        consider_constant: Parts of the graph that let nothing through.
+        consider_constant: Nodes that no gradient passes.
         disconnected_inputs: As for ``grad``; zeros where ignored.
-        vectorize: Jacobians are vectorised in any case; the argument is PyTensor's.
+        vectorize: Accepted for PyTensor compatibility, without effect.
 
     Returns:
-        An array of the expression's shape followed by that of ``wrt``, or a list or tuple.
+        An array of the expression's shape followed by the shape of ``wrt``, or a list or tuple.
 
     Raises:
-        GradientError: A dtype that is not real floating.
+        GradientError: If a dtype is not real floating.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -91,21 +90,21 @@ def jacobian(
             "Split a complex array into .real and .imag.",
         )
     cotangent = typed_like(y, "cotangent")
-    found = cotangents({y: cotangent}, xs, consider_constant or ())
+    gs = cotangents({y: cotangent}, xs, consider_constant or ())
     n = math.prod(lengths(y))
     rows = reshape(eye(n, dtype=y.dtype), (n, *lengths(y)))
-    reached = [g for g in found if g is not None]
-    slopes = iter(batched(reached, {cotangent: rows}))
+    connected = [g for g in gs if g is not None]
+    derivatives = iter(batched(connected, {cotangent: rows}))
     result = []
-    for x, g in zip(xs, found, strict=True):
+    for x, g in zip(xs, gs, strict=True):
         shape = (*lengths(y), *lengths(x))
         if g is None:
-            zero: Any = disconnected(x, disconnected_inputs, "zero", "The expression")
+            zero: Any = disconnected_derivative(x, disconnected_inputs, "zero", "The expression")
             result.append(broadcast_to(zero, shape))
         else:
-            result.append(reshape(next(slopes), shape))
+            result.append(reshape(next(derivatives), shape))
     note_reads(result, [y, *xs])
-    return contained(wrt, result)
+    return rebuild(wrt, result)
 
 
 @overload
@@ -141,17 +140,17 @@ def hessian(
     consider_constant: Sequence[Any] | None = None,
     disconnected_inputs: Disconnected = "raise",
 ) -> Any:
-    """All second derivatives of a scalar.
+    """Return the second derivatives of a scalar.
 
     Args:
         cost: A real floating scalar.
         wrt: A real floating array of its graph, or a list or tuple.
-        consider_constant: Parts of the graph that let nothing through.
+        consider_constant: Nodes that no gradient passes.
         disconnected_inputs: As for ``grad``; zeros where ignored. A cost that is linear in an
             array has the Hessian 0.
 
     Returns:
-        An array of the shape of ``wrt`` twice, or a list: each array's own block.
+        An array of the shape of ``wrt`` twice, or a list of such arrays: the diagonal blocks.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -160,12 +159,12 @@ def hessian(
         [[6.0, 0.0], [0.0, 12.0]]
     """
     xs = continuous(wrt)
-    slopes = grad(cost, xs, consider_constant, disconnected_inputs)
+    gradients = grad(cost, xs, consider_constant, disconnected_inputs)
     blocks = [
         jacobian(g, x, consider_constant, disconnected_inputs="ignore")
-        for g, x in zip(slopes, xs, strict=True)
+        for g, x in zip(gradients, xs, strict=True)
     ]
-    return contained(wrt, blocks)
+    return rebuild(wrt, blocks)
 
 
 @overload
@@ -185,12 +184,12 @@ def hessian_vector_product(
 
 
 def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> Any:
-    """The Hessian times a vector, without the Hessian: the gradient pushed forward.
+    """Return the Hessian times a vector without the Hessian, by pushing the gradient forward.
 
     Args:
         cost: A real floating scalar.
         wrt: A real floating array of its graph, or a list or tuple.
-        p: The vector, one for each array, of its shape.
+        p: A vector for each array in ``wrt``, of its shape.
         grad_kwargs: Passed to ``grad``.
 
     Returns:
@@ -199,12 +198,12 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
-        >>> moved = graphc.hessian_vector_product((x**3).sum(), x, gt.as_tensor([1.0, 10.0]))
-        >>> moved.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
+        >>> product = graphc.hessian_vector_product((x**3).sum(), x, gt.as_tensor([1.0, 10.0]))
+        >>> product.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [6.0, 120.0]
     """
     xs = continuous(wrt)
-    slopes = grad(cost, xs, **grad_kwargs)
+    gradients = grad(cost, xs, **grad_kwargs)
     several = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
-    moved = pushforward(slopes, several, p, disconnected_outputs="ignore")
-    return alike(wrt, moved)
+    products = pushforward(gradients, several, p, disconnected_outputs="ignore")
+    return nest_like(wrt, products)

@@ -1,7 +1,7 @@
 """Reverse mode: the gradient of a scalar, and pullbacks of cotangents in general.
 
-Cotangents that do not exist are None, never arrays of zeros. A complex cotangent is
-df/dRe + i df/dIm, so that a step against it descends.
+A missing cotangent is None, never an array of zeros. A complex cotangent is df/dRe + i df/dIm, so
+that a step against it descends.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from graphc.ir import (
     Pick,
     TensorType,
     dependent,
+    flatten,
     gathered,
     is_float,
     is_inexact,
     note_reads,
+    rebuild,
     toposort,
     unwrapped,
     unwrapped_pair,
@@ -38,119 +40,116 @@ ReturnDisconnected = Literal["zero", "none"]
 
 
 def cotangents(
-    given: Mapping[Node, Tensor], wrt: Sequence[Node], constants: Iterable[Node] = ()
+    seeds: Mapping[Node, Tensor], wrt: Sequence[Node], constants: Iterable[Node] = ()
 ) -> list[Tensor | None]:
-    """The cotangent of each of ``wrt``, given those of some nodes; None where none arrives.
+    """Return the cotangent of each of ``wrt`` from cotangents of nodes; None where none arrives.
 
-    Nodes among ``constants`` let nothing through.
+    No gradient passes the nodes in ``constants``.
     """
     constants = list(constants)
-    outputs = gathered(list(given), [*wrt, *constants])
-    given = summed(zip(outputs, given.values(), strict=True))
-    order = toposort(given, constants)
+    outputs = gathered(list(seeds), [*wrt, *constants])
+    seeds = sum_by_node(zip(outputs, seeds.values(), strict=True))
+    order = toposort(seeds, constants)
     reached = dependent(order, wrt)
-    waiting: dict[Node, Any] = dict(given)
+    waiting: dict[Node, Any] = dict(seeds)
     for node in reversed(order):
         if node in waiting and node in reached and not reached.isdisjoint(node.inputs):
             with derived_from(node.site):
-                _spread(node, waiting, reached)
+                _propagate(node, waiting, reached)
     return [waiting.get(x) for x in wrt]
 
 
-def summed(given: Iterable[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
-    """The cotangent of each node: the sum of all that are given for it."""
-    found: dict[Node, Tensor] = {}
-    for node, g in given:
-        found[node] = _added(found.get(node), g)
-    return found
+def sum_by_node(pairs: Iterable[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
+    """Sum the cotangents of each node."""
+    sums: dict[Node, Tensor] = {}
+    for node, g in pairs:
+        sums[node] = _add(sums.get(node), g)
+    return sums
 
 
-def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
+def _propagate(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
     g = waiting[node]
     if isinstance(node.op, Pick):
-        (several,) = node.inputs
-        parts = waiting.setdefault(several, [None] * len(several.type.items))
-        parts[node.op.index] = _added(parts[node.op.index], g)
+        (tuple_node,) = node.inputs
+        gs = waiting.setdefault(tuple_node, [None] * len(tuple_node.type.items))
+        gs[node.op.index] = _add(gs[node.op.index], g)
         return
     wanted = [x in reached and is_inexact(getattr(x.type, "dtype", "")) for x in node.inputs]
-    parts = _pulled_back(node, g, wanted)
-    if len(parts) != len(node.inputs):
+    gs = _pull_back(node, g, wanted)
+    if len(gs) != len(node.inputs):
         raise GradientError(
-            f"{node.op.name} has {len(node.inputs)} inputs, and its pullback gave {len(parts)}.",
+            f"{node.op.name} has {len(node.inputs)} inputs, and its pullback gave {len(gs)}.",
             "Return one gradient for each input, None where there is none.",
         )
-    for x, part, is_wanted in zip(node.inputs, parts, wanted, strict=True):
-        if is_wanted and part is not None:
-            waiting[x] = _added(waiting.get(x), _checked(node, x, part))
+    for x, g_x, is_wanted in zip(node.inputs, gs, wanted, strict=True):
+        if is_wanted and g_x is not None:
+            waiting[x] = _add(waiting.get(x), _check_gradient(node, x, g_x))
 
 
-def _pulled_back(node: Node, g: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+def _pull_back(node: Node, g: Any, wanted: Sequence[bool]) -> Sequence[Any]:
     op = node.op
     if op.rearranges and any(x.inputs for x in node.inputs):
-        return _rearranged(node, g)
+        return _pull_back_masked(node, g)
     return op.pullback_to(wanted, g, node, *node.inputs)
 
 
-def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:
-    """The cotangents of what was rearranged, with the mask in front, where the next slope is."""
+def _pull_back_masked(node: Node, g: Tensor) -> Sequence[Any]:
+    """Pull the mask and its values back separately, so that the next pullback finds the mask."""
     mask, inner = split_mask(g)
     if mask is None:
         return node.op.pullback(g, node, *node.inputs)
-    chosen, parts = (
+    masks, values = (
         node.op.pullback(repeated_like(x, g), node, *node.inputs) for x in (mask, inner)
     )
     return [
-        None if m is None or part is None else select(m, part, 0)
-        for m, part in zip(chosen, parts, strict=True)
+        None if m is None or value is None else select(m, value, 0)
+        for m, value in zip(masks, values, strict=True)
     ]
 
 
-def _added(a: Tensor | None, b: Tensor) -> Tensor:
+def _add(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a + b
 
 
-def _checked(node: Node, x: Node, part: Any) -> Tensor:
-    if isinstance(part, GradientError):
-        raise part
-    if not isinstance(part, Tensor) or part.ndim != x.type.ndim:
+def _check_gradient(node: Node, x: Node, g: Any) -> Tensor:
+    if isinstance(g, GradientError):
+        raise g
+    if not isinstance(g, Tensor) or g.ndim != x.type.ndim:
         raise GradientError(
-            f"The pullback of {node!r} gave {part!r} for the input {x!r}.",
+            f"The pullback of {node!r} gave {g!r} for the input {x!r}.",
             "A gradient has its input's shape and dtype.",
             node.where,
         )
-    return like(part, x)
+    return like(g, x)
 
 
-def like(moved: Tensor, x: Node) -> Tensor:
-    """A tangent or cotangent of an array, with the array's dtype and known lengths.
+def like(t: Tensor, x: Node) -> Tensor:
+    """Return a tangent or cotangent with an array's dtype and static lengths.
 
     Raises:
-        ShapeError: It has other lengths.
+        ShapeError: If its lengths differ from the array's.
     """
     type: TensorType = x.type
-    return moved if moved.type is type else specify_shape(cast(moved, type.dtype), type.shape)
+    return t if t.type is type else specify_shape(cast(t, type.dtype), type.shape)
 
 
-def contained(given: Any, results: Sequence[Any]) -> Any:
-    """Results in the container in which something was given: a list, a tuple, or none."""
-    if isinstance(given, list | tuple):
-        return list(results) if isinstance(given, list) else tuple(results)
-    return results[0]
+def nest_like(structure: Any, results: Sequence[Any]) -> Any:
+    """Return results in the nesting and wrappers of a structure."""
+    pairs = zip(flatten(structure), results, strict=True)
+    return rebuild(structure, [wrapped(x, y) for x, y in pairs])
 
 
-def alike(given: Any, results: Sequence[Any]) -> Any:
-    """Results in the container of what they are like, each in the wrapper of its like."""
-    several = given if isinstance(given, list | tuple) else [given]
-    return contained(given, [wrapped(x, y) for x, y in zip(several, results, strict=True)])
+def each_of(structure: Any) -> list[Any]:
+    """Return the values of a structure, without wrappers."""
+    return [unwrapped(x) for x in flatten(structure)]
 
 
-def each_of(given: Any) -> list[Any]:
-    """One thing, or each of a list or tuple, with arrays for wrappers."""
-    return [unwrapped(x) for x in (given if isinstance(given, list | tuple) else [given])]
+def differentiable_list(wrt: Any) -> list[Tensor]:
+    """Return the arrays to differentiate with respect to as a list.
 
-
-def listed(wrt: Any) -> list[Tensor]:
-    """The arrays to differentiate with respect to as a list."""
+    Raises:
+        GradientError: If one is not a symbolic array.
+    """
     xs = each_of(wrt)
     for x in xs:
         if not isinstance(x, Tensor):
@@ -162,8 +161,12 @@ def listed(wrt: Any) -> list[Tensor]:
 
 
 def continuous(wrt: Any) -> list[Tensor]:
-    """The arrays as a list, where each has a continuous dtype."""
-    xs = listed(wrt)
+    """Return the arrays as a list.
+
+    Raises:
+        GradientError: If one is not a symbolic array of a continuous dtype.
+    """
+    xs = differentiable_list(wrt)
     for x in xs:
         if not is_inexact(x.dtype):
             raise GradientError(
@@ -173,16 +176,16 @@ def continuous(wrt: Any) -> list[Tensor]:
     return xs
 
 
-def disconnected(
-    x: Tensor, inputs: Disconnected, returned: ReturnDisconnected, what: str
+def disconnected_derivative(
+    x: Tensor, inputs: Disconnected, returned: ReturnDisconnected, subject: str
 ) -> Tensor | None:
-    """The derivative with respect to an array that has no influence; an error or a warning."""
+    """Return the derivative with respect to an array that has no influence; raise or warn."""
     if inputs not in {"raise", "warn", "ignore"} or returned not in {"zero", "none"}:
         raise ArgumentError(
             f"disconnected_inputs={inputs!r}, return_disconnected={returned!r}.",
             "Use 'raise', 'warn' or 'ignore', and 'zero' or 'none'.",
         )
-    message = f"{what} does not depend on {x!r} in a differentiable way."
+    message = f"{subject} does not depend on {x!r} in a differentiable way."
     if inputs == "raise":
         raise DisconnectedInputError(message, "Leave it out, or pass disconnected_inputs='ignore'.")
     if inputs == "warn":
@@ -251,32 +254,31 @@ def grad(
     known_grads: Mapping[Any, Any] | None = None,
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """The gradient of a scalar with respect to one or several arrays of its graph.
+    """Return the gradient of a scalar with respect to one or several arrays of its graph.
 
     Gradients are graphs, so they have gradients in turn. A branch of ``gt.where`` that is not
-    chosen adds nothing, never NaN, as far as elementwise functions, sums and other shapes of an
-    array lead back from there. A complex gradient is df/dRe + i df/dIm.
+    chosen adds zero, never NaN, if it consists of elementwise functions, sums and rearrangements.
+    A complex gradient is df/dRe + i df/dIm.
 
     Args:
         cost: A real floating scalar; None with ``known_grads``.
-        wrt: An array of the graph, or a list or tuple of them. One of integers or bool has the
-            gradient of its casts to floating dtypes, and zeros where it is read otherwise.
-        consider_constant: Parts of the graph that let no gradient through.
-        disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where the cost does not
-            depend on an array of ``wrt``.
-        known_grads: Gradients of some outer cost with respect to parts of the graph, to start
-            from.
-        return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
+        wrt: An array of the graph, or nested lists, tuples, dicts and dataclasses of arrays. An
+            array of integers or bool has the gradient of its casts to floating dtypes, and zeros
+            if it has no casts.
+        consider_constant: Nodes that no gradient passes.
+        disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` if the cost does not depend on
+            an array in ``wrt``.
+        known_grads: Gradients of an outer cost with respect to nodes of the graph, to start from.
+        return_disconnected: ``"zero"`` to return zeros for it, ``"none"`` to return None.
 
     Returns:
-        An array of the shape and dtype of ``wrt``, or a list or tuple of them, as ``wrt`` is. With
-        respect to integers it is floating.
+        Arrays of the shapes and dtypes of ``wrt``, in its structure; floating for integers.
 
     Raises:
-        ArgumentError: Neither a cost nor ``known_grads``.
-        GradientError: The cost is not a real floating scalar, or a loop or an operation of yours
-            reads integers of ``wrt``.
-        DisconnectedInputError: The cost does not depend on an array of ``wrt``.
+        ArgumentError: If there is neither a cost nor ``known_grads``.
+        GradientError: If the cost is not a real floating scalar, or a loop or a user's operation
+            reads integers in ``wrt``.
+        DisconnectedInputError: If the cost does not depend on an array in ``wrt``.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -284,64 +286,70 @@ def grad(
         >>> graphc.grad((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [3.0, 12.0]
     """
-    xs = listed(wrt)
-    given: dict[Node, Tensor] = {}
+    xs = differentiable_list(wrt)
+    seeds: dict[Node, Tensor] = {}
     if cost is not None:
         cost = as_tensor(unwrapped(cost))
         _check_cost(cost)
-        given[cost] = ones_like(cost)
+        seeds[cost] = ones_like(cost)
     elif not known_grads:
         raise ArgumentError("grad: neither a cost nor known_grads.")
-    for known, arriving in (known_grads or {}).items():
-        node, g = unwrapped_pair(known, arriving)
+    integer_gradients: dict[Node, Tensor] = {}
+    for variable, cotangent in (known_grads or {}).items():
+        node, g = unwrapped_pair(variable, cotangent)
         g = as_tensor(g)
         _check_cotangent(node, g)
-        given[node] = _added(given.get(node), like(g, node))
-    found = _gradients(given, xs, _constants(consider_constant))
-    what = "The cost" if cost is not None else "What known_grads names"
+        if is_inexact(node.dtype):
+            seeds[node] = _add(seeds.get(node), like(g, node))
+        else:
+            # No gradient passes an integer.
+            integer_gradients[node] = specify_shape(cast(g, "floatX"), node.type.shape)
+    arrived = zip(xs, _gradients(seeds, xs, _constants(consider_constant)), strict=True)
+    gradients = [_add(g, integer_gradients[x]) if x in integer_gradients else g for x, g in arrived]
+    subject = "The cost" if cost is not None else "What known_grads names"
     result = [
-        _missing(given, x, disconnected_inputs, return_disconnected, what) if g is None else g
-        for x, g in zip(xs, found, strict=True)
+        _missing_gradient(seeds, x, disconnected_inputs, return_disconnected, subject)
+        if g is None
+        else g
+        for x, g in zip(xs, gradients, strict=True)
     ]
-    note_reads(result, [*given, *given.values(), *xs])
-    return alike(wrt, result)
+    note_reads(result, [*seeds, *seeds.values(), *xs])
+    return nest_like(wrt, result)
 
 
 def _gradients(
-    given: Mapping[Node, Tensor], xs: Sequence[Tensor], constants: list[Node]
+    seeds: Mapping[Node, Tensor], xs: Sequence[Tensor], constants: list[Node]
 ) -> list[Tensor | None]:
-    """The gradient with respect to each array; None where it is disconnected."""
-    of_integers = readings(given, xs, constants)
-    if not of_integers:
-        return cotangents(given, xs, constants)
-    wrt = [y for x in xs for y in (of_integers[x].casts if x in of_integers else [x])]
-    arrived = iter(cotangents(given, wrt, constants))
-    found: list[Tensor | None] = []
+    uses = readings(seeds, xs, constants)
+    if not uses:
+        return cotangents(seeds, xs, constants)
+    wrt = [y for x in xs for y in (uses[x].casts if x in uses else [x])]
+    arrived = iter(cotangents(seeds, wrt, constants))
+    gradients: list[Tensor | None] = []
     for x in xs:
-        if x not in of_integers:
-            found.append(next(arrived))
+        if x not in uses:
+            gradients.append(next(arrived))
             continue
-        reading = of_integers[x]
-        parts = [real(g) for g in islice(arrived, len(reading.casts)) if g is not None]
-        zeros = _zeros(x) if reading.is_connected else None
-        found.append(reduce(add, parts) if parts else zeros)
-    return found
+        use = uses[x]
+        gs = [real(g) for g in islice(arrived, len(use.casts)) if g is not None]
+        zeros = _zeros(x) if use.is_connected else None
+        gradients.append(reduce(add, gs) if gs else zeros)
+    return gradients
 
 
-def _missing(
-    given: Mapping[Node, Tensor],
+def _missing_gradient(
+    seeds: Mapping[Node, Tensor],
     x: Tensor,
     inputs: Disconnected,
     returned: ReturnDisconnected,
-    what: str,
+    subject: str,
 ) -> Tensor | None:
-    """The gradient with respect to an array that no cotangent arrives at.
+    """Return the gradient with respect to an array that no cotangent arrives at.
 
-    Of a product with an implicit array of zeros nothing is left that depends on its operand: there
-    the gradient is zero, and no mistake.
+    A product with an implicit array of zeros does not depend on its operand: the gradient is zero.
     """
-    lost = x in toposort(given) and x not in toposort(gathered(list(given), [x]))
-    return disconnected(x, "ignore" if lost else inputs, returned, what)
+    is_zero = x in toposort(seeds) and x not in toposort(gathered(list(seeds), [x]))
+    return disconnected_derivative(x, "ignore" if is_zero else inputs, returned, subject)
 
 
 def _check_cost(cost: Tensor) -> None:
@@ -359,10 +367,9 @@ def _check_cost(cost: Tensor) -> None:
 
 
 def _check_cotangent(node: Any, g: Tensor) -> None:
-    if not isinstance(node, Tensor) or node.ndim != g.ndim or not is_inexact(node.dtype):
+    if not isinstance(node, Tensor) or node.ndim != g.ndim:
         raise GradientError(
-            f"The cotangent {g!r} of {node!r}: expected a floating array and a cotangent of its "
-            "shape."
+            f"The cotangent {g!r} of {node!r}: expected an array and a cotangent of its shape."
         )
 
 
@@ -425,13 +432,13 @@ def pullback(
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """Cotangents of some arrays pulled back to others: vectors times the Jacobian.
+    """Pull cotangents back: return vectors times the Jacobian.
 
     Args:
         f: An array, or a list of arrays.
         wrt: A floating or complex array of their graph, or a list or tuple.
-        cotangents: One for each of ``f``, of its shape.
-        consider_constant: Parts of the graph that let nothing through.
+        cotangents: A cotangent for each array in ``f``, of its shape.
+        consider_constant: Nodes that no gradient passes.
         disconnected_inputs: As for ``grad``.
         return_disconnected: As for ``grad``.
 
@@ -439,13 +446,13 @@ def pullback(
         An array of the shape and dtype of ``wrt``, or a list or tuple.
 
     Raises:
-        ArgumentError: There are more or fewer cotangents than arrays in ``f``, or of other shapes.
+        ArgumentError: If the cotangents do not match ``f`` in number.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
-        >>> back = graphc.pullback(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
-        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        >>> g = graphc.pullback(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> g.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
         [1.0, 10.0]
     """
     fs = list(f) if isinstance(f, list | tuple) else [f]
@@ -457,7 +464,7 @@ def pullback(
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=summed((y, as_tensor(g)) for y, g in map(unwrapped_pair, fs, gs)),
+        known_grads=sum_by_node((y, as_tensor(g)) for y, g in map(unwrapped_pair, fs, gs)),
         return_disconnected=return_disconnected,
     )
 
@@ -515,13 +522,13 @@ def Lop(  # noqa: N802 (PyTensor's name)
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents.
+    """Return ``pullback`` of the same arguments; ``eval_points`` are the cotangents.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
-        >>> back = graphc.Lop(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
-        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        >>> g = graphc.Lop(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> g.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
         [1.0, 10.0]
     """
     return pullback(
@@ -562,21 +569,21 @@ def subgraph_grad(
     cost: Any = None,
     details: bool = False,
 ) -> Any:
-    """The gradients of one part of a graph, with those to begin the part before it with.
+    """Return the gradients of one part of a graph, and the gradients that continue before it.
 
     Args:
         wrt: The arrays of this part to differentiate with respect to.
-        end: Where this part begins: what lies before these arrays is left out.
-        start: Gradients of the parts behind, by the arrays of this part where they arrive.
+        end: The arrays that this part begins with; the graph before them is left out.
+        start: Gradients from later parts, by the arrays of this part that they arrive at.
         cost: A scalar of this part, whose gradient is added.
-        details: Whether to return the gradients from ``start`` and from ``cost`` by themselves too.
+        details: Whether to also return the gradients from ``start`` and from ``cost`` separately.
 
     Returns:
-        Two lists, of gradients with respect to ``wrt`` and to ``end``; with ``details`` two more,
-        each of those with respect to both, or None.
+        Two lists, of gradients with respect to ``wrt`` and to ``end``; with ``details`` two more
+        lists, from ``start`` and from ``cost``, with respect to both, or None.
 
     Raises:
-        ArgumentError: Neither ``start`` nor ``cost``.
+        ArgumentError: If there is neither ``start`` nor ``cost``.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -590,17 +597,16 @@ def subgraph_grad(
     if start is None and cost is None:
         raise ArgumentError("subgraph_grad: neither start nor cost.", "Give one of them, or both.")
     xs = [*wrt, *end]
-    behind, own = (
-        None if y is None and known is None else grad(y, xs, end, "ignore", known_grads=known)
-        for y, known in ((None, start), (cost, None))
+    from_start, from_cost = (
+        None if y is None and seeds is None else grad(y, xs, end, "ignore", known_grads=seeds)
+        for y, seeds in ((None, start), (cost, None))
     )
-    each = [found for found in (behind, own) if found is not None]
-    total = [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
+    present = [gs for gs in (from_start, from_cost) if gs is not None]
+    total = [sum(terms[1:], terms[0]) for terms in zip(*present, strict=True)]
     gradients = total[: len(wrt)], total[len(wrt) :]
-    return (*gradients, behind, own) if details else gradients
+    return (*gradients, from_start, from_cost) if details else gradients
 
 
 def typed_like(x: Node, name: str) -> Tensor:
-    """A new input of a node's type."""
-    made: TensorType = x.type
-    return made(name)
+    type: TensorType = x.type
+    return type(name)

@@ -1,4 +1,4 @@
-"""Derivatives against finite differences."""
+"""Checks of derivatives against finite differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphc.ir import TensorType, is_float, unwrapped
 from graphc.tensor import Tensor, as_tensor, constant, sum
 
 STEPS = {"float64": 1e-6, "float32": 1e-3}
-"""About the cube root of the rounding error, where central differences are most exact."""
+"""About the cube root of the machine epsilon, where central differences are most accurate."""
 
 TOLERANCES = {"float64": 1e-5, "float32": 2e-2}
 
@@ -31,22 +31,21 @@ def verify_grad(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     """Raise where a function's gradient disagrees with central finite differences.
 
     The function's result is multiplied by random numbers and summed; the gradient of that scalar
-    is compared element by element. With respect to an argument that the result does not depend on
-    it is 0.
+    is compared element by element. The gradient is 0 for arguments without influence.
 
     Args:
-        fun: Takes symbolic arrays and gives a real floating one.
+        fun: A function from symbolic arrays to a real floating array.
         pt: The point: a float32 or float64 array for each argument.
-        n_tests: How many random projections to try.
-        rng: Where they come from; by default a generator with the seed 0.
+        n_tests: The number of random projections.
+        rng: A generator for the projections; by default one with the seed 0.
         eps: The step; by default 1e-6 in float64, 1e-3 in float32.
         abs_tol: The absolute error allowed; by default 1e-5 in float64, 2e-2 in float32.
         rel_tol: The relative error allowed, with the same default.
-        mode: Where to evaluate; NUMPY by default.
+        mode: The mode of evaluation; NUMPY by default.
 
     Raises:
-        VerificationError: Names the argument, the element and both values.
-        GradientError: An argument or the result is not real floating.
+        VerificationError: If an element's gradient and finite difference disagree.
+        GradientError: If an argument or the result is not real floating.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -78,22 +77,22 @@ def _compare(
     limits: tuple[float, float],
     mode: Any,
 ) -> None:
-    slopes = grad(cost, xs, disconnected_inputs="ignore")
-    for i, (x, slope) in enumerate(zip(xs, slopes, strict=True)):
+    gradients = grad(cost, xs, disconnected_inputs="ignore")
+    for i, (x, gradient) in enumerate(zip(xs, gradients, strict=True)):
         values = dict(zip(xs, points, strict=True))
-        given = np.asarray(slope.eval(values, mode=mode))
-        for place in np.ndindex(points[i].shape):
+        actual = np.asarray(gradient.eval(values, mode=mode))
+        for index in np.ndindex(points[i].shape):
             ends = []
             for sign in (1, -1):
                 moved = points[i].copy()
-                moved[place] += sign * step
-                ends.append((moved[place], float(cost.eval({**values, x: moved}, mode=mode))))
+                moved[index] += sign * step
+                ends.append((moved[index], float(cost.eval({**values, x: moved}, mode=mode))))
             (a, above), (b, below) = ends
             expected = (above - below) / float(a - b)
-            error = abs(given[place] - expected)
+            error = abs(actual[index] - expected)
             if not error <= limits[0] + limits[1] * abs(expected):
                 raise VerificationError(
-                    f"The gradient by argument {i} at {place} is {given[place]}; finite "
+                    f"The gradient by argument {i} at {index} is {actual[index]}; finite "
                     f"differences give {expected}.",
                     f"The error {error:.3g} is above {limits[0]:.3g} + {limits[1]:.3g} * "
                     f"|{expected:.3g}|.",

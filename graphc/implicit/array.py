@@ -18,7 +18,8 @@ import numpy as np
 from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
-from graphc.implicit import jax_arrays
+from graphc.hooks import Hook
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.operators import Operators
 from graphc.implicit.treedef import (
     NoArrayError,
@@ -302,10 +303,10 @@ class ImplicitArray(Operators, ABC):
         by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
         jax: Any = sys.modules.get("jax")
         if jax and any(isinstance(x, jax.Array) for x in Treedef.of(self)[1]):
-            _ = jax_arrays.NAMESPACE  # what is imported first traces, which it cannot do below
+            jax_arrays()  # what is imported first traces, which it cannot do below
         # Arrays that are captured where JAX traces have values.
         with jax.ensure_compile_time_eval() if jax else nullcontext():
-            return np.asarray(CONVERTED[0](self, "JAX" if by_jax else "NumPy"), dtype)
+            return np.asarray(convert(self, "JAX" if by_jax else "NumPy"), dtype)
 
     def __bool__(self) -> bool:
         raise ImplicitArrayError(
@@ -317,14 +318,11 @@ class ImplicitArray(Operators, ABC):
         return iter([self[i] for i in range(len(self))])
 
     def __graphc_tensor__(self) -> Any:
-        return TENSOR[0](self)
+        return to_tensor(self)
 
 
-CONVERTED: list[Callable[[ImplicitArray, str], Any]] = []
-"""The function that makes an array whole for a library; set by ``policy.py``."""
-
-TENSOR: list[Callable[[ImplicitArray], Any]] = []
-"""The function that turns an implicit array into a symbolic one; set by ``node.py``."""
+convert: Hook[[ImplicitArray, str], Any] = Hook("dense arrays for a library")
+to_tensor: Hook[[ImplicitArray], Any] = Hook("symbolic implicit arrays")
 
 
 def _described(x: Any) -> str:

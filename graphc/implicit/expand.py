@@ -8,7 +8,7 @@ from typing import Any
 from graphc.errors import GraphcError, HandlerError
 from graphc.implicit.array import ImplicitArray, opening
 from graphc.implicit.dispatch import dispatch
-from graphc.implicit.namespace import EXPAND
+from graphc.implicit.namespace import expand_graph
 from graphc.implicit.node import Implicit, as_implicit
 from graphc.implicit.policy import enforce_policy
 from graphc.implicit.registry import described, parameters_of
@@ -21,9 +21,9 @@ from graphc.ir import (
     TensorType,
     TupleType,
     toposort,
-    unfolded,
+    unfold,
 )
-from graphc.loop.subgraph import opened
+from graphc.loop.subgraph import expand_subgraphs
 from graphc.site import derived_from
 from graphc.tensor import as_tensor
 
@@ -63,7 +63,7 @@ def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node
         return node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
 
     # What a handler makes may hold implicit arrays in turn.
-    return unfolded(outputs, done, again, lambda node: _meaning(node, known, several), _endless)
+    return unfold(outputs, done, again, lambda node: _meaning(node, known, several), _endless)
 
 
 def _endless(node: Node) -> HandlerError:
@@ -216,5 +216,5 @@ def _gives_implicit(node: Node) -> bool:
 
 GATHERED.add(Implicit)
 # Before loops are: what is implicit goes into them. A sub-graph is written out first.
-GATHERERS.insert(GATHERERS.index(opened) + 1, expanded)
-EXPAND.append(performable)
+GATHERERS.insert(GATHERERS.index(expand_subgraphs) + 1, expanded)
+expand_graph.provide(performable)

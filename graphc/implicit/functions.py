@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from typing import Any, overload
 
 from graphc.errors import ArgumentError
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import is_implicit
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.policy import materialized, materializing
 from graphc.implicit.registry import described
 from graphc.ir import Op
@@ -86,7 +86,7 @@ def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         with nullcontext() if materialize is None else materializing(materialize):
-            return jax_arrays.call(f, args, kwargs)
+            return jax_arrays().call(f, args, kwargs)
 
     return run
 
@@ -165,9 +165,9 @@ def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
     if isinstance(target, Op):
         given = [_whole(x, described(target), None) for x in operands]
         return Tensor.make(target, *map(as_tensor, given))
-    place = jax_arrays.where_now()
+    place = jax_arrays().where_now()
     given = [_whole(x, described(target), place) for x in operands]
-    return jax_arrays.bind(target, given, parameters)
+    return jax_arrays().bind(target, given, parameters)
 
 
 def _whole(x: Any, what: str, where: str | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.implicit import jax_arrays
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import dtype_of
@@ -38,7 +38,7 @@ def number_of(x: Any) -> Any:
         return _of_node(x)
     if isinstance(x, bool | int | float | complex | np.generic | np.ndarray):
         return _of_array(np.asarray(x))
-    return jax_arrays.known_number(x) if numpy_like(x).name == "JAX" else None
+    return jax_arrays().known_number(x) if numpy_like(x).name == "JAX" else None
 
 
 def _of_array(x: np.ndarray[Any, Any]) -> Any:
@@ -67,7 +67,7 @@ def array_of(x: Any) -> np.ndarray[Any, Any] | None:
         return _evaluated(x)
     if isinstance(x, np.ndarray):
         return x
-    return jax_arrays.known_array(x) if numpy_like(x).name == "JAX" else None
+    return jax_arrays().known_array(x) if numpy_like(x).name == "JAX" else None
 
 
 SHORT = 32

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.implicit import jax_arrays
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.krylov import methods
 from graphc.implicit.krylov.conjugate import SolverInfo, Stopping
 from graphc.implicit.krylov.lanczos import Tridiagonal
@@ -112,7 +112,7 @@ def _solved(  # noqa: PLR0913, PLR0917
 ) -> tuple[Any, SolverInfo]:
     methods.check_on_error(title, on_error)
     stopping = Stopping(rtol, atol, maxiter, on_error)
-    return methods.solved(jax_arrays.KRYLOV, title, A, b, x0, M, stopping)
+    return methods.solved(jax_arrays().KRYLOV, title, A, b, x0, M, stopping)
 
 
 def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
@@ -124,7 +124,7 @@ def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
         >>> alpha.round(4).tolist()
         [2.0, 2.0]
     """
-    return methods.lanczos(jax_arrays.KRYLOV, A, v0, steps)
+    return methods.lanczos(jax_arrays().KRYLOV, A, v0, steps)
 
 
 def eigsh(  # noqa: PLR0913
@@ -149,7 +149,7 @@ def eigsh(  # noqa: PLR0913
         [48.0, 49.0]
     """
     return methods.eigsh(
-        jax_arrays.KRYLOV, A, k,
+        jax_arrays().KRYLOV, A, k,
         which=which, v0=v0, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error,
     )  # fmt: skip
 
@@ -192,7 +192,7 @@ def stochastic_logdet(  # noqa: PLR0913
     methods.check_on_error("stochastic_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
     _, found, _ = methods.stochastic_logdet(
-        jax_arrays.KRYLOV, "stochastic_logdet", A, None, key, M,
+        jax_arrays().KRYLOV, "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
     return found
@@ -223,7 +223,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     methods.check_on_error("inv_quad_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
     return methods.stochastic_logdet(
-        jax_arrays.KRYLOV, "inv_quad_logdet", A, y, key, M,
+        jax_arrays().KRYLOV, "inv_quad_logdet", A, y, key, M,
         n=None, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
 
@@ -236,7 +236,7 @@ def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
         >>> pivoted_cholesky(jnp.array([[1.0, 2.0], [2.0, 4.0]]), 1).tolist()
         [[1.0], [2.0]]
     """
-    return methods.pivoted_cholesky(jax_arrays.KRYLOV, A, rank)
+    return methods.pivoted_cholesky(jax_arrays().KRYLOV, A, rank)
 
 
 def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noqa: N803
@@ -248,4 +248,4 @@ def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noq
         >>> (m @ jnp.array([1.0, 3.0])).tolist()
         [0.0, 1.0]
     """
-    return LowRankPreconditioner.of(jax_arrays.KRYLOV, L, noise)
+    return LowRankPreconditioner.of(jax_arrays().KRYLOV, L, noise)

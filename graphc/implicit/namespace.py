@@ -16,9 +16,10 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
-from graphc.implicit import jax_arrays
+from graphc.hooks import Hook
 from graphc.implicit.array import WIDE, ImplicitArray, is_whole
-from graphc.implicit.operators import APPLY
+from graphc.implicit.jax_arrays import jax_arrays
+from graphc.implicit.operators import apply_function
 from graphc.implicit.treedef import (
     FILTERED,
     NoArrayError,
@@ -291,7 +292,7 @@ def numpy_like(*values: Any) -> Any:
     if "graphc" in libraries:
         return SYMBOLIC
     if "jax" in libraries:
-        return jax_arrays.NAMESPACE
+        return jax_arrays().NAMESPACE
     return MLX if "mlx" in libraries else NUMPY
 
 
@@ -328,9 +329,7 @@ def has_implicit(values: Iterable[Any]) -> bool:
     )
 
 
-EXPAND: list[Callable[[Sequence[Node]], list[Any]]] = []
-"""The function that lets handlers replace operations in a graph, or refuses what becomes whole; set
-by ``expand.py``."""
+expand_graph: Hook[[Sequence[Node]], list[Any]] = Hook("graphs in which handlers replace nodes")
 
 
 def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -354,7 +353,7 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return x
 
     made = f(*[entered(x) for x in args], **{name: entered(x) for name, x in kwargs.items()})
-    (made,) = EXPAND[0]([as_tensor(made)])
+    (made,) = expand_graph([as_tensor(made)])
     implicit = getattr(made, "array", None)
     treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [made])
     for node in toposort(outputs, known):
@@ -390,7 +389,7 @@ def refuse_filtered(name: str, operands: Sequence[Any], error: Exception) -> Non
             raise NoArrayError(problem, FILTERED) from error
 
 
-APPLY.append(apply)
+apply_function.provide(apply)
 
 
 def opened(x: ImplicitArray) -> Any:
@@ -409,7 +408,7 @@ def _is_wide(x: ImplicitArray) -> bool:
 
 def _opened(x: ImplicitArray, xp: Any) -> Any:
     if xp.name == "JAX":
-        return jax_arrays.opened(lambda x: _materialized(x, xp), x)
+        return jax_arrays().opened(lambda x: _materialized(x, xp), x)
     return x.materialize()
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ImplicitArrayError, ShapeError
 from graphc.grad.reverse import cotangents
-from graphc.implicit.array import TENSOR, ImplicitArray
+from graphc.implicit.array import ImplicitArray, to_tensor
+from graphc.implicit.partition import constrained
 from graphc.implicit.policy import enforce_policy, policy_of, whole
 from graphc.implicit.registry import altered
 from graphc.implicit.stacks import of_elements
@@ -51,6 +52,8 @@ class Implicit(Op):
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         return call(self.name, inputs, "", write)
+
+    infers_by_numbers = True
 
     def infer(self, *fields: TensorType) -> TensorType:
         array = self.treedef.build(fields)
@@ -129,6 +132,10 @@ class ImplicitTensor(Tensor):
         """The implicit array, whose fields are symbolic: differentiate with respect to those."""
         return self.op.treedef.build(self.inputs)
 
+    def shard_fields(self, sharding: Any, subject: str) -> Tensor:
+        """Return the array with its fields sharded as its class says."""
+        return as_implicit(constrained(self.array, sharding, subject))
+
     def dense(self) -> Tensor:
         """The whole array; no policy forbids this explicit conversion."""
         return self.op.expand(*self.inputs)  # type: ignore[arg-type]
@@ -163,7 +170,7 @@ class ImplicitTensor(Tensor):
                 "Give it the same class, static fields and nesting.",
             )
         # All fit before one is set.
-        held = [x.admitted(value, borrow) for x, value in zip(shared, leaves, strict=True)]
+        held = [x.to_stored_value(value, borrow) for x, value in zip(shared, leaves, strict=True)]
         for x, value in zip(shared, held, strict=True):
             x.set_value(value, borrow=True)
 
@@ -205,7 +212,7 @@ def _nested(x: Tensor) -> Tensor:
     return Tensor.make(Implicit(treedef), *leaves)
 
 
-TENSOR.append(as_implicit)
+to_tensor.provide(as_implicit)
 
 
 def implicit(

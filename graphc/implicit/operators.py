@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import IdentityWarning, ImplicitArrayError
+from graphc.hooks import Hook
 from graphc.implicit.treedef import Treedef
 from graphc.ir import Node, dtype_name
 from graphc.site import compares, frames_up, is_own
 
-APPLY: list[Callable[..., Any]] = []
-"""The function that calls an ``ArrayNamespace`` function by name; set by ``namespace.py``."""
-
-KEEPING: list[Callable[..., Any]] = []
-"""The same where no operand may become whole; set by ``policy.py``."""
-
-WHOLE: list[Callable[[Any], Any]] = []
-"""The function that materializes an array and checks the result; set by ``policy.py``."""
+apply_function: Hook[..., Any] = Hook("functions of arrays by their names")
+apply_structured: Hook[..., Any] = Hook("functions by name that make no operand dense")
+to_dense: Hook[[Any], Any] = Hook("dense arrays of implicit ones")
 
 
 class UnsupportedAttributeError(ImplicitArrayError, AttributeError):
@@ -38,31 +34,31 @@ class UnsupportedAttributeError(ImplicitArrayError, AttributeError):
 Binary = Callable[[Any, Any], Any]
 
 
-def _both_ways(name: str, by: list[Callable[..., Any]] = APPLY) -> tuple[Binary, Binary]:
+def _both_ways(name: str, by: Hook[..., Any] = apply_function) -> tuple[Binary, Binary]:
     def forward(a: Any, b: Any) -> Any:
-        return by[0](name, a, b)
+        return by(name, a, b)
 
     def backward(b: Any, a: Any) -> Any:
-        return by[0](name, a, b)
+        return by(name, a, b)
 
     return forward, backward
 
 
 def _keeping(name: str) -> Callable[..., Any]:
     def apply(self: Any) -> Any:
-        return KEEPING[0](name, self)
+        return apply_structured(name, self)
 
     return apply
 
 
-def _over_axes(name: str, result: str, by: list[Callable[..., Any]] = KEEPING) -> Any:
+def _over_axes(name: str, result: str, by: Hook[..., Any] = apply_structured) -> Any:
     def reduce(
         self: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
         if out is not None:
             raise ImplicitArrayError(f"{name}(..., out=...) of {self!r}.", "Take the result.")
         x = self if dtype is None else self.astype(dtype)
-        return by[0](name, x, axis=axis, keepdims=keepdims)
+        return by(name, x, axis=axis, keepdims=keepdims)
 
     reduce.__name__ = name
     reduce.__doc__ = f"The {result} over axes, over all where none are given."
@@ -71,17 +67,17 @@ def _over_axes(name: str, result: str, by: list[Callable[..., Any]] = KEEPING) -
 
 def _dot(self: Any, other: Any) -> Any:
     """The product with another array, as ``np.dot``."""
-    return APPLY[0]("dot", self, other)
+    return apply_function("dot", self, other)
 
 
 def _squeeze(self: Any, axis: Any = None) -> Any:
     """Remove axes of length 1."""
-    return KEEPING[0]("squeeze", self, axis=axis)
+    return apply_structured("squeeze", self, axis=axis)
 
 
 def _swapaxes(self: Any, axis1: int, axis2: int) -> Any:
     """Exchange two axes."""
-    return KEEPING[0]("swapaxes", self, axis1, axis2)
+    return apply_structured("swapaxes", self, axis1, axis2)
 
 
 def _copy(self: Any) -> Any:
@@ -113,7 +109,7 @@ def _number(kind: Any) -> Callable[[Any], Any]:
                 f"{kind.__name__} of {self!r}, which has {self.size} elements.",
                 "Take one element.",
             )
-        return kind(np.asarray(WHOLE[0](self)).item())
+        return kind(np.asarray(to_dense(self)).item())
 
     return convert
 
@@ -128,37 +124,37 @@ class Operators:
 
     def astype(self, dtype: Any) -> Any:
         """Return a copy of that dtype; implicit where the class has a handler of casts."""
-        return APPLY[0]("cast", self, dtype_name(dtype))
+        return apply_function("cast", self, dtype_name(dtype))
 
     @property
     def T(self) -> Any:  # noqa: N802 (NumPy's name)
         """The transpose: all axes in reverse order."""
-        return APPLY[0]("transpose", self)
+        return apply_function("transpose", self)
 
     @property
     def mT(self) -> Any:  # noqa: N802 (NumPy's name)
         """The last two axes exchanged."""
-        return APPLY[0]("swapaxes", self, -1, -2)
+        return apply_function("swapaxes", self, -1, -2)
 
     def __getitem__(self, index: Any) -> Any:
         if index is Ellipsis:  # as Flax reads a variable
             return self
-        return APPLY[0]("getitem", self, index)
+        return apply_function("getitem", self, index)
 
     def reshape(self, *shape: Any) -> Any:
         """Reshape the array in row-major order."""
         lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return APPLY[0]("reshape", self, lengths)
+        return apply_function("reshape", self, lengths)
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order, reversed where none is given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return APPLY[0]("transpose", self, order or None)
+        return apply_function("transpose", self, order or None)
 
-    sum = _over_axes("sum", "sum", APPLY)
+    sum = _over_axes("sum", "sum", apply_function)
 
     def __neg__(self) -> Any:
-        return APPLY[0]("negative", self)
+        return apply_function("negative", self)
 
     def __pos__(self) -> Any:
         return self
@@ -171,22 +167,22 @@ class Operators:
 
     # What makes nothing whole.
 
-    __pow__, __rpow__ = _both_ways("power", KEEPING)
-    __floordiv__, __rfloordiv__ = _both_ways("floor_divide", KEEPING)
-    __mod__, __rmod__ = _both_ways("remainder", KEEPING)
-    __and__, __rand__ = _both_ways("bitwise_and", KEEPING)
-    __or__, __ror__ = _both_ways("bitwise_or", KEEPING)
-    __xor__, __rxor__ = _both_ways("bitwise_xor", KEEPING)
-    __lt__, _ = _both_ways("less", KEEPING)
-    __le__, _ = _both_ways("less_equal", KEEPING)
-    __gt__, _ = _both_ways("greater", KEEPING)
-    __ge__, _ = _both_ways("greater_equal", KEEPING)
+    __pow__, __rpow__ = _both_ways("power", apply_structured)
+    __floordiv__, __rfloordiv__ = _both_ways("floor_divide", apply_structured)
+    __mod__, __rmod__ = _both_ways("remainder", apply_structured)
+    __and__, __rand__ = _both_ways("bitwise_and", apply_structured)
+    __or__, __ror__ = _both_ways("bitwise_or", apply_structured)
+    __xor__, __rxor__ = _both_ways("bitwise_xor", apply_structured)
+    __lt__, _ = _both_ways("less", apply_structured)
+    __le__, _ = _both_ways("less_equal", apply_structured)
+    __gt__, _ = _both_ways("greater", apply_structured)
+    __ge__, _ = _both_ways("greater_equal", apply_structured)
     del _
     __abs__ = _keeping("abs")
     __invert__ = _keeping("invert")
 
     def __round__(self, digits: int | None = None) -> Any:
-        return KEEPING[0]("round", self, digits or 0)
+        return apply_structured("round", self, digits or 0)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

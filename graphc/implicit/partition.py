@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphc.errors import ImplicitArrayError, ShardingError
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray, fields_of
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.stacks import element
 from graphc.implicit.treedef import Treedef, declares_implicit, dtype_of, lengths_of
 from graphc.ir import OPEN, Node, Sharding, TensorType, dtype_name
@@ -212,7 +212,7 @@ def shardings(tree: Any, sharding: Any) -> Any:
         >>> tuple(found.a.spec), tuple(found.b.spec)
         (('data', None), (None, 'model'))
     """
-    return jax_arrays.shardings(tree, sharding)
+    return jax_arrays().shardings(tree, sharding)
 
 
 def device_put(tree: Any, sharding: Any) -> Any:
@@ -240,7 +240,7 @@ def device_put(tree: Any, sharding: Any) -> Any:
         >>> tuple(moved.b.sharding.spec)
         (None, 'model')
     """
-    return jax_arrays.device_put(tree, sharding)
+    return jax_arrays().device_put(tree, sharding)
 
 
 def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
@@ -269,4 +269,4 @@ def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
         >>> tuple(partition_specs(w, PartitionSpec("data"), mesh).left)
         ('data', None)
     """
-    return jax_arrays.partition_specs(tree, spec, mesh)
+    return jax_arrays().partition_specs(tree, spec, mesh)

@@ -12,9 +12,9 @@ from typing import Any
 
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
-from graphc.implicit.array import CONVERTED, OPENING, ImplicitArray, is_whole, opening
+from graphc.implicit.array import OPENING, ImplicitArray, convert, is_whole, opening
 from graphc.implicit.namespace import apply, opened, refuse_filtered
-from graphc.implicit.operators import KEEPING, WHOLE
+from graphc.implicit.operators import apply_structured, to_dense
 from graphc.implicit.treedef import NoArrayError, dtype_of, lengths_of
 from graphc.site import frames_up, user_line
 
@@ -348,6 +348,6 @@ def keeping(name: str, *operands: Any, **settings: Any) -> Any:
         ) from error
 
 
-WHOLE.append(whole)
-KEEPING.append(keeping)
-CONVERTED.append(converted)
+to_dense.provide(whole)
+apply_structured.provide(keeping)
+convert.provide(converted)

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.ir import Op
 from graphc.lazy import load_all
 from graphc.site import user_line
@@ -225,14 +225,14 @@ def _key(target: Any) -> Any:
 
 
 def _named(name: str) -> Any:
-    found = jax_arrays.primitive(name)
-    if found is not None:
-        return found
+    primitive = jax_arrays().primitive(name)
+    if primitive is not None:
+        return primitive
     load_all()
     operations = {op.__name__: op for op in _operations(Op)} | _rows()
     if name in operations:
         return operations[name]
-    near = difflib.get_close_matches(name, [*jax_arrays.primitive_names(), *operations], n=5)
+    near = difflib.get_close_matches(name, [*jax_arrays().primitive_names(), *operations], n=5)
     raise ImplicitArrayError(
         f"register({name!r}): neither JAX nor graphc has an operation of that name.",
         f"Near it are {', '.join(near)}." if near else "Give the primitive itself.",

@@ -224,10 +224,10 @@ class SparseCholesky:
         return self._checked(where(equal(m.rows, m.columns), y, y / 2), y)
 
     def variances(self) -> Tensor:
-        """The diagonal of the inverse: the variance of each element, (..., n).
+        """Return the diagonal of the inverse: the variance of each element, (..., n).
 
         Raises:
-            ShapeError: Each matrix of a stack has places of its own.
+            ShapeError: If each matrix of a stack has another pattern.
 
         Example:
             >>> import scipy.sparse, graphc.tensor as gt
@@ -271,15 +271,15 @@ def sparse_cholesky(
 ) -> SparseCholesky:
     """Factorise a sparse, symmetric, positive definite matrix, such as a precision matrix.
 
-    The order of elimination and the places of the factor's elements are found once for a pattern,
-    when a function runs; the values may change from call to call. One triangle is read, and the
-    gradient is one by the values of this triangle, as of ``gt.linalg.cholesky``.
+    SciPy's SuperLU factorises when a function runs; the pattern of the gradient is computed once,
+    and the values may change from call to call. One triangle is read, and the gradient is with
+    respect to the values of this triangle, as of ``gt.linalg.cholesky``.
 
     Args:
-        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, what is computed of such and stays
-            sparse, or a matrix of ``scipy.sparse``.
+        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, a sparse expression of these,
+            or a matrix of ``scipy.sparse``.
         data: Values in place of q's, (..., nse), whose leading axes are a batch of matrices with
-            the places of the one matrix q.
+            the pattern of q.
         lower: Whether the lower triangle is read, or the upper one.
         on_error: What results are for a matrix that is not positive definite: ``"nan"`` for NaN,
             ``"raise"`` for an error when the program runs.

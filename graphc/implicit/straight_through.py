@@ -11,9 +11,9 @@ import numpy as np
 
 from graphc.errors import DTypeError, ImplicitArrayError, ShapeError
 from graphc.grad.barriers import disconnected_grad
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.dispatch import dispatch
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
@@ -102,7 +102,7 @@ class StraightThrough(ImplicitArray):
             toward = as_tensor(self.toward)
             return replace_derivative(disconnected_grad(whole(self.array)), toward)
         if xp.name == "JAX":
-            return jax_arrays.joined(self.array, self.toward)
+            return jax_arrays().joined(self.array, self.toward)
         return whole(self.array)
 
     @classmethod
@@ -110,7 +110,7 @@ class StraightThrough(ImplicitArray):
         """Return the handlers' value, with the derivative of whole arrays."""
         if isinstance(target, Op):
             return _symbolic(target, operands, parameters)
-        return jax_arrays.handled(target, operands, parameters)
+        return jax_arrays().handled(target, operands, parameters)
 
 
 def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
@@ -233,7 +233,7 @@ def _of_numpy(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> A
 
 
 def _of_jax(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    return jax_arrays.straight_through(name, call, operands)
+    return jax_arrays().straight_through(name, call, operands)
 
 
 BY_LIBRARY = {"graphc": _of_symbolic, "JAX": _of_jax, "NumPy": _of_numpy}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import fields_of, is_implicit, with_fields
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.quantized.selection import Where, chooser
 from graphc.implicit.structures.dora import DoRA
@@ -89,7 +89,7 @@ def combine(*trees: Any) -> Any:
         >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
         {'a': 1, 'b': 2}
     """
-    return jax_arrays.combined(trees)
+    return jax_arrays().combined(trees)
 
 
 def merge(tree: Any) -> Any:

@@ -9,7 +9,6 @@ from graphc.interop.wrap_py import as_op, wrap_py
 if TYPE_CHECKING:
     from graphc.interop import (
         jax as jax,
-        onnx as onnx,
         pymc as pymc,
         pytensor as pytensor,
         weights as weights,
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 else:
     lazy.provide(
         __name__,
-        modules=tuple(
-            f"graphc.interop.{name}" for name in ("jax", "onnx", "pymc", "pytensor", "weights")
-        ),
+        modules=tuple(f"graphc.interop.{name}" for name in ("jax", "pymc", "pytensor", "weights")),
     )
     __getattr__, __dir__ = lazy.attributes(globals())
 
-__all__ = ["as_op", "jax", "onnx", "pymc", "pytensor", "weights", "wrap_jax", "wrap_py"]
+__all__ = ["as_op", "jax", "pymc", "pytensor", "weights", "wrap_jax", "wrap_py"]

@@ -42,32 +42,33 @@ def wrap_jax(jax_function: None = None) -> Callable[[Callable[..., Any]], Wrappe
 def wrap_jax(jax_function: Any = None) -> Any:
     """Let a JAX function take and return symbolic arrays.
 
-    It is part of the graph, with derivatives of any order and batches, which are JAX's own. The
+    The function becomes part of the graph, with JAX's derivatives of any order and batches. The
     arrays that it captures (from closures, defaults, ``functools.partial``, ``self``, globals) are
     read each time it is called, and are inputs of the result like arguments: other values compile
     nothing again, and captured symbolic arrays have gradients. Captured arrays of fewer than 10
     elements and Python numbers are part of the program.
 
-    The function is called with JAX arrays, while JAX traces it. Within it 64-bit dtypes are on:
-    ``jnp.zeros(3)`` is float64. It runs in JAX in every mode that can call it: as part of the
-    program with ``mode="JAX"``, by itself with ``mode="NUMPY"`` and where
-    ``fallback="numpy"`` is given.
+    The function is called with JAX arrays, while JAX traces it. Within it 64-bit dtypes are enabled
+    where an argument or a captured array has one, so that ``jnp.zeros(3)`` is float64; otherwise as
+    ``jax_enable_x64`` says. It runs in JAX in every mode that can call it: as part of the program
+    with ``mode="JAX"``, by itself with ``mode="NUMPY"`` and where ``fallback="numpy"`` is given.
 
     Args:
-        jax_function: Takes and gives JAX arrays, nested in tuples, lists, dicts and other pytrees.
+        jax_function: A function of JAX arrays nested in tuples, lists, dicts and other pytrees.
             Without it, the result is a decorator.
 
     Returns:
         A function. Its arguments are symbolic arrays and arrays, nested in any way; anything else
-        among them, as Python numbers, strings and functions, is given as it is, and is part of the
-        program. It gives symbolic arrays, nested as the function's results are. Lengths are known
-        as far as they follow from the known lengths of arguments. Called by a function that JAX
-        traces, it is that function itself.
+        among them, such as Python numbers, strings and functions, is passed on unchanged, and is
+        part of the program. The results are symbolic arrays, nested as the function's results are.
+        Their lengths are known if they follow from known lengths of arguments. Called by a function
+        that JAX traces, the result is ``jax_function`` itself.
 
     Raises:
-        ArgumentError: It is no function; when called, it gives what is no array.
-        SymbolicValueError: When called: it asks for the value of an array, as a Python ``if`` does.
-        OperationError: When called: JAX cannot trace it.
+        ArgumentError: If the argument is no function; when called: if a result is no array.
+        SymbolicValueError: When called: if the function needs the value of an array, as a Python
+            ``if`` does.
+        OperationError: When called: if JAX cannot trace the function.
 
     Example:
         >>> import graphc, graphc.tensor as gt

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -23,10 +25,10 @@ class PythonCall(Op):
     """The results of a Python function of NumPy arrays.
 
     Attributes:
-        function: What is called.
-        takes: The types of its arguments.
-        gives: The types of its results.
-        infer_shape: Gives the shapes of the results, from those of the arguments.
+        function: The function.
+        takes: The types of the arguments.
+        gives: The types of the results.
+        infer_shape: A function from the shapes of the arguments to the shapes of the results.
     """
 
     function: Callable[..., Any]
@@ -50,49 +52,74 @@ class PythonCall(Op):
     def unwritten(self) -> Hashable:
         return self.function, self.infer_shape
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Pickle finds the decorated function by the name of the function inside.
+        module, name = self.function.__module__, getattr(self.function, "__qualname__", "")
+        decorated = _module_attribute(module, name)
+        if getattr(decorated, "python_call", None) is self:
+            return _python_call, (module, name)
+        return super().__reduce_ex__(protocol)
+
+    infers_by_numbers = True
+
     def infer(self, *types: TensorType) -> TupleType:
-        for place, (wanted, given) in enumerate(zip(self.takes, types, strict=True)):
-            if not _agree(wanted, given):
+        for i, (wanted, type) in enumerate(zip(self.takes, types, strict=True)):
+            if not _agree(wanted, type):
                 raise ShapeError(
-                    f"{self.name} takes {wanted!r} at place {place} and got {given!r}.",
+                    f"{self.name} takes {wanted!r} at place {i} and got {type!r}.",
                     "Reshape or index it.",
                 )
         if self.infer_shape is None:
             return TupleType(self.gives)
-        shapes = self._inferred_shapes([x.shape for x in types])
+        shapes = self._infer_shapes([x.shape for x in types])
         pairs = zip(self.gives, shapes, strict=True)
         return TupleType(tuple(_with_lengths(self.name, y, shape) for y, shape in pairs))
 
-    def _inferred_shapes(self, lengths: Sequence[Lengths]) -> list[Lengths]:
-        """Return the shapes of the results that ``infer_shape`` declares."""
+    def _infer_shapes(self, lengths: Sequence[Lengths]) -> list[Lengths]:
         assert self.infer_shape is not None
-        found = self.infer_shape(*lengths)
-        shapes = [found] if len(self.gives) == 1 and not _is_nested(found) else list(found)
+        inferred = self.infer_shape(*lengths)
+        shapes = [inferred] if len(self.gives) == 1 and not _is_nested(inferred) else list(inferred)
         if len(shapes) != len(self.gives):
             raise ArgumentError(
-                f"{self.name}: infer_shape gave {found!r} for {len(self.gives)} results.",
+                f"{self.name}: infer_shape gave {inferred!r} for {len(self.gives)} results.",
                 "Return a tuple of lengths for each of them.",
             )
         return [tuple(shape) for shape in shapes]
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
-        # A copy each: who writes into an argument must not change the program's arrays.
-        found = self.function(*[np.array(x) for x in values])
-        several = found if isinstance(found, list | tuple) else (found,)
-        if len(several) != len(self.gives):
+        # Copies, so that writing into an argument does not change the program's arrays.
+        results = self.function(*[np.array(x) for x in values])
+        ys = results if isinstance(results, list | tuple) else (results,)
+        if len(ys) != len(self.gives):
             raise OperationError(
-                f"{self.name} gave {len(several)} arrays, and otypes= has {len(self.gives)}."
+                f"{self.name} gave {len(ys)} arrays, and otypes= has {len(self.gives)}."
             )
         declared: Any = self.infer(*[TensorType(x.dtype, x.shape) for x in values])
-        pairs = zip(several, declared.items, strict=True)
-        return tuple([_as_declared(self.name, y, wanted) for y, wanted in pairs])
+        pairs = zip(ys, declared.items, strict=True)
+        return tuple([_cast_to_declared(self.name, y, wanted) for y, wanted in pairs])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
         return over_each(self, size, batched, inputs)
 
 
-def _is_nested(found: Any) -> bool:
-    return any(isinstance(shape, list | tuple) for shape in found)
+def _module_attribute(module: str, name: str) -> Any:
+    names = [] if "<" in name else name.split(".")
+    return functools.reduce(lambda x, part: getattr(x, part, None), names, sys.modules.get(module))
+
+
+def _python_call(module: str, name: str) -> PythonCall:
+    importlib.import_module(module)
+    op: PythonCall | None = getattr(_module_attribute(module, name), "python_call", None)
+    if op is None:
+        raise ArgumentError(
+            f"A graph calls {module}.{name}, which is not there or not decorated by wrap_py.",
+            "Define it in a module that this process can import.",
+        )
+    return op
+
+
+def _is_nested(shapes: Any) -> bool:
+    return any(isinstance(shape, list | tuple) for shape in shapes)
 
 
 def _agree(a: TensorType, b: TensorType) -> bool:
@@ -111,19 +138,19 @@ def _with_lengths(name: str, y: TensorType, shape: Lengths) -> TensorType:
     return y.with_shape(tuple(n if m is None else m for n, m in pairs))
 
 
-def _as_declared(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
-    """Convert a result to its declared dtype, if no value changes by that."""
-    found = np.asarray(y)
-    given = TensorType(found.dtype, found.shape)
-    if not np.can_cast(found.dtype, wanted.numpy_dtype, "same_kind"):
+def _cast_to_declared(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
+    """Convert a result to its declared dtype, if that changes no value."""
+    array = np.asarray(y)
+    type = TensorType(array.dtype, array.shape)
+    if not np.can_cast(array.dtype, wanted.numpy_dtype, "same_kind"):
         raise DTypeError(
-            f"{name} gave {given!r}, and otypes= has {wanted!r}.",
+            f"{name} gave {type!r}, and otypes= has {wanted!r}.",
             "Return that dtype, or declare the other one.",
         )
-    if not _agree(wanted, given):
-        raise ShapeError(f"{name} gave {given!r}, where otypes= or infer_shape has {wanted!r}.")
-    # A copy: the function may keep what it gave, and write into it later.
-    return found.astype(wanted.numpy_dtype)
+    if not _agree(wanted, type):
+        raise ShapeError(f"{name} gave {type!r}, where otypes= or infer_shape has {wanted!r}.")
+    # A copy: the function may write into its result later.
+    return array.astype(wanted.numpy_dtype)
 
 
 Kind = TensorType | Callable[..., Tensor]
@@ -149,29 +176,30 @@ def wrap_py(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a decorator that lets a function of NumPy arrays take symbolic arrays.
 
-    Each backend calls it while the program runs, with NumPy arrays of its own to write to. It may
-    be called any number of times, or never, so its result is to depend on nothing but its
-    arguments. It has no derivative: give it one with ``graphc.custom_pullback``. A batch calls it
-    for each element.
+    Each backend calls the function while the program runs, with NumPy arrays that it may write to.
+    The function may be called any number of times, or never, so its result must depend on its
+    arguments alone. The function has no derivative unless ``graphc.custom_pullback`` gives one. A
+    batch calls the function for each element.
 
     Args:
-        itypes: The types of its arguments, such as ``gt.TensorType("float64", (None, 3))``, or
+        itypes: The types of the arguments, such as ``gt.TensorType("float64", (None, 3))``, or
             constructors of inputs, such as ``gt.dmatrix``; one by itself, or a list.
-        otypes: The same of its results.
-        infer_shape: Takes the shapes of the arguments, tuples of lengths, None where one is not
-            known, and gives that of the result, or a list of those of several results. JAX needs
-            it where the lengths of ``otypes`` are not all known. PyTensor's form, a function of
-            ``fgraph``, ``node`` and a list of the shapes, is taken too; the first two are None.
+        otypes: The types of the results, likewise.
+        infer_shape: A function from the shapes of the arguments, tuples of lengths with None for an
+            unknown one, to the shape of the result, or a list of shapes. JAX needs it where lengths
+            of ``otypes`` are unknown. PyTensor's forms, functions of ``node`` or ``fgraph`` and
+            ``node``, and a list of the shapes, are accepted too; the first arguments are None.
 
     Returns:
-        What decorates the function. It then takes symbolic arrays and gives one, or a list of
+        A decorator. The decorated function takes symbolic arrays and returns one, or a list of
         several.
 
     Raises:
-        ArgumentError: What is no type or no function; when called, another number of arrays.
-        DTypeError: When called, an array of another dtype.
-        ShapeError: When called, an array of another rank or known length; when run, a result that
-            is not as declared.
+        ArgumentError: If a type is no type, or the function no function; when called: if the number
+            of arrays differs.
+        DTypeError: When called: if an array has another dtype.
+        ShapeError: When called: if an array has another rank or known length; when run: if a result
+            does not have its declared shape.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -189,55 +217,56 @@ def wrap_py(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):
             raise ArgumentError(f"wrap_py: {function!r} is not a function.", "Give a function.")
-        op = PythonCall(function, takes, gives, _of_lengths(infer_shape))
+        op = PythonCall(function, takes, gives, _by_lengths(infer_shape))
 
         @functools.wraps(function)
         def call(*arguments: Any) -> Any:
-            found = picks(Node.make(op, *_arguments(op, arguments)))
-            return found[0] if len(found) == 1 else found
+            ys = picks(Node.make(op, *_arguments(op, arguments)))
+            return ys[0] if len(ys) == 1 else ys
 
+        call.python_call = op  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
-def _types(what: str, given: Any) -> tuple[TensorType, ...]:
-    each = given if isinstance(given, list | tuple) else [given]
-    found = tuple(x().type if x in CONSTRUCTORS.values() else x for x in each)
-    for type in found:
+def _types(argument: str, declared: Any) -> tuple[TensorType, ...]:
+    items = declared if isinstance(declared, list | tuple) else [declared]
+    types = tuple(x().type if x in CONSTRUCTORS.values() else x for x in items)
+    for type in types:
         if not isinstance(type, TensorType):
             raise ArgumentError(
-                f"wrap_py: {what} has {type!r}, which is not a type.",
+                f"wrap_py: {argument} has {type!r}, which is not a type.",
                 "Write gt.TensorType(dtype, shape), gt.dmatrix or the like, or give x.type.",
             )
-    return found
+    return types
 
 
-def _of_lengths(infer_shape: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A function from the shapes of the arguments, also where PyTensor's form is given."""
-    code = getattr(infer_shape, "__code__", None)
-    if infer_shape is None or code is None or code.co_varnames[:2] != ("fgraph", "node"):
-        return infer_shape
-    return functools.partial(_in_pytensors_form, infer_shape)
+def _by_lengths(infer_shape: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    names = getattr(getattr(infer_shape, "__code__", None), "co_varnames", ())
+    for first in (("fgraph", "node"), ("node",)):
+        if infer_shape is not None and names[: len(first)] == first:
+            return functools.partial(_in_pytensors_form, infer_shape, len(first))
+    return infer_shape
 
 
-def _in_pytensors_form(infer_shape: Callable[..., Any], *lengths: Lengths) -> Any:
-    return infer_shape(None, None, list(lengths))
+def _in_pytensors_form(infer_shape: Callable[..., Any], first: int, *lengths: Lengths) -> Any:
+    return infer_shape(*[None] * first, list(lengths))
 
 
-def _arguments(op: PythonCall, given: Sequence[Any]) -> list[Tensor]:
-    if len(given) != len(op.takes):
-        raise ArgumentError(f"{op.name} takes {len(op.takes)} arrays and got {len(given)}.")
-    found = []
-    for x, wanted in zip(given, op.takes, strict=True):
-        made = as_tensor(x) if isinstance(x, Node) else as_tensor(x, dtype=wanted.dtype)
-        if made.dtype != wanted.dtype:
+def _arguments(op: PythonCall, arguments: Sequence[Any]) -> list[Tensor]:
+    if len(arguments) != len(op.takes):
+        raise ArgumentError(f"{op.name} takes {len(op.takes)} arrays and got {len(arguments)}.")
+    tensors = []
+    for x, wanted in zip(arguments, op.takes, strict=True):
+        tensor = as_tensor(x) if isinstance(x, Node) else as_tensor(x, dtype=wanted.dtype)
+        if tensor.dtype != wanted.dtype:
             raise DTypeError(
-                f"{op.name} takes {wanted!r} and got {made!r}.",
+                f"{op.name} takes {wanted!r} and got {tensor!r}.",
                 f"Cast it with .astype({wanted.dtype!r}).",
             )
-        found.append(made)
-    return found
+        tensors.append(tensor)
+    return tensors
 
 
 as_op = wrap_py

@@ -15,9 +15,9 @@ from graphc.ir import is_float, is_integer, numpy_dtype
 
 
 class Interval(NamedTuple):
-    """Every value lies between these, both included.
+    """The closed interval from ``low`` to ``high`` that holds every value of an array.
 
-    Of bools, ``low`` says certainly true and ``high`` possibly true.
+    For bools, ``low`` is whether all values are true, ``high`` whether any may be.
     """
 
     low: Any
@@ -25,12 +25,12 @@ class Interval(NamedTuple):
 
 
 def point(x: Any) -> Interval:
-    """The interval of a value that is known."""
+    """Return the interval that holds ``x`` alone."""
     return Interval(x, x)
 
 
 Image = Callable[..., Interval]
-"""An interval in terms of an arithmetic and of operands, without rounding or overflow."""
+"""A function of an arithmetic and of operands' intervals, without rounding or overflow."""
 
 
 class Arithmetic(ABC):
@@ -39,8 +39,8 @@ class Arithmetic(ABC):
     Attributes:
         dtype: The dtype's name.
         least: The least integer of the dtype, or ``-inf``.
-        most: The largest one, or ``inf``.
-        bits: How many bits an integer has; 0 of other numbers.
+        most: The largest integer of the dtype, or ``inf``.
+        bits: The width of an integer in bits; 0 for other numbers.
         tiny: The smallest normal floating number, below which processors may flush to 0.
     """
 
@@ -53,7 +53,7 @@ class Arithmetic(ABC):
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
         self.least, self.most, self.bits = extent_of(dtype)
-        self.tiny = fineness_of(dtype).tiny if is_float(dtype) else 0
+        self.tiny = precision_of(dtype).tiny if is_float(dtype) else 0
 
     @property
     def is_float(self) -> bool:
@@ -65,102 +65,102 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """NumPy's function of that name, of ends."""
+        """Return NumPy's function of that name, applied to ends."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is an elementwise function of that name."""
+        """Return whether there is an elementwise function of that name."""
 
     @abstractmethod
     def number(self, value: Any) -> Any:
-        """A number as an end."""
+        """Return a number as an end."""
 
     @abstractmethod
     def is_point(self, x: Interval) -> bool:
-        """Whether the value is known."""
+        """Return whether the interval holds one number alone."""
 
     @abstractmethod
     def value_of(self, x: Interval) -> Any:
-        """The one number that all values are, if it is known; else None."""
+        """Return the only number in the interval, or None."""
 
     @abstractmethod
-    def known(self, sure: Any, low: Any, high: Any) -> Interval:
-        """An interval where a condition holds, and nothing known elsewhere."""
+    def bounded_where(self, sure: Any, low: Any, high: Any) -> Interval:
+        """Return the interval where a condition holds, and the dtype's full range elsewhere."""
 
     @abstractmethod
     def finite(self, *ends: Any) -> Any:
-        """Where no end makes a sum or product NaN."""
+        """Return where no end makes a sum or product NaN."""
 
     @abstractmethod
-    def rounded(self, low: Any, high: Any, loose: bool = False) -> Interval:
-        """Floating ends moved outward by what rounding may have moved values.
+    def round_outward(self, low: Any, high: Any, loose: bool = False) -> Interval:
+        """Move floating ends outward by the error that rounding may have added to values.
 
         Args:
             low: The lower ends.
             high: The upper ends.
-            loose: Whether the values are those of a function that libraries approximate.
+            loose: Whether libraries approximate the function, as they do exp and tanh.
         """
 
     def add_down(self, a: Any, b: Any) -> Any:
-        """The lower end of a sum."""
+        """Return the lower end of a sum."""
         return self.add(a, b)
 
     def add_up(self, a: Any, b: Any) -> Any:
-        """The upper end of a sum."""
+        """Return the upper end of a sum."""
         return self.add(a, b)
 
     def subtract_down(self, a: Any, b: Any) -> Any:
-        """The lower end of a difference."""
+        """Return the lower end of a difference."""
         return self.subtract(a, b)
 
     def subtract_up(self, a: Any, b: Any) -> Any:
-        """The upper end of a difference."""
+        """Return the upper end of a difference."""
         return self.subtract(a, b)
 
     @abstractmethod
-    def fits(self, image: Image, made: Interval, operands: tuple[Interval, ...]) -> Any:
-        """Where integers, an image of operands, do not leave the range of the dtype."""
+    def fits(self, image: Image, result: Interval, operands: tuple[Interval, ...]) -> Any:
+        """Return where the image of integer operands stays in the range of the dtype."""
 
 
-class Fineness(NamedTuple):
-    """The relative rounding of a floating dtype, and its smallest normal number."""
+class Precision(NamedTuple):
+    """The machine epsilon of a floating dtype, and its smallest normal number."""
 
     eps: float
     tiny: float
 
 
 @lru_cache(maxsize=16)
-def fineness_of(dtype: str) -> Fineness:
-    """How fine the numbers of a floating dtype are."""
+def precision_of(dtype: str) -> Precision:
+    """Return the precision of a floating dtype."""
     if dtype == "bfloat16":
-        return Fineness(2.0**-7, 2.0**-126)
-    kind = np.finfo(dtype)
-    return Fineness(float(kind.eps), float(kind.smallest_normal))
+        return Precision(2.0**-7, 2.0**-126)
+    limits = np.finfo(dtype)
+    return Precision(float(limits.eps), float(limits.smallest_normal))
 
 
 @lru_cache(maxsize=64)
 def extent_of(dtype: str) -> tuple[Any, Any, int]:
-    """The least and the most value of a dtype, and how many bits its integers have."""
+    """Return the smallest and the largest value of a dtype, and the width of its integers."""
     if dtype == "bool":
         return False, True, 0
     if is_integer(dtype):
-        kind = np.iinfo(dtype)
-        return int(kind.min), int(kind.max), kind.bits
+        limits = np.iinfo(dtype)
+        return int(limits.min), int(limits.max), limits.bits
     return -math.inf, math.inf, 0
 
 
 def _product(a: Any, b: Any) -> Any:
-    # 0 * inf is NaN, which no interval of numbers holds; next to it the products are 0.
+    # 0 * inf is NaN, which no interval contains; nearby products are 0.
     return a * b if a and b else 0
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    # inf / inf is NaN; next to it the quotients are 0.
+    # inf / inf is NaN; nearby quotients are 0.
     return a / b if math.isfinite(a) or math.isfinite(b) else 0.0
 
 
 def _integral(function: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """A rounding to whole numbers that keeps infinities."""
+    """Return a rounding to integers that keeps infinities."""
     return lambda x: function(x) if math.isfinite(x) else x
 
 
@@ -204,12 +204,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Numbers(Arithmetic):
-    """Ends that are Python numbers; of values that are NaN, intervals say nothing.
+    """Arithmetic of ends that are Python numbers; intervals say nothing of values that are NaN.
 
     Example:
-        >>> numbers_of("int8").known(True, 0, 200)
+        >>> numbers_of("int8").bounded_where(True, 0, 200)
         Interval(low=0, high=200)
-        >>> numbers_of("float64").known(False, 0, 200)
+        >>> numbers_of("float64").bounded_where(False, 0, 200)
         Interval(low=-inf, high=inf)
     """
 
@@ -231,33 +231,32 @@ class Numbers(Arithmetic):
     def value_of(self, x: Interval) -> Any:
         return x.low if x.low == x.high else None
 
-    def known(self, sure: Any, low: Any, high: Any) -> Interval:
+    def bounded_where(self, sure: Any, low: Any, high: Any) -> Interval:
         if not sure:
             return Interval(self.least, self.most)
-        # NaN is what inf - inf gives.
+        # inf - inf is NaN.
         low = self.least if math.isnan(low) else low
         return Interval(low, self.most if math.isnan(high) else high)
 
     def finite(self, *ends: Any) -> bool:
         return True
 
-    def rounded(self, low: Any, high: Any, loose: bool = False) -> Interval:
-        # The ends are rounded as the values are; a narrow dtype rounds further.
-        return Interval(self.rounded_end(low), self.rounded_end(high))
+    def round_outward(self, low: Any, high: Any, loose: bool = False) -> Interval:
+        # Ends and values are rounded alike; a narrow dtype rounds further.
+        return Interval(self._round(low), self._round(high))
 
-    def rounded_end(self, x: Any) -> float:
-        """A number as the dtype holds it."""
+    def _round(self, x: Any) -> float:
         with np.errstate(over="ignore"):
             return float(np.asarray(float(x)).astype(numpy_dtype(self.dtype)))
 
-    def fits(self, image: Image, made: Interval, operands: tuple[Interval, ...]) -> bool:
-        return bool(self.least <= made.low and made.high <= self.most)
+    def fits(self, image: Image, result: Interval, operands: tuple[Interval, ...]) -> bool:
+        return bool(self.least <= result.low and result.high <= self.most)
 
     def add_down(self, a: Any, b: Any) -> Any:
-        return a + b - self._cancelled(a, b)
+        return a + b - self._cancellation_error(a, b)
 
     def add_up(self, a: Any, b: Any) -> Any:
-        return a + b + self._cancelled(a, b)
+        return a + b + self._cancellation_error(a, b)
 
     def subtract_down(self, a: Any, b: Any) -> Any:
         return self.add_down(a, -b)
@@ -265,15 +264,14 @@ class Numbers(Arithmetic):
     def subtract_up(self, a: Any, b: Any) -> Any:
         return self.add_up(a, -b)
 
-    def _cancelled(self, a: Any, b: Any) -> Any:
-        # A product that is added without rounding in between is off from what is expected here,
-        # which shows where the sum is next to 0.
+    def _cancellation_error(self, a: Any, b: Any) -> Any:
+        # A fused multiply-add does not round the product: a sum near 0 then has another value.
         return max(abs(a), abs(b)) / 64 if self.is_float and a * b < 0 else 0
 
 
 @lru_cache(maxsize=64)
 def numbers_of(dtype: str) -> Numbers:
-    """The arithmetic of a dtype's values as Python numbers."""
+    """Return the arithmetic of a dtype's values as Python numbers."""
     return Numbers(dtype)
 
 

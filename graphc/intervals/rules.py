@@ -1,4 +1,4 @@
-"""The intervals of elementwise functions: a rule for each that its row's facts do not tell.
+"""Intervals of elementwise functions: rules for functions whose row's facts do not suffice.
 
 A rule takes an ``Arithmetic``, here ``k``, and the operands' intervals.
 """
@@ -16,12 +16,12 @@ Rule = Callable[..., Interval]
 
 
 def image(k: Arithmetic, name: str, *operands: Interval) -> Interval | None:
-    """The interval of an elementwise function of intervals of one dtype; None if it has none.
+    """Return the interval of an elementwise function of intervals of one dtype, or None.
 
     Args:
         k: The arithmetic of the operands' dtype.
         name: The row's name.
-        operands: Their intervals.
+        operands: The operands' intervals.
 
     Example:
         >>> from graphc.intervals.interval import INTEGERS
@@ -35,25 +35,25 @@ def image(k: Arithmetic, name: str, *operands: Interval) -> Interval | None:
 
 
 def has_image(row: Elementwise) -> bool:
-    """Whether anything is known of a row's results, by a rule or by its facts."""
+    """Return whether a row has a rule, or facts that bound its results."""
     return row.row in RULES or bool(row.facts.trend) or row.facts.range != REALS
 
 
 def _by_facts(
     k: Arithmetic, name: str, facts: Facts, operands: tuple[Interval, ...]
 ) -> Interval | None:
-    """Ends at the operands' ends for a function with a trend, or else its range."""
+    """Return the image of the operands' ends if the function has a trend, else its range."""
     if facts.trend and k.has(name):
         low, high = _ends(getattr(k, name), facts.trend, operands)
         if facts.exact:
             return Interval(low, high)
-        low, high = k.rounded(low, high, loose=True)
-        return _limited(k, Interval(low, high), facts.range)
+        low, high = k.round_outward(low, high, loose=True)
+        return _limit(k, Interval(low, high), facts.range)
     if facts.range == REALS or facts.support or not k.is_float:
         return None
     least, most = outward(facts.range)
     ends = [end for x in operands for end in x]
-    return k.known(k.finite(*ends), k.number(least), k.number(most))
+    return k.bounded_where(k.finite(*ends), k.number(least), k.number(most))
 
 
 def _ends(
@@ -64,7 +64,7 @@ def _ends(
 
 
 def outward(x: tuple[float, float]) -> Interval:
-    """A row's range with room, as libraries round tanh and its like a little differently.
+    """Return a row's range with room for the rounding of libraries' approximations.
 
     An end at 0 stays: no library rounds across it.
     """
@@ -72,7 +72,7 @@ def outward(x: tuple[float, float]) -> Interval:
     return Interval(low * 2 if low < 0 else low / 2, high * 2 if high > 0 else high / 2)
 
 
-def _limited(k: Arithmetic, x: Interval, limits: tuple[float, float]) -> Interval:
+def _limit(k: Arithmetic, x: Interval, limits: tuple[float, float]) -> Interval:
     if limits == REALS:
         return x
     least, most = map(k.number, outward(limits))
@@ -82,13 +82,13 @@ def _limited(k: Arithmetic, x: Interval, limits: tuple[float, float]) -> Interva
 # Arithmetic.
 
 
-def _computed(k: Arithmetic, f: Image, *operands: Interval) -> Interval:
-    """An image that is rounded, or wraps around."""
-    made = f(k, *operands)
+def _round_or_wrap(k: Arithmetic, f: Image, *operands: Interval) -> Interval:
+    """Return an image whose values are rounded if floating, and wrap around if integers."""
+    exact = f(k, *operands)
     if k.is_float:
         ends = [end for x in operands for end in x]
-        return k.known(k.finite(*ends), *k.rounded(*made))
-    return k.known(k.fits(f, made, operands), *made)
+        return k.bounded_where(k.finite(*ends), *k.round_outward(*exact))
+    return k.bounded_where(k.fits(f, exact, operands), *exact)
 
 
 def _sums(k: Arithmetic, a: Interval, b: Interval) -> Interval:
@@ -104,7 +104,7 @@ def _products(k: Arithmetic, a: Interval, b: Interval) -> Interval:
 
 
 def _corners(k: Arithmetic, f: Callable[[Any, Any], Any], a: Interval, b: Interval) -> Interval:
-    """The least and the most that a function has at the corners of its operands."""
+    """Return the smallest and the largest value of a function at the corners of its operands."""
     pairs = product(*[[x.low] if k.is_point(x) else x for x in (a, b)])
     ends = [f(x, y) for x, y in pairs]
     low = high = ends[0]
@@ -114,38 +114,41 @@ def _corners(k: Arithmetic, f: Callable[[Any, Any], Any], a: Interval, b: Interv
 
 
 def _add(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    return _or(k, a, b) if k.is_bool else _computed(k, _sums, a, b)
+    return _or(k, a, b) if k.is_bool else _round_or_wrap(k, _sums, a, b)
 
 
 def _subtract(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    made = _computed(k, _differences, a, b)
+    differences = _round_or_wrap(k, _differences, a, b)
     if k.least == 0:
         # Differences of large numbers are too close to 0 to be estimated.
-        return k.known(k.greater_equal(a.low, b.high), *made)
-    return made
+        return k.bounded_where(k.greater_equal(a.low, b.high), *differences)
+    return differences
 
 
 def _multiply(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    return _and(k, a, b) if k.is_bool else _computed(k, _products, a, b)
+    return _and(k, a, b) if k.is_bool else _round_or_wrap(k, _products, a, b)
 
 
 def _divide(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     tiny, one = k.number(k.tiny), k.number(1)
     away = k.logical_or(k.greater(b.low, tiny), k.less(b.high, k.negative(tiny)))
     divisor = Interval(k.where(away, b.low, one), k.where(away, b.high, one))
-    made = k.rounded(*_corners(k, k.divide, a, divisor))
-    return k.known(k.logical_and(away, k.finite(*a, *b)), *made)
+    quotients = k.round_outward(*_corners(k, k.divide, a, divisor))
+    return k.bounded_where(k.logical_and(away, k.finite(*a, *b)), *quotients)
 
 
 class _Divisors(NamedTuple):
-    """Divisors of integers, 1 where nothing can be said, and where something can."""
+    """Integer divisors, replaced by 1 where ``sure`` is false: there the quotient is unbounded."""
 
     sure: Any
     by: Interval
 
 
 def _divisors(k: Arithmetic, a: Interval, b: Interval) -> _Divisors:
-    """Where no divisor is 0, which libraries disagree on, and no quotient leaves the range."""
+    """Return the divisors that are not 0 and whose quotients stay in the dtype's range.
+
+    Libraries disagree on division by 0.
+    """
     zero, one = k.number(0), k.number(1)
     sure = k.greater(b.low, zero)
     if k.least:
@@ -160,7 +163,7 @@ def _floor_divide(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     if k.is_float:
         return Interval(*[k.floor(end) for end in _divide(k, a, b)])
     sure, by = _divisors(k, a, b)
-    return k.known(sure, *_corners(k, k.floor_divide, a, by))
+    return k.bounded_where(sure, *_corners(k, k.floor_divide, a, by))
 
 
 def _remainder(k: Arithmetic, a: Interval, b: Interval) -> Interval:
@@ -179,7 +182,7 @@ def _remainder(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     low = k.where(together, k.remainder(a.low, by.low), low)
     high = k.where(together, k.remainder(a.high, by.low), high)
     low, high = k.where(own, a.low, low), k.where(own, a.high, high)
-    return k.known(sure, low, high)
+    return k.bounded_where(sure, low, high)
 
 
 def _floating_remainder(k: Arithmetic, a: Interval, b: Interval) -> Interval:
@@ -189,49 +192,49 @@ def _floating_remainder(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     below = k.logical_and(k.less(b.high, zero), finite)
     low = k.where(above, zero, b.low)
     high = k.where(above, b.high, zero)
-    return k.known(k.logical_or(above, below), *k.rounded(low, high))
+    return k.bounded_where(k.logical_or(above, below), *k.round_outward(low, high))
 
 
 def _fmod(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    """A remainder with the sign of the first operand."""
+    """Return the interval of remainders that have the sign of the first operand."""
     if k.is_float:
         rest = _floating_remainder(k, _abs(k, a), _abs(k, b))
     else:
         if not k.least:
             return _remainder(k, a, b)
         sure, by = _divisors(k, a, b)
-        # The lowest integer has no magnitude; those of its neighbour are as wide.
+        # The lowest integer has no magnitude in its dtype; the next one's remainders are as wide.
         inside = Interval(*[k.maximum(x, k.number(-k.most)) for x in a])
         rest = _remainder(k, _abs(k, inside), _abs(k, by))
         lowest = k.equal(a.low, k.number(k.least))
-        rest = k.known(k.logical_and(sure, k.logical_not(lowest)), *rest)
+        rest = k.bounded_where(k.logical_and(sure, k.logical_not(lowest)), *rest)
     zero = k.number(0)
-    # The magnitudes' remainders, on the side where the operand is.
+    # The remainders of the magnitudes get the sign of the first operand.
     positive, negative = k.greater_equal(a.low, zero), k.less_equal(a.high, zero)
     least = k.maximum(rest.low, zero)
     low = k.where(positive, least, k.negative(rest.high))
     high = k.where(negative, k.negative(least), rest.high)
-    # Ends of nothing known stay open.
+    # An unbounded interval stays unbounded.
     sure = _is_number(k, low, high) if k.is_float else k.greater(rest.low, k.number(k.least))
-    return k.known(sure, low, high)
+    return k.bounded_where(sure, low, high)
 
 
 def _is_number(k: Arithmetic, low: Any, high: Any) -> Any:
-    """Where neither end is NaN."""
+    """Return where neither end is NaN."""
     return k.logical_and(k.equal(low, low), k.equal(high, high))
 
 
-def _negated(k: Arithmetic, x: Interval) -> Interval:
+def _opposites(k: Arithmetic, x: Interval) -> Interval:
     return Interval(k.negative(x.high), k.negative(x.low))
 
 
 def _negative(k: Arithmetic, x: Interval) -> Interval:
-    made = _negated(k, x)
-    return made if k.is_float else k.known(k.fits(_negated, made, (x,)), *made)
+    y = _opposites(k, x)
+    return y if k.is_float else k.bounded_where(k.fits(_opposites, y, (x,)), *y)
 
 
 def _magnitudes(k: Arithmetic, x: Interval) -> Interval:
-    opposite = _negated(k, x)
+    opposite = _opposites(k, x)
     low = k.maximum(k.maximum(x.low, opposite.low), k.number(0))
     return Interval(low, k.maximum(opposite.high, x.high))
 
@@ -239,8 +242,8 @@ def _magnitudes(k: Arithmetic, x: Interval) -> Interval:
 def _abs(k: Arithmetic, x: Interval) -> Interval:
     if k.is_bool or k.least == 0:
         return x
-    made = _magnitudes(k, x)
-    return made if k.is_float else k.known(k.fits(_magnitudes, made, (x,)), *made)
+    y = _magnitudes(k, x)
+    return y if k.is_float else k.bounded_where(k.fits(_magnitudes, y, (x,)), *y)
 
 
 def _square(k: Arithmetic, x: Interval) -> Interval:
@@ -252,42 +255,42 @@ def _reciprocal(k: Arithmetic, x: Interval) -> Interval:
     return _divide(k, point(k.number(1)), x)
 
 
-MOST = 8
-"""The largest power that is worked out by multiplication."""
+MAX_MULTIPLIED_POWER = 8
+"""The largest exponent whose interval is computed by repeated multiplication."""
 
 
 def _power(k: Arithmetic, x: Interval, exponent: Interval) -> Interval:
     n = k.value_of(exponent)
-    if k.is_bool or n not in range(MOST + 1):
+    if k.is_bool or n not in range(MAX_MULTIPLIED_POWER + 1):
         return _sign_of_power(k, x, exponent, even=n is not None and n % 2 == 0)
     if n == 0:
         return point(k.number(1))
     if int(n) % 2 == 0:
-        return _repeated(k, _abs(k, x), int(n))
-    below, above = [_repeated(k, point(end), int(n)) for end in x]
+        return _integer_power(k, _abs(k, x), int(n))
+    below, above = [_integer_power(k, point(end), int(n)) for end in x]
     if k.is_float:
         sure = _is_number(k, below.low, above.high)
     else:
-        # What wrapped around is no point any more.
+        # An integer power that wrapped around is unbounded, and so not a point.
         sure = k.logical_and(k.equal(below.low, below.high), k.equal(above.low, above.high))
-    return k.known(sure, below.low, above.high)
+    return k.bounded_where(sure, below.low, above.high)
 
 
 def _sign_of_power(k: Arithmetic, x: Interval, exponent: Interval, even: bool) -> Interval:
-    """Floating powers that are not negative, where that is known."""
+    """Return the interval of nonnegative floating powers, where the sign is certain."""
     zero = k.number(0)
     if not k.is_float:
-        return k.known(False, zero, zero)
+        return k.bounded_where(False, zero, zero)
     grows = k.logical_and(k.greater_equal(x.low, zero), k.greater_equal(exponent.low, zero))
     sure = k.logical_or(k.greater(x.low, zero), grows) if not even else True
-    return k.known(k.logical_and(sure, k.finite(*x, *exponent)), zero, k.number(k.most))
+    return k.bounded_where(k.logical_and(sure, k.finite(*x, *exponent)), zero, k.number(k.most))
 
 
-def _repeated(k: Arithmetic, x: Interval, n: int) -> Interval:
-    made = x
+def _integer_power(k: Arithmetic, x: Interval, n: int) -> Interval:
+    y = x
     for _ in range(n - 1):
-        made = _multiply(k, made, x)
-    return made
+        y = _multiply(k, y, x)
+    return y
 
 
 # Order.
@@ -309,7 +312,7 @@ def _clip(k: Arithmetic, x: Interval, low: Interval, high: Interval) -> Interval
     return _minimum(k, _maximum(k, x, low), high)
 
 
-# Comparisons. NaN compares false, so what is possible is asked for by what excludes it.
+# Comparisons. NaN compares false, so "possibly true" is "not certainly false".
 
 
 def _less(k: Arithmetic, a: Interval, b: Interval) -> Interval:
@@ -337,15 +340,15 @@ def _equal(k: Arithmetic, a: Interval, b: Interval) -> Interval:
 
 
 def _not_equal(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    found = _equal(k, a, b)
-    return Interval(k.logical_not(found.high), k.logical_not(found.low))
+    equal = _equal(k, a, b)
+    return Interval(k.logical_not(equal.high), k.logical_not(equal.low))
 
 
 # Logic and bits.
 
 
 def truth(k: Arithmetic, x: Interval) -> Interval:
-    """The interval of values read as bool: whether they are not zero."""
+    """Return the bool interval of ``x != 0``."""
     if k.is_bool:
         return x
     zero = k.number(0)
@@ -380,8 +383,8 @@ def _xor(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     return Interval(low, high)
 
 
-def _of_bits(name: str, logical: Rule, bound: Rule) -> Rule:
-    """A rule of bits: of values that are known what they give, of others what is known."""
+def _bitwise(name: str, logical: Rule, bound: Rule) -> Rule:
+    """Return a rule of bits: the exact result of two points, else a bound."""
 
     def rule(k: Arithmetic, a: Interval, b: Interval) -> Interval:
         if k.is_bool:
@@ -396,19 +399,19 @@ def _of_bits(name: str, logical: Rule, bound: Rule) -> Rule:
 
 def _common_bits(k: Arithmetic, a: Interval, b: Interval) -> Interval:
     zero, most = k.number(0), k.number(k.most)
-    # A negative number keeps any bits of the other.
+    # ``-1 & x`` is x: a negative number may keep all bits of the other.
     highs = [k.where(k.greater_equal(x.low, zero), x.high, most) for x in (a, b)]
     either = [k.greater_equal(x.low, zero) for x in (a, b)]
-    return k.known(k.logical_or(*either), zero, k.minimum(*highs))
+    return k.bounded_where(k.logical_or(*either), zero, k.minimum(*highs))
 
 
 def _joined_bits(k: Arithmetic, a: Interval, b: Interval) -> Interval:
-    """Bits that either has, of numbers that are not negative: no more than their sum."""
+    """``a | b <= a + b`` for numbers from 0 on."""
     low = k.maximum(a.low, b.low)
     positive = k.greater_equal(k.minimum(a.low, b.low), k.number(0))
     most = _sums(k, point(a.high), point(b.high))
     fits = k.fits(_sums, most, (point(a.high), point(b.high)))
-    return k.known(k.logical_and(fits, positive), low, most.high)
+    return k.bounded_where(k.logical_and(fits, positive), low, most.high)
 
 
 def _differing_bits(k: Arithmetic, a: Interval, b: Interval) -> Interval:
@@ -420,32 +423,33 @@ def _invert(k: Arithmetic, x: Interval) -> Interval:
     return _not(k, x) if k.is_bool else Interval(k.invert(x.high), k.invert(x.low))
 
 
-class _Places(NamedTuple):
-    """By how many places bits are shifted, and where that is from 0 on and below the width."""
+class _Shifts(NamedTuple):
+    """Distances of a shift, and where they are from 0 to below the integers' width."""
 
     sure: Any
     by: Interval
 
 
-def _places(k: Arithmetic, by: Interval) -> _Places:
+def _shifts(k: Arithmetic, by: Interval) -> _Shifts:
     zero, last = k.number(0), k.number(k.bits - 1)
     sure = k.logical_and(k.greater_equal(by.low, zero), k.less_equal(by.high, last))
-    return _Places(sure, Interval(*[k.where(sure, x, zero) for x in by]))
+    return _Shifts(sure, Interval(*[k.where(sure, x, zero) for x in by]))
 
 
-def _scaled(k: Arithmetic, x: Interval, by: Interval) -> Interval:
+def _products_by_powers_of_two(k: Arithmetic, x: Interval, by: Interval) -> Interval:
     return _corners(k, k.multiply, x, Interval(*[k.exp2(end) for end in by]))
 
 
 def _left_shift(k: Arithmetic, x: Interval, by: Interval) -> Interval:
-    sure, by = _places(k, by)
-    made = _corners(k, k.left_shift, x, by)
-    return k.known(k.logical_and(sure, k.fits(_scaled, made, (x, by))), *made)
+    sure, by = _shifts(k, by)
+    y = _corners(k, k.left_shift, x, by)
+    fits = k.fits(_products_by_powers_of_two, y, (x, by))
+    return k.bounded_where(k.logical_and(sure, fits), *y)
 
 
 def _right_shift(k: Arithmetic, x: Interval, by: Interval) -> Interval:
-    sure, by = _places(k, by)
-    return k.known(sure, *_corners(k, k.right_shift, x, by))
+    sure, by = _shifts(k, by)
+    return k.bounded_where(sure, *_corners(k, k.right_shift, x, by))
 
 
 RULES: dict[str, Rule] = {
@@ -477,9 +481,9 @@ RULES: dict[str, Rule] = {
     "logical_or": _or,
     "logical_xor": _xor,
     "invert": _invert,
-    "bitwise_and": _of_bits("bitwise_and", _and, _common_bits),
-    "bitwise_or": _of_bits("bitwise_or", _or, _joined_bits),
-    "bitwise_xor": _of_bits("bitwise_xor", _xor, _differing_bits),
+    "bitwise_and": _bitwise("bitwise_and", _and, _common_bits),
+    "bitwise_or": _bitwise("bitwise_or", _or, _joined_bits),
+    "bitwise_xor": _bitwise("bitwise_xor", _xor, _differing_bits),
     "left_shift": _left_shift,
     "right_shift": _right_shift,
 }

@@ -1,6 +1,5 @@
 """Graphs: their types, nodes, structural keys and printed forms. No operation, no backend."""
 
-from graphc.ir.check import check, check_same_interface
 from graphc.ir.containers import (
     STATIC,
     flatten,
@@ -23,7 +22,6 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
-from graphc.ir.gather import GATHERED, GATHERERS, gathered, is_gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import (
     BESIDE,
@@ -36,22 +34,29 @@ from graphc.ir.node import (
     Owner,
     Parameter,
     Pick,
+    has_equal_operands,
     picks,
+    precedence,
+    precedes,
     toposort,
 )
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
-from graphc.ir.reads import all_read, note_folded, note_reads, read_by
+from graphc.ir.reads import all_read, note_folding, note_reads, read_by
 from graphc.ir.slot import Slot
 from graphc.ir.types import OPEN, Buckets, Shape, Sharding, TensorType, TupleType, Type
 from graphc.ir.walk import (
+    GATHERED,
+    GATHERERS,
     ancestors,
     dependent,
     explicit_graph_inputs,
+    gathered,
     graph_inputs,
+    is_gathered,
     ordered,
     reached,
-    unfolded,
+    unfold,
 )
 from graphc.ir.wrapper import Wrapper, unwrapped, unwrapped_all, unwrapped_pair, wrapped
 
@@ -84,8 +89,6 @@ __all__ = [
     "Wrapper",
     "all_read",
     "ancestors",
-    "check",
-    "check_same_interface",
     "dependent",
     "dprint",
     "dtype_name",
@@ -95,6 +98,7 @@ __all__ = [
     "flatten_like",
     "gathered",
     "graph_inputs",
+    "has_equal_operands",
     "is_complex",
     "is_container",
     "is_float",
@@ -103,13 +107,15 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_own_class",
-    "note_folded",
+    "note_folding",
     "note_reads",
     "numpy_dtype",
     "ordered",
     "paths",
     "picks",
     "pprint",
+    "precedence",
+    "precedes",
     "preview",
     "promote",
     "reached",
@@ -120,7 +126,7 @@ __all__ = [
     "replaced",
     "toposort",
     "tree",
-    "unfolded",
+    "unfold",
     "unwrapped",
     "unwrapped_all",
     "unwrapped_pair",

@@ -11,19 +11,18 @@ from graphc.ir.types import TupleType, Type
 def check(graph: Graph) -> None:
     """Raise if a graph breaks an invariant.
 
-    Each node's type is the one its operation infers from its inputs; making a node again gives
-    the same object; no graph input comes twice; nodes stand after their inputs; no output is a
-    bare tuple.
+    The operation infers each node's type from the inputs; making a node again returns the same
+    object; the graph's inputs are distinct; nodes come after their inputs; no output is a tuple.
 
     Raises:
-        InvalidGraphError: Names the node and what it breaks.
+        InvalidGraphError: If an invariant is broken; names the node.
     """
     if len(set(graph.inputs)) != len(graph.inputs):
         raise InvalidGraphError(f"{graph!r} has the same input twice.")
-    given = set(graph.inputs)
+    inputs = set(graph.inputs)
     seen: set[Node] = set()
     for node in graph.nodes:
-        if node not in given:
+        if node not in inputs:
             _check_node(node, seen)
         seen.add(node)
     for node in graph.outputs:
@@ -51,10 +50,10 @@ def _check_node(node: Node, seen: set[Node]) -> None:
 def check_same_interface(before: Graph, after: Graph) -> None:
     """Raise if a rewritten graph has other inputs, or outputs of other types.
 
-    A static length may become known; a dtype, a rank and a known length stay.
+    A length may become static; dtypes, ranks and static lengths may not change.
 
     Raises:
-        InvalidGraphError: Names the input or output that differs.
+        InvalidGraphError: If an input or output differs.
     """
     if before.inputs != after.inputs:
         raise InvalidGraphError(f"The inputs changed: {before!r} became {after!r}.")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 _VALUES: set[type] = set()
 
 STATIC = "graphc.static"
-"""The key in the metadata of a dataclass's field that says what its object is, and is no value."""
+"""The key in the metadata of a dataclass's static field, which holds no value."""
 
 
 T = TypeVar("T", bound=type)
@@ -29,16 +29,16 @@ def flatten(container: Any) -> list[Any]:
         >>> flatten({"a": 1, "b": (2, [3])})
         [1, 2, 3]
     """
-    found: list[Any] = []
-    _map(container, found.append)
-    return found
+    values: list[Any] = []
+    _map(container, values.append)
+    return values
 
 
 def flatten_like(like: Any, container: Any) -> list[Any]:
-    """Return the values of a container with the structure of another, in that one's order.
+    """Return the values of a container with the structure of another, in the other's order.
 
     Raises:
-        ValueError: Says where the structures differ.
+        ValueError: If the structures differ; says where.
 
     Example:
         >>> flatten_like({"a": 0, "b": (0, 0)}, {"b": (2, 3), "a": 1})
@@ -58,11 +58,10 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
         return _flatten_object(type(like), like, container)
     else:
         return [container]
-    return [value for part, given in pairs for value in flatten_like(part, given)]
+    return [value for part, other in pairs for value in flatten_like(part, other)]
 
 
 def _flatten_object(cls: Any, like: Any, container: Any) -> list[Any]:
-    """Return the values in the fields of a dataclass whose static fields equal the other's."""
     if type(container) is not cls:
         kind = type(container).__name__
         shape = f" of shape {tuple(container.shape)}" if hasattr(container, "shape") else ""
@@ -70,20 +69,20 @@ def _flatten_object(cls: Any, like: Any, container: Any) -> list[Any]:
     values, static = _names(like.__class__)
     for name in static:
         _check_static(f"{cls.__name__}.{name}", getattr(like, name), getattr(container, name))
-    found: list[Any] = []
+    result: list[Any] = []
     for name in values:
-        part, given = getattr(like, name), getattr(container, name)
-        if _is_implicit(like) and (part is None or given is None):
-            if part is not given:
+        part, other = getattr(like, name), getattr(container, name)
+        if _is_implicit(like) and (part is None or other is None):
+            if part is not other:
                 raise ValueError(
                     f"{cls.__name__}.{name} is {'None' if part is None else 'not None'}"
                 )
             continue
         try:
-            found += flatten_like(part, given)
+            result += flatten_like(part, other)
         except ValueError as error:
             raise ValueError(f"in {cls.__name__}.{name}, {error}") from error
-    return found
+    return result
 
 
 def _check_static(name: str, wanted: Any, given: Any) -> None:
@@ -101,20 +100,20 @@ def paths(container: Any, root: str) -> list[str]:
         ["state['a']", "state['b'][0]", "state['b'][1][0]"]
     """
     if isinstance(container, dict):
-        parts = [(f"{root}[{key!r}]", value) for key, value in container.items()]
+        items = [(f"{root}[{key!r}]", value) for key, value in container.items()]
     elif isinstance(container, list | tuple):
         names = getattr(container, "_fields", None)
         ways = [f".{x}" for x in names] if names else [f"[{i}]" for i in range(len(container))]
-        parts = [(root + way, value) for way, value in zip(ways, container, strict=True)]
+        items = [(root + way, value) for way, value in zip(ways, container, strict=True)]
     elif is_container(container):
-        parts = [(f"{root}.{name}", value) for name, value in _fields(container).items()]
+        items = [(f"{root}.{name}", value) for name, value in _fields(container).items()]
     else:
         return [root]
-    return [path for at, value in parts for path in paths(value, at)]
+    return [path for at, value in items for path in paths(value, at)]
 
 
 def wholes(container: Any) -> Iterator[Any]:
-    """Return the objects in a nested container that have static fields beside their values.
+    """Yield the objects in a nested container that have static fields beside their values.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -128,14 +127,14 @@ def wholes(container: Any) -> Iterator[Any]:
     if not is_container(container):
         return
     if isinstance(container, dict):
-        parts = list(container.values())
+        items = list(container.values())
     elif isinstance(container, list | tuple):
-        parts = list(container)
+        items = list(container)
     else:
-        parts = list(_fields(container).values())
+        items = list(_fields(container).values())
         if _names(container.__class__)[1]:
             yield container
-    for part in parts:
+    for part in items:
         yield from wholes(part)
 
 
@@ -146,12 +145,12 @@ def rebuild(like: Any, values: list[Any]) -> Any:
         >>> rebuild({"a": 1, "b": (2, [3])}, [10, 20, 30])
         {'a': 10, 'b': (20, [30])}
     """
-    left: Iterator[Any] = iter(values)
-    return _map(like, lambda _: next(left))
+    remaining: Iterator[Any] = iter(values)
+    return _map(like, lambda _: next(remaining))
 
 
 def is_container(value: Any) -> bool:
-    """Return whether ``flatten`` opens it: a tuple, list, dict or instance of a dataclass.
+    """Return whether ``flatten`` descends into a value: a tuple, list, dict or dataclass instance.
 
     Example:
         >>> is_container(()), is_container(1.5)
@@ -168,7 +167,7 @@ def _is_container_class(cls: Any) -> bool:
 
 @cache
 def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of a dataclass's value fields, and those of its static fields."""
+    """Return the names of a dataclass's value fields, and the names of its static fields."""
     named = fields(cls)
     values = tuple(x.name for x in named if x.init and STATIC not in x.metadata)
     return values, tuple(x.name for x in named if STATIC in x.metadata)
@@ -176,11 +175,11 @@ def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _fields(value: Any) -> dict[str, Any]:
     cls: Any = type(value)
-    found = {name: getattr(value, name) for name in _names(cls)[0]}
+    values = {name: getattr(value, name) for name in _names(cls)[0]}
     if _is_implicit(value):
         # A field without an array is no value.
-        return {name: part for name, part in found.items() if part is not None}
-    return found
+        return {name: part for name, part in values.items() if part is not None}
+    return values
 
 
 def _is_implicit(value: Any) -> bool:
@@ -199,19 +198,19 @@ def _map(container: Any, f: Callable[[Any], Any]) -> Any:
     if isinstance(container, dict):
         return {key: _map(value, f) for key, value in container.items()}
     if isinstance(container, tuple):
-        parts = [_map(value, f) for value in container]
+        items = [_map(value, f) for value in container]
         named = hasattr(container, "_fields")
-        return type(container)(*parts) if named else tuple(parts)
+        return type(container)(*items) if named else tuple(items)
     if isinstance(container, list):
         return [_map(value, f) for value in container]
-    made = {k: _map(v, f) for k, v in _fields(container).items()}
-    return _unchecked(container, made) if _is_implicit(container) else replace(container, **made)
+    new = {k: _map(v, f) for k, v in _fields(container).items()}
+    return _copy_with(container, new) if _is_implicit(container) else replace(container, **new)
 
 
-def _unchecked(container: Any, parts: Mapping[str, Any]) -> Any:
-    """Return an instance with other parts, without calling ``__init__`` or checking them."""
-    made: Any = object.__new__(type(container))
+def _copy_with(container: Any, values: Mapping[str, Any]) -> Any:
+    """Return a copy with other field values, without calling ``__init__``."""
+    copy: Any = object.__new__(type(container))
     for field in fields(container):
-        part = parts.get(field.name, getattr(container, field.name))
-        object.__setattr__(made, field.name, part)
-    return made
+        part = values.get(field.name, getattr(container, field.name))
+        object.__setattr__(copy, field.name, part)
+    return copy

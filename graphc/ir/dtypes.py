@@ -30,12 +30,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes  # noqa: PLC0415 (an optional dependency)
     except ImportError as error:
         raise DTypeError("bfloat16 needs the package ml_dtypes.", "Install ml_dtypes.") from error
-    made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return made
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 @cache
-def _named(dtype: Any) -> str | None:
+def _find_name(dtype: Any) -> str | None:
     if isinstance(dtype, str) and dtype in DTYPES:
         return dtype
     try:
@@ -49,7 +49,7 @@ def dtype_name(dtype: Any) -> str:
     """Return the name of anything that NumPy accepts as a dtype, or of ``config.floatX``.
 
     Raises:
-        DTypeError: Strings, objects, dates and records have no place in a symbolic array.
+        DTypeError: If the dtype is of strings, objects, dates or records.
 
     Example:
         >>> import numpy as np
@@ -58,7 +58,7 @@ def dtype_name(dtype: Any) -> str:
     """
     if isinstance(dtype, str) and dtype == "floatX":
         return config.floatX
-    name = _named(dtype)
+    name = _find_name(dtype)
     if name is None:
         raise DTypeError(
             f"{dtype!r} is not a dtype of symbolic arrays.", f"Use one of {', '.join(DTYPES)}."
@@ -101,7 +101,7 @@ def promote(*dtypes: str) -> str:
     """Return the common dtype of arrays of these dtypes, by NumPy 2's rules.
 
     Raises:
-        DTypeError: There is none, as for bfloat16 and float16 in some releases of ml_dtypes.
+        DTypeError: If there is none, as for bfloat16 and float16 in some releases of ml_dtypes.
     """
     try:
         return dtype_name(np.result_type(*map(numpy_dtype, dtypes)))

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Self
 
+from graphc import hooks
 from graphc.errors import FrozenError, MissingInputError
-from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
+from graphc.ir.node import (
+    Input,
+    Leaf,
+    Node,
+    Parameter,
+    Wiring,
+    number_of,
+    toposort,
+    unwire,
+    wire,
+)
 from graphc.ir.op import Op
-from graphc.lazy import provided
 
 
 class Graph:
     """Outputs as a function of inputs.
 
     Args:
-        inputs: What the outputs are a function of; any nodes, cut off from what they are made of.
+        inputs: The arguments of the function; any nodes, whose own inputs are then ignored.
         outputs: Nodes.
 
     Attributes:
         nodes: Every node, each after its inputs, the graph's own inputs among them.
-        leaves: Arrays that the graph refers to, in the order met.
+        leaves: Arrays that the graph refers to, in the order met, or in a program by position.
 
     Raises:
-        MissingInputError: The outputs depend on an input that is not among ``inputs``.
+        MissingInputError: If the outputs depend on an input that is not among ``inputs``.
 
     Example:
         >>> import graphc.tensor as gt
@@ -44,14 +53,14 @@ class Graph:
     _kinds: frozenset[type[Op]] | None
 
     def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
-        given, ends = tuple(inputs), tuple(outputs)
-        self._set(given, ends, toposort(ends, given))
+        arguments, ends = tuple(inputs), tuple(outputs)
+        self._set(arguments, ends, toposort(ends, arguments))
 
     @classmethod
     def in_order(
         cls, inputs: Iterable[Node], outputs: Iterable[Node], needed: Sequence[Node]
     ) -> Self:
-        """Return the graph, given all that the outputs need beside the inputs, in order."""
+        """Return the graph, given its other nodes in topological order."""
         graph = object.__new__(cls)
         graph._set(tuple(inputs), tuple(outputs), needed)
         return graph
@@ -64,7 +73,9 @@ class Graph:
         put(self, "outputs", outputs)
         refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
-        put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))
+        leaves = [node for node in needed if isinstance(node.op, Leaf)]
+        leaves.sort(key=lambda node: node.op.place)  # type: ignore[attr-defined]
+        put(self, "leaves", tuple(leaves))
         put(self, "_keyed", None)
         put(self, "_kinds", None)
 
@@ -87,23 +98,23 @@ class Graph:
         return f"Graph({') -> ('.join(types)}), {len(self.nodes)} nodes"
 
     def _repr_html_(self) -> str:
-        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
+        return hooks.drawing(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # One flat list for all, so that inputs and outputs share their nodes again.
-        wiring, place = wired([*self.inputs, *self.outputs])
-        ends = [[place[x] for x in part] for part in (self.inputs, self.outputs)]
+        # One list for inputs and outputs, so that they share nodes after unpickling.
+        wiring, indices = wire([*self.inputs, *self.outputs])
+        ends = [[indices[x] for x in part] for part in (self.inputs, self.outputs)]
         return _rebuilt, (wiring, *ends)
 
     def key(self) -> str:
-        """A hash of the structure, the same in every process; it ignores names and arrays.
+        """Return a hash of the structure, the same in every process, without names and arrays.
 
-        Graphs of equal keys are equal, but for the arrays that they hold as leaves.
+        Graphs of equal keys are equal, except for the arrays of leaves.
         """
         return self._in_order()[0]
 
     def canonical(self) -> tuple[Node, ...]:
-        """The nodes in the key's order: graphs of equal keys correspond node by node.
+        """Return the nodes in the key's order: graphs of equal keys correspond node by node.
 
         The graph's inputs come first, and no node before its inputs.
 
@@ -118,13 +129,13 @@ class Graph:
     def _in_order(self) -> tuple[str, tuple[Node, ...]]:
         keyed = self._keyed
         if keyed is None:
-            keyed = _keyed(self)
+            keyed = _key_and_order(self)
             object.__setattr__(self, "_keyed", keyed)
         return keyed
 
     @property
     def kinds(self) -> frozenset[type[Op]]:
-        """The classes of the operations, by which passes see at once that they have no work."""
+        """The classes of the operations, which tell passes that they have no work."""
         kinds = self._kinds
         if kinds is None:
             kinds = frozenset({type(node.op) for node in self.nodes})
@@ -139,9 +150,9 @@ class Graph:
     def users(self) -> dict[Node, list[Node]]:
         """Return the users of each node: the nodes that have it as an input."""
         users: dict[Node, list[Node]] = {node: [] for node in self.nodes}
-        given = set(self.inputs)
+        inputs = set(self.inputs)
         for node in self.nodes:
-            if node not in given:
+            if node not in inputs:
                 for x in node.inputs:
                     users[x].append(node)
         return users
@@ -153,27 +164,27 @@ class Graph:
 
 
 def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
-    nodes = rebuilt(wiring)
+    nodes = unwire(wiring)
     return Graph([nodes[i] for i in inputs], [nodes[i] for i in outputs])
 
 
-def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
-    """Return a hash of the nodes' tokens and wiring, almost independent of the nodes' ages.
+def _key_and_order(graph: Graph) -> tuple[str, tuple[Node, ...]]:
+    """Return a hash of the nodes' tokens and wiring, and the nodes in the order of the hash.
 
-    Commuting operands are visited in the order of their own digests. These take every leaf of a
-    type for the same, and the older one comes first; which is which, the wiring by numbers tells,
-    in which commuting operands have the order of their numbers.
+    Commuting operands are visited in the order of their digests; operands of equal digests, such as
+    leaves of one type, in the order in which they were written. The wiring is by numbers, in which
+    commuting operands are sorted.
     """
-    given = {x: i for i, x in enumerate(graph.inputs)}
-    of_ops, operands = _read(graph, given)
-    lines = [f"{i} {x.type!r}{_declared(x)}" for x, i in given.items()]
+    positions = {x: i for i, x in enumerate(graph.inputs)}
+    of_ops, operands = _read_ops(graph, positions)
+    lines = [f"{i} {x.type!r}{_declarations(x)}" for x, i in positions.items()]
     wiring: list[list[int]] = []
-    numbers = dict(given)
+    numbers = dict(positions)
     stack: list[Any] = [*graph.outputs][::-1]
     while stack:
         node = stack.pop()
         if node is None:
-            node = stack.pop()  # all that it needs has a number
+            node = stack.pop()  # its operands have numbers
         elif node not in numbers and (xs := operands[node]):
             stack += (node, None)
             stack += xs[::-1]
@@ -181,57 +192,53 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
         if node not in numbers:
             token, _, commutes = of_ops[id(node.op)]
             lines.append(token)
-            places = [numbers[x] for x in operands[node]]
+            operand_numbers = [numbers[x] for x in operands[node]]
             if commutes:
-                places.sort()  # an order that ages do not change
-            wiring.append(places)
+                operand_numbers.sort()
+            wiring.append(operand_numbers)
             numbers[node] = len(numbers)
     lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
     return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
 
 
-_Written = dict[int, tuple[str, int, bool]]
-"""By the ids of operations: their tokens, these as numbers, and whether operands commute."""
+_OpFacts = dict[int, tuple[str, int, bool]]
+"""By the ids of operations: tokens, numbers of the tokens, and whether operands commute."""
 
 
-def _read(graph: Graph, given: Mapping[Node, int]) -> tuple[_Written, dict[Node, Sequence[Node]]]:
-    """Return what is written of each operation, and the operands of each node in order."""
-    written: _Written = {}
+def _read_ops(
+    graph: Graph, inputs: Mapping[Node, int]
+) -> tuple[_OpFacts, dict[Node, Sequence[Node]]]:
+    """Return facts of each operation, and the operands of each node in canonical order."""
+    facts: _OpFacts = {}
     operands: dict[Node, Sequence[Node]] = {}
-    digests: dict[Node, int] = dict(given)
+    digests: dict[Node, int] = dict(inputs)
     for node in graph.nodes:
-        if node in given:
+        if node in inputs:
             continue
         op = node.op
         xs: Sequence[Node] = node.inputs
-        known = written.get(id(op))
-        if known is None:
+        if id(op) not in facts:
             token = op.token()
-            known = written[id(op)] = token, _number(token), op.is_commutative()
-        if known[2]:
+            facts[id(op)] = token, number_of(token), op.is_commutative()
+        _, number, commutes = facts[id(op)]
+        if commutes:
             xs = sorted(xs, key=digests.__getitem__)
         operands[node] = xs
         # Python's hash of integers is the same in every process; that of a text is not.
-        digests[node] = hash((known[1], *[digests[x] for x in xs]))
-    return written, operands
+        digests[node] = hash((number, *[digests[x] for x in xs]))
+    return facts, operands
 
 
-def _declared(x: Node) -> str:
-    """Return the sharding and the buckets of an input, as a key holds them."""
+def _declarations(x: Node) -> str:
     declared = (getattr(x.op, "sharding", None), getattr(x.op, "buckets", None))
     return "" if declared == (None, None) else f" {declared!r}"
 
 
-@lru_cache(4096)
-def _number(token: str) -> int:
-    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest())
-
-
 def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
-    """Raise if a graph depends on inputs that are not among its own.
+    """Raise if a graph depends on inputs that are not among its inputs.
 
     Raises:
-        MissingInputError: Names them, and an input of the same name that is another one.
+        MissingInputError: If ``missing`` is not empty; names a different input of the same name.
     """
     if not missing:
         return
@@ -256,7 +263,7 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
 
 
 def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:
-    """Return the outputs with nodes replaced, and what depends on them rebuilt.
+    """Return the outputs with nodes replaced, and all nodes that depend on them rebuilt.
 
     Example:
         >>> import graphc.tensor as gt

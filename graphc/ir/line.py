@@ -42,8 +42,8 @@ class Writer:
     """Writes nodes until about ``limit`` characters are used, and dots from there on.
 
     Args:
-        limit: About how many characters to write.
-        named: Write the names that were set for computed nodes instead of what they compute.
+        limit: Approximate number of characters to write.
+        named: Write the user's names of computed nodes instead of their expressions.
     """
 
     def __init__(self, limit: int, *, named: bool = False) -> None:
@@ -52,7 +52,7 @@ class Writer:
         self.named = named
 
     def __call__(self, node: Node, binding: int = 0) -> str:
-        """The node as code, in brackets where it binds less tightly than that."""
+        """Return the node as code, in brackets if it binds less tightly than ``binding``."""
         if self.left <= 0 or self.level >= DEEPEST:
             return "…"
         if self.named and node.alias is not None:
@@ -60,30 +60,30 @@ class Writer:
             return node.alias
         self.level += 1
         self.left -= len(node.op.name)
-        text, own = node.op.as_code(node.inputs, self)
+        text, binds = node.op.as_code(node.inputs, self)
         self.level -= 1
         self.left -= 4
-        return f"({text})" if own < binding else text
+        return f"({text})" if binds < binding else text
 
 
 def operator(name: str, inputs: Sequence[Node], write: Writer) -> Code | None:
-    """An operation that has a sign in Python; None for others."""
+    """Return an operation that has a sign in Python as code; None for others."""
     if name in SIGNS and len(inputs) == 1:
-        sign, own = SIGNS[name]
-        return f"{sign}{write(inputs[0], own)}", own
+        sign, binds = SIGNS[name]
+        return f"{sign}{write(inputs[0], binds)}", binds
     if name not in OPERATORS or len(inputs) != 2:
         return None
-    sign, own = OPERATORS[name]
+    sign, binds = OPERATORS[name]
     # Powers associate to the right, all others to the left.
-    first, second = (own + 1, own) if name == "power" else (own, own + 1)
+    first, second = (binds + 1, binds) if name == "power" else (binds, binds + 1)
     a, b = write(inputs[0], first), write(inputs[1], second)
     if name == "add" and _is_number(a) and not a.startswith("-"):
         a, b = b, a  # x + 1.0, though constants come first in a node
-    return f"{a} {sign} {b}", own
+    return f"{a} {sign} {b}", binds
 
 
 def call(name: str, inputs: Sequence[Node], parameters: str, write: Writer) -> Code:
-    """A function's name, its operands and its parameters."""
+    """Return a function call as code: its name, operands and parameters."""
     shown = "…" if len(parameters) > LONGEST else parameters
     return f"{name}({', '.join([*map(write, inputs), *([shown] if shown else [])])})", ATOM
 
@@ -97,6 +97,6 @@ def _is_number(text: str) -> bool:
 
 
 def nth(index: int) -> str:
-    """The ordinal number of a place counted from 0."""
+    """Return the ordinal number of an index counted from 0."""
     words = ("first", "second", "third", "fourth", "fifth")
     return words[index] if index < len(words) else f"{index + 1}th"

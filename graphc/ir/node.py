@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import count
 from operator import is_
 from typing import Any, Self
@@ -12,22 +14,24 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from graphc import hooks
 from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
-from graphc.ir.op import Op, distinct, encode, follows_from_types, is_plain, type_by_plain
+from graphc.ir.op import Op, distinct, encode, follows_from_types, inferred_type
 from graphc.ir.types import Buckets, Sharding, TensorType, TupleType, Type
-from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
 
 LINE = 100
-"""About how many characters of an expression are shown of a node."""
+"""The approximate number of characters of a node's expression in messages."""
 
 OPERAND = 40
-"""About how many are shown of each operand in an error."""
+"""The approximate number of characters of each operand in an error."""
 
 TINY = 10
 """Arrays of fewer elements are compared by value; larger ones by identity, as leaves."""
+
+_DIGEST = 2**60 - 1  # Python hashes integers of up to 60 bits fastest
 
 _serials = count()
 _lock = threading.RLock()
@@ -52,26 +56,30 @@ def _forget(entry: _Entry) -> None:
 class Node:
     """An operation applied to inputs, made by ``Node.make`` and never by calling the class.
 
-    Nothing of it changes but its name, which is no part of what it computes.
+    Nodes are immutable, except for the name, which does not affect the value.
 
     Attributes:
         op: The operation, with its static parameters.
-        inputs: The nodes it is applied to.
-        type: What its value is.
-        serial: When it was first made, counted over all nodes; orders commuting operands.
-        site: The user's line that first made it.
+        inputs: The operands.
+        type: The type of the value.
+        height: 0 for a constant, 1 for an input or array, else one more than the highest operand.
+        serial: Number of nodes that this process made before. No result, key, name or file depends
+            on it.
+        site: The user's line that first made the node.
     """
 
     __slots__ = (
-        *("__weakref__", "_alias", "_behind", "_facts", "_reads"),
-        *("inputs", "op", "serial", "site", "type"),
+        *("__weakref__", "_alias", "_behind", "_digest", "_facts", "_reads"),
+        *("height", "inputs", "op", "serial", "site", "type"),
     )
 
     op: Op
     inputs: tuple[Node, ...]
     type: Any
+    height: int
     serial: int
     site: Site | None
+    _digest: int | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise FrozenError(f"{cls.__name__}(...) makes no node.", "Use Tensor.make(op, *inputs).")
@@ -97,18 +105,18 @@ class Node:
         except TypeError as error:
             raise _unmakeable(op, inputs) from error
         if entry is not None:
-            known = entry()
-            if known is not None:
-                return known  # type: ignore[return-value]
+            existing = entry()
+            if existing is not None:
+                return existing  # type: ignore[return-value]
         try:
             types = [node.type for node in inputs]
         except AttributeError as error:
             raise _unmakeable(op, inputs) from error
         try:
-            made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
+            type = inferred_type(op, tuple(types)) if follows_from_types(op) else op.infer(*types)
         except GraphcError as error:
-            raise _naming(error, op, inputs) from error.__cause__
-        return _entered(key, op, inputs, made, here())  # type: ignore[return-value]
+            raise _name_operands(error, op, inputs) from error.__cause__
+        return _intern(key, op, inputs, type, here())  # type: ignore[return-value]
 
     @classmethod
     def input(
@@ -120,28 +128,33 @@ class Node:
     ) -> Self:
         """Return a new input, distinct from every other one."""
         if sharding is not None:
-            # Most programs have none.
-            declared = provided(__name__, "value_sharding")
-            sharding = declared(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
+            from graphc.ir.sharding import value_sharding  # noqa: PLC0415 (few programs have one)
+
+            sharding = value_sharding(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
         return cls.make(Input(type, name, sharding, buckets=buckets))
+
+    @classmethod
+    def apply(cls, op: Op, *inputs: Any) -> Any:
+        """Return an operation applied to inputs, which a class of arrays converts."""
+        return cls.make(op, *inputs)
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """Return the same operation on other inputs, with the same user's line."""
-        op, own, site = self.op, self.inputs, self.site
+        op, inputs_before, site = self.op, self.inputs, self.site
         arranged = op.arranged(inputs)
-        # Not by ==, which asks symbolic arrays what it means.
-        if all(map(is_, arranged, own)) and len(arranged) == len(own):
+        # Symbolic arrays overload ==.
+        if all(map(is_, arranged, inputs_before)) and len(arranged) == len(inputs_before):
             return self
-        if site is not None and _have_types(arranged, own) and follows_from_types(op):
-            return _entered((distinct(op), *arranged), op, arranged, self.type, site)
+        if site is not None and _have_types(arranged, inputs_before) and follows_from_types(op):
+            return _intern((distinct(op), *arranged), op, arranged, self.type, site)
         with derived_from(site):
             return Node.make(op, *arranged)
 
     @property
     def name(self) -> str | None:
-        """The name in messages and printed graphs, which may be set; None where none was given.
+        """The name in messages and printed graphs, which may be set; None by default.
 
-        Equal expressions are one object, and so share the name that was set last.
+        Equal expressions are one object, and share the name that was set last.
         """
         return self.alias or self._own_name()
 
@@ -157,21 +170,20 @@ class Node:
 
     @property
     def alias(self) -> str | None:
-        """The name that was set for what is computed, or for a constant."""
+        """The user's name of a computed node or a constant."""
         try:
             return read_alias(self)  # type: ignore[no-any-return]
         except AttributeError:  # never set, which saves the time in every other node
             return None
 
     def _own_name(self) -> str | None:
-        """The name that it was made with."""
         return self.op.given_name if isinstance(self.op, Input | Leaf) else None
 
     @property
     def owner(self) -> Owner | None:
-        """The operation that gives it, with all inputs and outputs; None where nothing does.
+        """The operation of the node, with all inputs and outputs.
 
-        So it is for inputs, shared variables and constants.
+        None for inputs, shared variables and constants.
 
         Example:
             >>> import graphc.tensor as gt
@@ -183,14 +195,14 @@ class Node:
 
     @property
     def where(self) -> str | None:
-        """The user's ``file:line`` that first made it."""
+        """The user's ``file:line`` that first made the node."""
         return where(self.site)
 
     def __repr__(self) -> str:
         return _shown(self, LINE)
 
     def _repr_html_(self) -> str:
-        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
+        return hooks.drawing(self)
 
     def __copy__(self) -> Self:
         return self
@@ -200,7 +212,7 @@ class Node:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Flat, because nested pickling would overflow the stack on a long chain.
-        return _last, (wired([self])[0],)
+        return _last, (wire([self])[0],)
 
 
 def _unmakeable(op: Op, inputs: Sequence[Any]) -> InvalidGraphError:
@@ -217,23 +229,22 @@ def _unmakeable(op: Op, inputs: Sequence[Any]) -> InvalidGraphError:
     )
 
 
-def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
-    """Return the error of a type rule with the operands named beside their types."""
+def _name_operands(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
     types = [repr(x.type) for x in inputs]
     shown = [_shown(x, OPERAND) for x in inputs]
     plain, named = (f"{op.name}({', '.join(each)})" for each in (types, shown))
     problem = error.problem.replace(plain, named, 1)
     if problem == error.problem and all(problem.count(x) == 1 for x in types):
-        for given, operand in zip(types, shown, strict=True):
-            problem = problem.replace(given, operand)
+        for type_text, operand in zip(types, shown, strict=True):
+            problem = problem.replace(type_text, operand)
     if problem == error.problem:
         return error
     return type(error)(problem, error.remedy, error.where)
 
 
 def _shown(node: Node, limit: int) -> str:
-    made = node.op.expected if isinstance(node.op, Input) else repr(node.type)
-    return f"{Writer(limit, named=True)(node)}: {made}"
+    type_text = node.op.expected if isinstance(node.op, Input) else repr(node.type)
+    return f"{Writer(limit, named=True)(node)}: {type_text}"
 
 
 def _check_name(name: Any) -> None:
@@ -242,36 +253,39 @@ def _check_name(name: Any) -> None:
 
 
 def _have_types(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
-    """Whether nodes have the types of as many others."""
     for x, y in zip(nodes, others, strict=False):
         if x.type is not y.type:
             return False
     return len(nodes) == len(others)
 
 
-def _entered(
-    key: tuple[Any, ...], op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None
+def _intern(
+    key: tuple[Any, ...], op: Op, inputs: tuple[Node, ...], result_type: Type, site: Site | None
 ) -> Node:
-    """Return the node of a key in the table of nodes, made where there is none."""
+    """Return the node of a key in the table of nodes, and make it if there is none."""
     with _lock:
         entry = _table.get(key)
-        known = entry() if entry is not None else None
-        if known is None:
-            known = _new(op, inputs, made, site)
-            entry = _Entry(known, _forget)
+        node = entry() if entry is not None else None
+        if node is None:
+            node = _create(op, inputs, result_type, site)
+            entry = _Entry(node, _forget)
             entry.key = key
             _table[key] = entry
-    return known
+    return node
 
 
-def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
-    node: Node = _blank(op.node_class or made.node_class or Node)
+def _create(op: Op, inputs: tuple[Node, ...], result_type: Type, site: Site | None) -> Node:
+    node: Node = _blank(op.node_class or result_type.node_class or Node)
     set_op(node, op)
     set_inputs(node, inputs)
-    set_type(node, made)
+    set_type(node, result_type)
     set_serial(node, next(_serials))
     set_site(node, site)
     set_facts(node, None)
+    set_height(
+        node, max([x.height for x in inputs]) + 1 if inputs else int(type(op) is not Constant)
+    )
+    set_digest(node, None)
     return node
 
 
@@ -283,48 +297,119 @@ set_inputs = Node.__dict__["inputs"].__set__
 set_type = Node.__dict__["type"].__set__
 set_serial = Node.__dict__["serial"].__set__
 set_site = Node.__dict__["site"].__set__
-# What analyses found of it (rewrite/facts/memo.py).
+# Cached results of analyses (rewrite/facts/memo.py).
 set_facts = Node.__dict__["_facts"].__set__
+set_height = Node.__dict__["height"].__set__
+set_digest = Node.__dict__["_digest"].__set__
 set_alias = Node.__dict__["_alias"].__set__
 read_alias = Node.__dict__["_alias"].__get__
+
+
+def precedes(a: Node, b: Node) -> bool:
+    """Return whether a comes before b if their order is free; every process agrees.
+
+    Constants come first, then inputs and arrays, then computed nodes by height, and nodes of one
+    height in the order of hashes of their operations and operands. Inputs of one type are not
+    ordered, nor arrays of one type, nor nodes that differ only in them: they stay in the order in
+    which they were written. Inputs and arrays of a program differ by their positions.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> precedes(gt.constant(7.0), x), precedes(gt.exp(x), x)
+        (True, False)
+    """
+    if a.height != b.height:
+        return a.height < b.height
+    return a is not b and _digest_of(a) < _digest_of(b)
+
+
+def has_equal_operands(node: Node) -> bool:
+    """Return whether two operands commute and differ, and neither precedes the other."""
+    if not node.op.is_commutative():
+        return False
+    a, b = node.inputs
+    return a is not b and a.height == b.height and _digest_of(a) == _digest_of(b)
+
+
+def precedence(node: Node) -> tuple[int, int]:
+    """Return the sort key of a node: a precedes b if its precedence is less."""
+    return node.height, _digest_of(node)
+
+
+def _digest_of(node: Node) -> int:
+    digest: int | None = node._digest
+    if digest is not None:
+        return digest
+    waiting = [node]
+    while waiting:
+        node = waiting[-1]
+        operands = [x._digest for x in node.inputs]
+        if None in operands:
+            waiting += [x for x in node.inputs if x._digest is None]
+        else:
+            waiting.pop()
+            set_digest(node, _digest(node.op, operands))
+    return node._digest  # type: ignore[return-value]
+
+
+def _digest(op: Op, operands: Sequence[int | None]) -> int:
+    """Return a hash of an operation and its operands' digests, or the position in a program."""
+    if isinstance(op, Input | Leaf) and op.place >= 0:
+        return 2 * op.place + isinstance(op, Leaf)
+    # Python's hash of integers is the same in every process; that of a text is not.
+    return hash((_number_of_op(op), *operands)) & _DIGEST
+
+
+def _number_of_op(op: Op) -> int:
+    try:
+        return number_of(op.token())
+    except InvalidGraphError:  # no graph of it can be compiled
+        return number_of(type(op).__qualname__)
+
+
+@lru_cache(4096)
+def number_of(token: str) -> int:
+    """Return a number of 64 bits for a text, the same in every process."""
+    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest())
 
 
 Wiring = list[tuple[Op, list[int]]]
 
 
-def wired(outputs: Iterable[Node]) -> tuple[Wiring, dict[Node, int]]:
-    """Return nodes as a flat list of operations and input places, and each node's place."""
+def wire(outputs: Iterable[Node]) -> tuple[Wiring, dict[Node, int]]:
+    """Return nodes as a list of operations and indices of inputs, and each node's index."""
     nodes = toposort(outputs)
-    place = {node: i for i, node in enumerate(nodes)}
-    return [(node.op, [place[x] for x in node.inputs]) for node in nodes], place
+    indices = {node: i for i, node in enumerate(nodes)}
+    return [(node.op, [indices[x] for x in node.inputs]) for node in nodes], indices
 
 
-def rebuilt(wiring: Wiring) -> list[Node]:
-    """Return the nodes of a flat list."""
+def unwire(wiring: Wiring) -> list[Node]:
+    """Return the nodes of the list that ``wire`` returns."""
     nodes: list[Node] = []
-    for op, places in wiring:
-        nodes.append(Node.make(op, *op.arranged([nodes[i] for i in places])))
+    for op, indices in wiring:
+        nodes.append(Node.make(op, *op.arranged([nodes[i] for i in indices])))
     return nodes
 
 
 def _last(wiring: Wiring) -> Node:
-    return rebuilt(wiring)[-1]
+    return unwire(wiring)[-1]
 
 
 class Input(Op):
     """A value given at run time; inputs are compared by identity, not by name.
 
     Attributes:
-        is_shared: Whether it has a value of its own, kept between calls.
-        default_update: Its value after a call, unless that says otherwise; None for the same.
-        axes: The names of its axes in messages; empty where they have none.
-        sharding: How its values lie on a mesh of devices, where the mode has one; None if that is
-            not said.
-        role: What it is besides, in messages: a field of an implicit array.
-        buckets: How the buckets grow to which its axes are padded; None if that is not said.
+        is_shared: Whether the input is a shared variable, whose value persists between calls.
+        default_update: The value after a call that does not update the input; None for no change.
+        axes: The names of its axes in messages; empty by default.
+        sharding: The declared sharding on the mode's mesh of devices, or None.
+        role: The role in messages of a field of an implicit array.
+        buckets: The declared growth of the buckets that its axes are padded to, or None.
+        place: Its position among the inputs of a program, or of a loop's step; -1 for others.
     """
 
-    __slots__ = ("buckets", "given_name", "given_type", "role", "sharding")
+    __slots__ = ("buckets", "given_name", "given_type", "place", "role", "sharding")
 
     is_shared = False
     axes: Sequence[str] = ()
@@ -337,6 +422,7 @@ class Input(Op):
         sharding: Sharding | None = None,
         role: str = "",
         buckets: Buckets | None = None,
+        place: int = -1,
     ) -> None:
         _check_name(name)
         self.given_type = type
@@ -344,6 +430,7 @@ class Input(Op):
         self.sharding = sharding
         self.role = role
         self.buckets = buckets
+        self.place = place
 
     @property
     def name(self) -> str:
@@ -354,13 +441,17 @@ class Input(Op):
         """The type of its values in messages."""
         return repr(self.given_type)
 
-    def blank(self) -> Input:
-        """Return an input that stands for it in a program, which holds no values."""
-        return Input(self.given_type, self.given_name, self.sharding, self.role, self.buckets)
+    def blank(self, place: int) -> Input:
+        """Return an input that holds no values, at a position of a program."""
+        return Input(self.given_type, *self._declared, place)
 
     def of_type(self, type: Type) -> Input:
-        """Return the like of another type."""
-        return Input(type, self.given_name, self.sharding, self.role, self.buckets)
+        """Return an input of another type with the same declarations."""
+        return Input(type, *self._declared, self.place)
+
+    @property
+    def _declared(self) -> tuple[str | None, Sharding | None, str, Buckets | None]:
+        return self.given_name, self.sharding, self.role, self.buckets
 
     def infer(self) -> Type:
         return self.given_type
@@ -387,7 +478,7 @@ class Constant(Op):
     shape: tuple[int, ...]
 
     def __hash__(self) -> int:
-        return hash(self.data)  # which bytes keep
+        return hash(self.data)  # bytes cache their hash
 
     @classmethod
     def of(cls, value: np.ndarray[Any, Any]) -> Constant:
@@ -425,6 +516,8 @@ class Leaf(Op):
     """An array that the graph refers to and never compares: passed at run time, like an input."""
 
     __slots__ = ("array", "given_name")
+
+    place = -1
 
     def __init__(self, array: np.ndarray[Any, Any], name: str | None = None) -> None:
         self.array = array
@@ -495,12 +588,12 @@ def picks(several: Node) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An operation applied to inputs, as seen from one of its outputs; nothing of it can be set.
+    """An operation applied to inputs, as seen from one of its outputs; immutable.
 
     Attributes:
         op: The operation; ``op.name`` is its name.
-        inputs: What it is applied to.
-        outputs: All that it gives.
+        inputs: The operands.
+        outputs: All results.
     """
 
     op: Op
@@ -513,11 +606,11 @@ class Owner:
 
 
 BESIDE: WeakKeyDictionary[Node, Callable[[], Node]] = WeakKeyDictionary()
-"""What comes before a node among the outputs of its owner: before a draw, the next generator."""
+"""The output before a node among its owner's outputs: the next generator before a draw."""
 
 
 def owner(node: Node) -> Owner | None:
-    """Return what gives a node, with all its outputs; None for inputs, leaves and constants."""
+    """Return the operation of a node, with all outputs; None for inputs, leaves and constants."""
     op = node.op
     if isinstance(op, Input | Leaf | Constant):
         return None
@@ -529,7 +622,7 @@ def owner(node: Node) -> Owner | None:
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
-    """Return the nodes the outputs need, inputs first; it stops at known nodes.
+    """Return the nodes that the outputs depend on, inputs first; known nodes are left out.
 
     Example:
         >>> import graphc.tensor as gt
@@ -546,7 +639,7 @@ def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
     while stack:
         node = pop()
         if node is None:
-            # All that the node below needs has been met.
+            # The inputs of the node below have been visited.
             node = pop()
             if node not in done:
                 enter(node)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphc.errors import InvalidGraphError, UnsupportedOperationError
 from graphc.ir.line import ATOM, Code, Writer, call, operator
-from graphc.ir.types import Type
-from graphc.lazy import provided
+from graphc.ir.types import TensorType, Type
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph
@@ -52,28 +51,31 @@ class Op:
     __slots__ = ()
 
     node_class: ClassVar[Any] = None
-    """The class of its nodes, where it is not that of their type."""
+    """The class of its nodes; by default the type decides the class."""
 
     rearranges: ClassVar[bool] = False
-    """Whether the pullback only puts elements of a cotangent in other places."""
+    """Whether the pullback only moves elements of a cotangent."""
 
     stays_in_step: ClassVar[bool] = False
-    """Whether it is done step by step where it varies in a loop, as all at once takes too much."""
+    """Whether a loop runs it step by step if it varies: all steps at once need too much memory."""
 
     folds: ClassVar[bool] = True
-    """Whether constants alone decide its result, so that it may be computed ahead of the program.
+    """Whether constants alone decide its result, so that constant folding may compute it.
 
-    What other processes have decides a sum over them as well, and a constant lies nowhere.
+    A sum over processes depends on the other processes, and a constant has no sharding.
     """
 
     by_numpy: ClassVar[bool] = False
     """Whether a backend with no lowering for it calls its NumPy reference.
 
-    So is what LAPACK or SciPy has and the backends' libraries lack.
+    Functions of LAPACK or SciPy that the backends' libraries lack are computed in this way.
     """
 
+    infers_by_numbers: ClassVar[bool] = False
+    """Whether ``infer`` calls foreign code, which computes with numbers and None alone."""
+
     is_rule_of_types: ClassVar[bool] = False
-    """Whether ``infer`` and ``checks`` go by the types of inputs alone, beside plain parameters."""
+    """Whether ``infer`` depends on the types of inputs alone, beside plain parameters."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -84,6 +86,14 @@ class Op:
                 "docs/operations.md shows, or decorate a function with graphc.wrap_py.",
             )
 
+        own: Any = cls
+        for method in ("checks", "host_inputs"):
+            if method in vars(cls) and not is_own_class(own):
+                raise InvalidGraphError(
+                    f"{cls.__qualname__} has {method}, which nothing calls.",
+                    "Compare lengths in infer by graphc.ir.lengths.agree.",
+                )
+
     def __call__(self, *inputs: Any) -> Any:
         """Return the operation applied to arrays.
 
@@ -91,9 +101,9 @@ class Op:
             inputs: Symbolic arrays, arrays and numbers.
 
         Returns:
-            A symbolic array, or a list of them where ``infer`` gives several types.
+            A symbolic array, or a list of them if ``infer`` returns several types.
         """
-        return provided(__name__, "applied")(self, *inputs)
+        return TensorType.node_class.apply(self, *inputs)
 
     @property
     def name(self) -> str:
@@ -104,8 +114,8 @@ class Op:
         """Return the operation on inputs in NumPy's notation, and how tightly that binds.
 
         Args:
-            inputs: Its inputs.
-            write: Gives the code of an input, in brackets where it binds less tightly than the
+            inputs: The inputs.
+            write: Returns the code of an input, in brackets if it binds less tightly than the
                 second argument.
         """
         code = operator(self.name, inputs, write)
@@ -139,7 +149,7 @@ class Op:
         )
 
     def pullback_to(self, wanted: Sequence[bool], g: Any, y: Any, *inputs: Any) -> Sequence[Any]:
-        """Return the same; the gradients of inputs that are not wanted may be None."""
+        """Return the same as ``pullback``, with None allowed for inputs that are not wanted."""
         return self.pullback(g, y, *inputs)
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
@@ -147,10 +157,10 @@ class Op:
         return NotImplemented
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
-        """Return the result for a batch, which is the leading axis of the batched inputs.
+        """Return the result for a batch: the leading axis of the batched inputs and of the result.
 
-        It is the result's leading axis too; what is equal for all of the batch may lack it. Several
-        results are a tuple of nodes, or a node that is one.
+        A result that is equal for all elements may lack the axis. Several results are a tuple of
+        nodes, or a node of tuple type.
         """
         raise UnsupportedOperationError(
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
@@ -169,11 +179,7 @@ class Op:
         return tuple(inputs)
 
     def host_inputs(self) -> tuple[int, ...]:
-        """Return the places of inputs whose values decide the result's shape."""
-        return ()
-
-    def checks(self, *types: Any) -> Sequence[Check]:
-        """Return the pairs of lengths that must be equal, and that types leave unknown."""
+        """Return the positions of inputs that decide a length in a graph that this one holds."""
         return ()
 
     def graphs(self) -> tuple[Graph, ...]:
@@ -183,7 +189,7 @@ class Op:
     def passes(self) -> Sequence[Sequence[int | None]]:
         """Return, for each held graph, which of the operation's inputs each graph input is.
 
-        None stands for another value, such as an element of a sequence.
+        None means another value, such as an element of a sequence.
         """
         return ()
 
@@ -197,9 +203,9 @@ class Op:
         return _plain_token(self) if is_plain(self) else _token(self)
 
     def unwritten(self) -> Any:
-        """Return what the operation depends on beside its token, or None.
+        """Return the dependencies of the operation that its token lacks, or None.
 
-        That is its class where it is not graphc's own: another one may have the same name.
+        A class of another package is a dependency, as another class may have the same name.
         """
         cls: Any = type(self)
         return None if is_own_class(cls) else cls
@@ -225,7 +231,7 @@ def _class_name(cls: Any) -> str:
 
 
 @lru_cache(4096)
-def type_by_plain(op: Op, types: tuple[Type, ...]) -> Type:
+def inferred_type(op: Op, types: tuple[Type, ...]) -> Type:
     """Return the result's type, inferred once for equal operations on equal types."""
     return op.infer(*types)
 
@@ -236,16 +242,16 @@ def _plain_token(op: Op) -> str:
 
 
 def is_plain(op: Op) -> bool:
-    """Return whether an operation is graphc's own and holds no data, so its facts are cached.
+    """Return whether an operation is graphc's own and holds no data, so that its facts are cached.
 
-    A user's type rule may go by more than it is given.
+    The type rule of a user's operation may depend on more than its arguments.
     """
     cls: Any = type(op)
     return _is_plain_class(cls)
 
 
 def follows_from_types(op: Op) -> bool:
-    """Return whether equal types of inputs give an equal type, and need equal checks."""
+    """Return whether equal types of inputs imply an equal type and equal checks."""
     cls: Any = type(op)
     return cls.is_rule_of_types or _is_plain_class(cls)
 
@@ -268,7 +274,7 @@ def _token(op: Op) -> str:
 def distinct(op: Op) -> Any:
     """Return a form of the operation that equals another's only if both compute the same.
 
-    Python says that 0.0 and -0.0 are equal, and 1, 1.0 and True, and that NaN is not itself.
+    In Python 0.0 equals -0.0, 1 equals 1.0 and True, and NaN does not equal itself.
     """
     cls: Any = type(op)
     names = _loose_fields(cls)
@@ -281,14 +287,13 @@ def _loose_fields(cls: Any) -> tuple[str, ...]:
     is_own = is_own_class(cls)
     if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
         return ()
-    # Of a user's class nobody knows whether its parameters are what the annotations say.
+    # Parameters of a user's class may differ from the annotations.
     if is_own and _words(cls) <= PLAIN:
         return ()
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
 def _words(cls: Any) -> set[str]:
-    """Return the words of a class's annotations."""
     fields = dataclasses.fields(cls)
     return {word for field in fields for word in re.findall(r"\w+", str(field.type))}
 
@@ -324,7 +329,7 @@ FORMS: dict[type, Callable[[Any], str]] = {
     Op: lambda value: value.token(),
     Type: repr,
 }
-"""How a parameter of each kind is written; the first kind that fits."""
+"""The text form of a parameter, by class; the first class that fits decides."""
 
 
 @cache
@@ -336,7 +341,7 @@ def encode(value: Any) -> str:
     """Return a parameter of an operation as text, the same in every process.
 
     Raises:
-        InvalidGraphError: It is of a kind that has no such form, such as an array.
+        InvalidGraphError: If the value has no such form, as an array.
     """
     if isinstance(value, tuple):
         return f"({','.join(map(encode, value))})"

@@ -15,7 +15,7 @@ from graphc.ir.op import parameters_of
 from graphc.ir.wrapper import unwrapped
 
 DEEPEST = 40
-"""Trees go on from a new root below this depth, or a long chain would be all indentation."""
+"""Trees continue from a new root below this depth, which bounds the indentation."""
 
 
 def _letters(i: int) -> str:
@@ -32,7 +32,7 @@ def label(node: Node) -> str:
     return str(node.op.shown) if isinstance(node.op, Constant) else str(node.op.name)
 
 
-def described(node: Node) -> str:
+def describe(node: Node) -> str:
     """Return a node's name, parameters and type."""
     if isinstance(node.op, Input | Leaf | Constant):
         return f"{label(node)} {node.type!r}"
@@ -49,14 +49,14 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
         if title:
             yield title
         if root in printed:
-            yield f"{described(root)} [id {ids[root]}]"
+            yield f"{describe(root)} [id {ids[root]}]"
             continue
         stack: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
         while stack:
             node, first, rest, level = stack.pop()
             name = ids.setdefault(node, _letters(len(ids)))
             alias = "" if node.alias is None else f" {node.alias!r}"
-            line = f"{first}{described(node)} [id {name}]{alias}"
+            line = f"{first}{describe(node)} [id {name}]{alias}"
             if node in printed and node.inputs:
                 yield f"{line} ..."
                 continue
@@ -66,7 +66,7 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
                 continue
             printed.add(node)
             yield line
-            roots += _held(node, name)
+            roots += _nested_outputs(node, name)
             if not 0 <= depth <= level + 1:
                 stack += _below(node, rest, level + 1)
 
@@ -78,8 +78,7 @@ def _below(node: Node, rest: str, level: int) -> list[tuple[Node, str, str, int]
     return lines[::-1]
 
 
-def _held(node: Node, name: str) -> Iterator[tuple[Node, str]]:
-    """Yield the outputs of the graphs that an operation holds, with a title for each graph."""
+def _nested_outputs(node: Node, name: str) -> Iterator[tuple[Node, str]]:
     graphs = node.op.graphs()
     for i, graph in enumerate(graphs):
         number = f" {i}" if len(graphs) > 1 else ""
@@ -97,20 +96,19 @@ def dprint(
 ) -> str | None:
     """Print a graph as a tree, each node once; a repeated node is its id and dots.
 
-    A name that was set for what is computed, ``y.name = "y"``, stands behind the id.
+    The name of a computed node, ``y.name = "y"``, follows the id.
 
     Args:
-        graph: A node, several, a graph, or a compiled function, of which the rewritten graph is
-            shown.
-        depth: How many levels to show; all by default.
-        print_type: PyTensor's; types are shown in any case.
-        file: Where to write, standard output by default; ``"str"`` returns the text instead.
+        graph: A node, several, a graph, or a compiled function, whose rewritten graph is shown.
+        depth: Number of levels to show; all by default.
+        print_type: Accepted for PyTensor compatibility: types are always shown.
+        file: A text file, standard output by default; ``"str"`` returns the text instead.
 
     Returns:
         None, or the text where ``file`` is ``"str"``.
 
     Raises:
-        ArgumentError: It is nothing that has a graph.
+        ArgumentError: If ``graph`` is nothing that has a graph.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -145,7 +143,7 @@ def dprint(
 def pprint(node: Node, limit: int = 400) -> str:
     """Return a node as one line in NumPy's notation, abbreviated to about ``limit`` characters.
 
-    What is computed is written out, named or not.
+    Computed nodes are written as expressions, named or not.
 
     Example:
         >>> import graphc.tensor as gt
@@ -158,5 +156,5 @@ def pprint(node: Node, limit: int = 400) -> str:
 
 def preview(array: np.ndarray) -> str:
     """Return an array's dtype and shape, and its value if that is short."""
-    known = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-    return f"{array!s}: {known}" if array.size <= 4 else known
+    type = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    return f"{array!s}: {type}" if array.size <= 4 else type

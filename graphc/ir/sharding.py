@@ -1,8 +1,8 @@
-"""Shardings: which axes of an array are divided over which axes of a mesh of devices.
+"""Shardings: partition specs that map axes of an array to axes of a mesh of devices.
 
 A sharding is a tuple with an entry for each axis of the array: the name of an axis of the mesh, a
-tuple of names, None for an axis that every device has whole, or ``"*"`` for one that the compiler
-may divide as it likes. It is no part of a type: arrays of one type may lie on devices in any way.
+tuple of names, None for a replicated axis, or ``"*"`` for an axis that the compiler may shard. A
+sharding is no part of a type: arrays of one type may have different shardings.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ FORM = (
 
 
 def as_sharding(given: Any, ndim: int, subject: object) -> Sharding:
-    """Return what a user gave as a sharding of so many axes.
+    """Return a user's partition spec as a sharding of ``ndim`` axes.
 
     Args:
-        given: A tuple or list, or a ``jax.sharding.PartitionSpec``; axes at the end may be missing,
-            and every device has them whole.
+        given: A tuple or list, or a ``jax.sharding.PartitionSpec``; missing axes at the end are
+            replicated.
         ndim: The number of the array's axes.
-        subject: What is sharded, in messages.
+        subject: The array, in messages.
 
     Raises:
-        ShardingError: It is none, has more entries than axes, or names an axis of the mesh twice.
+        ShardingError: If ``given`` is no partition spec, has more entries than axes, or names an
+            axis of the mesh twice.
 
     Example:
         >>> as_sharding(["data"], 2, "x")
@@ -47,49 +48,49 @@ def as_sharding(given: Any, ndim: int, subject: object) -> Sharding:
     is_spec = hasattr(given, "UNCONSTRAINED")  # a PartitionSpec, which is no tuple
     if not (is_spec or isinstance(given, tuple | list)):
         raise ShardingError(f"{subject}: sharding={given!r} is no tuple.", FORM)
-    found = tuple([_entry(x, subject) for x in given])
-    if len(found) > ndim:
+    spec = tuple([_entry(x, subject) for x in given])
+    if len(spec) > ndim:
         raise ShardingError(
-            f"{subject}: sharding={shown(found)} has {len(found)} entries, and the array {ndim} "
+            f"{subject}: sharding={shown(spec)} has {len(spec)} entries, and the array {ndim} "
             f"{'axis' if ndim == 1 else 'axes'}.",
             "Give at most one for each axis.",
         )
-    refuse_repeated(found, subject)
-    return (*found, *(None,) * (ndim - len(found)))
+    refuse_repetition(spec, subject)
+    return (*spec, *(None,) * (ndim - len(spec)))
 
 
 def value_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
-    """Return the sharding of values from outside, which leaves nothing open.
+    """Return the sharding of values from outside, which has no open entry.
 
     Raises:
         ShardingError: As for ``declared_sharding``, or an entry is open.
     """
-    found = declared_sharding(given, shape, subject)
-    if OPEN in found:
+    sharding = declared_sharding(given, shape, subject)
+    if OPEN in sharding:
         raise ShardingError(
-            f"{subject}: sharding={shown(found)} leaves an axis to the compiler, which does not "
+            f"{subject}: sharding={shown(sharding)} leaves an axis to the compiler, which does not "
             "choose where values come from.",
             "Write None for it, or an axis of the mesh; graphc.tensor.shard and graphc.Out take "
             f"{OPEN!r}.",
         )
-    return found
+    return sharding
 
 
 def declared_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
-    """Return a sharding as a graph keeps it.
+    """Return a user's partition spec as a graph stores it.
 
-    Where the default mode has a mesh, the sharding has to fit it.
+    If the default mode has a mesh, the sharding has to fit it.
 
     Raises:
         ShardingError: As for ``as_sharding`` and ``MeshAxes.of``.
     """
-    found = as_sharding(given, len(shape), subject)
-    check_default(found, shape, subject)
-    return found
+    sharding = as_sharding(given, len(shape), subject)
+    check_default(sharding, shape, subject)
+    return sharding
 
 
 def check_default(sharding: Sharding, shape: Shape, subject: object) -> None:
-    """Raise where a sharding does not fit the mesh of the default mode, if that has one."""
+    """Raise if a sharding does not fit the mesh of the default mode."""
     axes: MeshAxes | None = getattr(config.mode, "mesh_axes", None)
     if axes is not None:
         axes.of(sharding, shape, subject)
@@ -106,14 +107,14 @@ def _entry(given: Any, subject: object) -> Entry:
 
 
 def names_in(entry: Entry) -> tuple[str, ...]:
-    """Return the names in an entry; none where it is open."""
+    """Return the names in an entry; none if the entry is open."""
     if entry is None or entry == OPEN:
         return ()
     return (entry,) if isinstance(entry, str) else entry
 
 
-def refuse_repeated(sharding: Sharding, subject: object) -> None:
-    """Raise where an axis of the mesh divides two axes of an array."""
+def refuse_repetition(sharding: Sharding, subject: object) -> None:
+    """Raise if an axis of the mesh shards two axes of an array."""
     names = Counter(name for entry in sharding for name in names_in(entry))
     for name, times in names.items():
         if times > 1:
@@ -124,14 +125,14 @@ def refuse_repeated(sharding: Sharding, subject: object) -> None:
             )
 
 
-def named(subject: object, op: object) -> str:
-    """Return what messages call an array: with its role, which the operation that gives it has."""
+def with_role(subject: object, op: object) -> str:
+    """Return the name of an array in messages, with the role that the operation ``op`` has."""
     role = getattr(op, "role", "")
     return f"{subject}, {role}" if role else f"{subject}"
 
 
 def shown(sharding: Sharding) -> str:
-    """Return a sharding as a user writes it."""
+    """Return a sharding as users write it."""
     return repr(tuple(sharding))
 
 
@@ -151,32 +152,33 @@ class MeshAxes:
         """Return a sharding in terms of the mesh's own axes.
 
         Args:
-            sharding: In terms of the mesh's axes and of logical names.
+            sharding: Entries with the mesh's axes and logical names.
             shape: The array's lengths; None where unknown.
-            subject: What is sharded, in messages.
+            subject: The array, in messages.
 
         Raises:
-            ShardingError: There is no such axis, it occurs twice, or a length cannot be divided.
+            ShardingError: If an axis does not exist or occurs twice, or a length is no multiple of
+                the number of devices.
         """
-        found = tuple([self._entry(entry, sharding, subject) for entry in sharding])
+        entries = tuple([self._entry(entry, sharding, subject) for entry in sharding])
         if self.logical:
-            refuse_repeated(found, subject)
-        for axis, (n, entry) in enumerate(zip(shape, found, strict=True)):
-            parts = prod(self.lengths[name] for name in names_in(entry))
-            if n is not None and n % parts:
+            refuse_repetition(entries, subject)
+        for axis, (n, entry) in enumerate(zip(shape, entries, strict=True)):
+            count = prod(self.lengths[name] for name in names_in(entry))
+            if n is not None and n % count:
                 raise ShardingError(
-                    f"{subject}: axis {axis} of length {n} cannot be divided into {parts} equal "
+                    f"{subject}: axis {axis} of length {n} cannot be divided into {count} equal "
                     f"parts, as sharding={shown(sharding)} over {self} asks.",
-                    f"Make the length a multiple of {parts}, or the entry None: every device then "
+                    f"Make the length a multiple of {count}, or the entry None: every device then "
                     "has the whole axis.",
                 )
-        return found
+        return entries
 
     def _entry(self, entry: Entry, sharding: Sharding, subject: object) -> Entry:
         if entry == OPEN:
             return entry
-        found = tuple([axis for name in names_in(entry) for axis in self._axes(name)])
-        unknown = [name for name in found if name not in self.lengths]
+        axes = tuple([axis for name in names_in(entry) for axis in self._axes(name)])
+        unknown = [name for name in axes if name not in self.lengths]
         if unknown:
             others = f"; logical names are {', '.join(self.logical)}" if self.logical else ""
             raise ShardingError(
@@ -184,7 +186,7 @@ class MeshAxes:
                 f"It has {self}{others}. Mode('JAX', mesh=..., logical_axes="
                 f"{{{unknown[0]!r}: {next(iter(self.lengths))!r}}}) gives an axis another name.",
             )
-        return found[0] if len(found) == 1 else found or None
+        return axes[0] if len(axes) == 1 else axes or None
 
     def _axes(self, name: str) -> Iterator[str]:
         # An axis of the mesh may have its own name as a logical one.

@@ -1,4 +1,4 @@
-"""Slots: the places of leaves in a program that is shared by functions with other arrays."""
+"""Slots: leaves without arrays, in a program that functions with different arrays share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from graphc.ir.types import Type
 
 
 class Slot(Leaf):
-    """A leaf without its array: the leaf at that place among those of a graph.
+    """A leaf without its array.
 
     Attributes:
-        place: Which leaf of the graph, in the order of ``Graph.canonical``.
+        place: The index of the leaf among the graph's leaves, in the order of ``Graph.canonical``.
     """
 
     __slots__ = ("given_type", "place")

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from graphc.errors import ArgumentError, FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
+from graphc.ir.lengths import AnyLength, StaticLength, SymbolicLength
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,19 +69,19 @@ class Type:
         raise NotImplementedError
 
 
-def _length(length: Any) -> int | None:
-    if length is None:
-        return None
+def _length(length: Any) -> AnyLength | None:
+    if length is None or isinstance(length, StaticLength | SymbolicLength):
+        return length
     try:
-        known = length.__index__()
+        index = length.__index__()
     except AttributeError:
-        known = -1
-    if known < 0 or isinstance(length, bool):
+        index = -1
+    if index < 0 or isinstance(length, bool):
         raise ShapeError(
             f"{length!r} is not a static length.",
             "Use an integer from 0 on, or None where the length is known at run time only.",
         )
-    return int(known)
+    return int(index)
 
 
 class TensorType(Type):
@@ -92,6 +93,10 @@ class TensorType(Type):
         dtype: Anything that NumPy takes for a dtype.
         shape: Lengths from 0 on, or None where unknown.
 
+    Attributes:
+        value: The symbol of the array's value while ``graphc.ir.law`` runs a type rule, when
+            unknown lengths are symbols too; None otherwise.
+
     Example:
         >>> TensorType("float64", (None, 3))
         float64[?, 3]
@@ -99,13 +104,16 @@ class TensorType(Type):
         True
     """
 
-    __slots__ = ("dtype", "ndim", "shape")
+    __slots__ = ("dtype", "is_static", "ndim", "shape", "value")
 
     dtype: str
     shape: Shape
     ndim: int
+    value: SymbolicLength | None
+    is_static: bool
+    """Whether every length is known."""
 
-    _known: ClassVar[WeakValueDictionary[tuple[str, Shape], TensorType]] = WeakValueDictionary()
+    _interned: ClassVar[WeakValueDictionary[tuple[str, Shape], TensorType]] = WeakValueDictionary()
 
     def __new__(cls, dtype: Any, shape: Any = ()) -> TensorType:
         if type(dtype) is not str or dtype not in DTYPES:
@@ -114,20 +122,38 @@ class TensorType(Type):
             # Exactly int: True and 1.0 are equal to 1, and would share its entry.
             if length is not None and (type(length) is not int or length < 0):
                 shape = tuple(_length(n) for n in shape)
+                if any(isinstance(n, StaticLength | SymbolicLength) for n in shape):
+                    return cls._of(dtype, shape)
                 break
         key = (dtype, tuple(shape))
-        known = cls._known.get(key)
-        if known is not None:
-            return known
+        interned = cls._interned.get(key)
+        if interned is not None:
+            return interned
         with cls._lock:
-            known = cls._known.get(key)
-            if known is None:
-                known = object.__new__(cls)
-                object.__setattr__(known, "dtype", key[0])
-                object.__setattr__(known, "shape", key[1])
-                object.__setattr__(known, "ndim", len(key[1]))
-                cls._known[key] = known
-        return known
+            interned = cls._interned.get(key)
+            if interned is None:
+                interned = cls._interned[key] = cls._of(*key)
+        return interned
+
+    @classmethod
+    def _of(cls, dtype: str, shape: Any, value: SymbolicLength | None = None) -> TensorType:
+        type = object.__new__(cls)
+        fields = {"dtype": dtype, "shape": shape, "ndim": len(shape), "value": value}
+        fields["is_static"] = all(isinstance(n, int) for n in shape)
+        for name, field in fields.items():
+            object.__setattr__(type, name, field)
+        return type
+
+    def with_symbols(self, i: int) -> TensorType:
+        """Return the type of input i of an operation with symbols for what it leaves unknown.
+
+        Such types are not interned: their static lengths know their positions.
+        """
+        shape = [
+            SymbolicLength.of("axis", i, k) if n is None else StaticLength(n, (i, k))
+            for k, n in enumerate(self.shape)
+        ]
+        return self._of(self.dtype, tuple(shape), SymbolicLength.of("value", i))
 
     def __call__(
         self,
@@ -179,11 +205,6 @@ class TensorType(Type):
     def broadcastable(self) -> tuple[bool, ...]:
         """Which axes have the static length 1."""
         return tuple(n == 1 for n in self.shape)
-
-    @property
-    def is_static(self) -> bool:
-        """Whether every length is known."""
-        return None not in self.shape
 
     def with_dtype(self, dtype: str) -> TensorType:
         """Return the type of the same shape and another dtype."""
@@ -262,17 +283,17 @@ class TupleType(Type):
 
     items: tuple[Type, ...]
 
-    _tuples: ClassVar[WeakValueDictionary[tuple[Type, ...], TupleType]] = WeakValueDictionary()
+    _interned: ClassVar[WeakValueDictionary[tuple[Type, ...], TupleType]] = WeakValueDictionary()
 
     def __new__(cls, items: tuple[Type, ...]) -> TupleType:
         items = tuple(items)
         with cls._lock:
-            known = cls._tuples.get(items)
-            if known is None:
-                known = object.__new__(cls)
-                object.__setattr__(known, "items", items)
-                cls._tuples[items] = known
-        return known
+            interned = cls._interned.get(items)
+            if interned is None:
+                interned = object.__new__(cls)
+                object.__setattr__(interned, "items", items)
+                cls._interned[items] = interned
+        return interned
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TupleType, (self.items,)

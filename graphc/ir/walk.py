@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from graphc.ir.node import Constant, Input, Leaf, Node
+from graphc.ir.node import Constant, Input, Leaf, Node, toposort
+from graphc.ir.op import Op
 
 T = TypeVar("T")
 
 
 def dependent(order: Iterable[Node], on: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on others, these included.
+    """Return the nodes that depend on some nodes, which are included.
 
     Args:
         order: Nodes, each after its inputs.
-        on: The others.
+        on: The nodes that are depended on.
 
     Example:
         >>> import graphc.tensor as gt
@@ -24,41 +25,41 @@ def dependent(order: Iterable[Node], on: Iterable[Node]) -> set[Node]:
         >>> sorted(node.op.name for node in dependent(toposort([gt.exp(x) + gt.sin(y)]), [x]))
         ['add', 'exp', 'x']
     """
-    found = set(on)
+    result = set(on)
     for node in order:
-        if not found.isdisjoint(node.inputs):
-            found.add(node)
-    return found
+        if not result.isdisjoint(node.inputs):
+            result.add(node)
+    return result
 
 
 def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """All that a walk meets, each once and in the order in which it is met.
+    """Return all nodes that a depth-first walk reaches, in the order of the walk.
 
     Args:
-        starts: Where it begins.
-        following: Where it goes on from a node (or whatever is walked over); called once for each.
+        starts: The first nodes.
+        following: Returns the successors of a node; called once for each.
     """
-    found: dict[T, None] = {}
+    visited: dict[T, None] = {}
     stack = [*starts][::-1]
     while stack:
         node = stack.pop()
-        if node not in found:
-            found[node] = None
-            stack += [x for x in following(node) if x not in found][::-1]
-    return found
+        if node not in visited:
+            visited[node] = None
+            stack += [x for x in following(node) if x not in visited][::-1]
+    return visited
 
 
 def nodes_within(nodes: Iterable[Node]) -> Iterable[Node]:
-    """Return nodes and those of the graphs that operations hold, such as steps of loops."""
-    return reached(nodes, lambda node: [x for held in node.op.graphs() for x in held.nodes])
+    """Return nodes and the nodes of the graphs that operations hold, such as steps of loops."""
+    return reached(nodes, lambda node: [x for graph in node.op.graphs() for x in graph.nodes])
 
 
 def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
-    """Yield all nodes that some nodes are computed from, and these, each once.
+    """Yield some nodes and all nodes that they are computed from, each once.
 
     Args:
         graphs: The nodes.
-        blockers: Where the walk ends; these are yielded too.
+        blockers: Nodes whose inputs are not followed; they are yielded too.
 
     Example:
         >>> import graphc.tensor as gt
@@ -71,37 +72,37 @@ def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator
 
 
 def graph_inputs(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
-    """Yield those that nothing computes: inputs, shared variables and constants.
+    """Yield the inputs, shared variables and constants that some nodes are computed from.
 
     Args:
-        graphs: What they are inputs of.
-        blockers: Where the walk ends.
+        graphs: The nodes.
+        blockers: Nodes whose inputs are not followed.
     """
-    found = ancestors(graphs, blockers)
-    yield from (node for node in found if isinstance(node.op, Input | Leaf | Constant))
+    nodes = ancestors(graphs, blockers)
+    yield from (node for node in nodes if isinstance(node.op, Input | Leaf | Constant))
 
 
 def explicit_graph_inputs(graphs: Iterable[Node] | Node) -> Iterator[Node]:
-    """Yield the inputs without a value of their own, which a function must be given.
+    """Yield the inputs that are no shared variables: the arguments that a function needs.
 
     Args:
-        graphs: What they are inputs of, one node or several.
+        graphs: The nodes that depend on the inputs, one or several.
     """
-    given = [graphs] if isinstance(graphs, Node) else graphs
+    nodes = [graphs] if isinstance(graphs, Node) else graphs
     yield from (
-        node for node in graph_inputs(given) if isinstance(node.op, Input) and not node.op.is_shared
+        node for node in graph_inputs(nodes) if isinstance(node.op, Input) and not node.op.is_shared
     )
 
 
 def ordered(
     ends: Iterable[T], needs: Callable[[T], Iterable[T]], done: Container[T]
 ) -> Iterator[T]:
-    """All that the ends need and themselves, each after what it needs; without what is done.
+    """Yield nodes and their dependencies that are not done, dependencies first.
 
     Args:
-        ends: Nodes, or whatever is walked over.
-        needs: What must be done before a node is.
-        done: Has all that is done. A node must be entered there before the next one is taken.
+        ends: The last nodes, of any class.
+        needs: Returns the dependencies of a node.
+        done: The nodes that are done. The caller must add each node before it takes the next one.
     """
     stack = [*ends][::-1]
     while stack:
@@ -115,40 +116,70 @@ def ordered(
             yield node
 
 
-def unfolded(
+def unfold(
     outputs: Iterable[Node],
     done: dict[Node, Node],
     again: Callable[[Node], Node],
     meaning: Callable[[Node], Node | None],
     endless: Callable[[Node], Exception],
 ) -> list[Node]:
-    """The outputs in which each node is replaced by its meaning, as long as it has one.
+    """Return the outputs with each node replaced by its meaning, repeatedly.
 
     Args:
         outputs: Nodes.
-        done: What stands for nodes; those in it stay as they are, and all others are entered.
-        again: Makes a node again of what stands for its inputs, which is in ``done`` then.
-        meaning: A node of equal value, whose own nodes may have meanings in turn; None for none.
-        endless: The error for a node whose meaning is made of that node.
+        done: Replacements of nodes; nodes in it are not expanded, and all others are added.
+        again: Rebuilds a node from the replacements of its inputs, which are in ``done`` then.
+        meaning: Returns a node of equal value, whose nodes may have meanings in turn, or None.
+        endless: Returns the error for a node whose meaning contains that node.
     """
-    made: dict[Node, Node] = {}
+    rebuilt: dict[Node, Node] = {}
     meanings: dict[Node, Node | None] = {}
 
     def needs(node: Node) -> Iterable[Node]:
         if any(x not in done for x in node.inputs):
             return node.inputs
-        new = made[node] if node in made else made.setdefault(node, again(node))
+        new = rebuilt[node] if node in rebuilt else rebuilt.setdefault(node, again(node))
         asked = new in meanings
-        found = meanings[new] if asked else meanings.setdefault(new, meaning(new))
-        if found is None or found in done:
+        expansion = meanings[new] if asked else meanings.setdefault(new, meaning(new))
+        if expansion is None or expansion in done:
             return ()
-        if asked or found is new:
+        if asked or expansion is new:
             raise endless(new)
-        return (found,)
+        return (expansion,)
 
     for node in ordered(outputs, needs, done):
-        new = made[node]
-        found = meanings[new]
-        final = new if found is None else done[found]
+        new = rebuilt[node]
+        expanded = meanings[new]
+        final = new if expanded is None else done[expanded]
         done[node] = done[new] = done[final] = final
     return [done[y] for y in outputs]
+
+
+# The gathered form, in which graphs are differentiated, batched and compiled.
+
+GATHERED: set[type[Op]] = set()
+"""Operations with another gathered form, beside those that hold graphs."""
+
+GATHERERS: list[Callable[[Sequence[Node], Collection[Node]], Sequence[Node]]] = []
+"""Functions of higher layers that gather outputs, given nodes that do not change.
+
+They change only operations that hold graphs and those in ``GATHERED``."""
+
+
+def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
+    """Return equal outputs in gathered form.
+
+    Args:
+        outputs: Arrays.
+        known: Nodes of their graph that are not changed.
+    """
+    if is_gathered({type(node.op) for node in toposort(outputs, known)}):
+        return outputs
+    for gather in GATHERERS:
+        outputs = gather(outputs, known)
+    return outputs
+
+
+def is_gathered(kinds: Collection[type[Op]]) -> bool:
+    """Return whether any graph of operations of these classes is in gathered form."""
+    return not any(kind.graphs is not Op.graphs or kind in GATHERED for kind in kinds)

@@ -1,4 +1,4 @@
-"""Objects around a symbolic array, which stand for it where whole graphs are taken."""
+"""Objects around a symbolic array, which replace it in functions of graphs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Self
 class Wrapper:
     """An object around one symbolic array, such as an array whose dimensions have names.
 
-    What takes graphs as they are (``function``, ``grad``, ``scan``, ``eval``) takes it for its
-    array, and wraps what is like it in the same way. Functions of arrays refuse it. No graph holds
-    it, so nothing of it is in a compiled program.
+    Functions of graphs (``function``, ``grad``, ``scan``, ``eval``) unwrap the array, and wrap
+    results of the same axes in the same way. Functions of arrays refuse a wrapper. No graph and no
+    compiled program holds one.
 
     Attributes:
         values: The array.
@@ -23,56 +23,56 @@ class Wrapper:
 
     @property
     def type(self) -> Any:
-        """Its type in messages."""
+        """The array's type in messages."""
         return self.values.type
 
     def alike(self, values: Any) -> Self:
         """Wrap another array of the same axes in the same way."""
         raise NotImplementedError
 
-    def placed(self, sharding: Any) -> Any:
-        """Return a sharding that a user gave as one by position."""
+    def positional(self, sharding: Any) -> Any:
+        """Return a user's sharding with entries by position."""
         return sharding
 
-    def fitted(self, given: Any) -> Any:
-        """Return the array of a value that is to be like this one, its axes in the same order.
+    def order_axes(self, given: Any) -> Any:
+        """Return the array of a value whose axes correspond to this wrapper's, in this order.
 
         Args:
-            given: A wrapper, an array with names of its own, or an array by position.
+            given: A wrapper, an array with named axes, or an array by position.
         """
         return unwrapped(given)
 
     def element(self, values: Any) -> Any:
-        """Wrap what a step of a loop gets of it: an array without the first axis."""
+        """Wrap an element of the array in a step of a loop, which lacks the first axis."""
         return self.alike(values)
 
     def rows(self, values: Any, sequences: Sequence[Wrapper]) -> Any:
-        """Wrap a loop's result: an array like this one at every step, along a new first axis.
+        """Wrap a loop's result: arrays like this one, stacked along a new first axis.
 
         Args:
             values: The array.
-            sequences: What the loop goes along.
+            sequences: The sequences of the loop.
         """
         return self.alike(values)
 
 
 def unwrapped(x: Any) -> Any:
-    """Return the array that a wrapper stands for, and anything else as it is."""
+    """Return the array of a wrapper, or any other object itself."""
     return x.values if isinstance(x, Wrapper) else x
 
 
 def unwrapped_all(given: Any) -> Any:
-    """Return what is given, one thing or a list or tuple of them, with arrays for wrappers."""
+    """Return an object, or a list or tuple of objects, with arrays instead of wrappers."""
     if isinstance(given, list | tuple):
         return [unwrapped(x) for x in given]
     return unwrapped(given)
 
 
 def wrapped(like: Any, x: Any) -> Any:
-    """Return an array in the wrapper that something like it has, if it has one; None stays None."""
+    """Return an array in the wrapper class of ``like``, if ``like`` is a wrapper; None for None."""
     return like.alike(x) if isinstance(like, Wrapper) and x is not None else x
 
 
 def unwrapped_pair(old: Any, new: Any) -> tuple[Any, Any]:
-    """Return a part of a graph and what replaces it, or is its value, as arrays."""
-    return (old.values, old.fitted(new)) if isinstance(old, Wrapper) else (old, new)
+    """Return a part of a graph and its replacement or value, as arrays."""
+    return (old.values, old.order_axes(new)) if isinstance(old, Wrapper) else (old, new)

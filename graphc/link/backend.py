@@ -53,6 +53,35 @@ Executable = Callable[..., Any]
 a program with a single output, that output."""
 
 
+class Dispatch:
+    """An executable whose calls go to another function as more is compiled.
+
+    Attributes:
+        run: Takes the arguments of the next call.
+        again: Returns the results of a call that ``run`` failed, given the error and the arguments;
+            None where ``run`` does everything.
+    """
+
+    def __init__(
+        self, run: Executable, again: Callable[[Exception, tuple[Any, ...]], Any] | None = None
+    ) -> None:
+        self.run = run
+        self.again = again
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.again is None:
+            return self.run(*arguments)
+        try:
+            return self.run(*arguments)
+        except Exception as error:
+            failed = error
+        try:
+            return self.again(failed, arguments)
+        finally:
+            # The error holds this frame, and so the arguments.
+            del failed
+
+
 @dataclass(frozen=True)
 class Gap:
     """Something a backend does not support, reported when a program is compiled and in the manual.
@@ -125,6 +154,8 @@ class Backend:
     gains: frozenset[str] = frozenset()
     gaps: tuple[Gap, ...] = ()
     keeps_executables: bool = False
+    numpy_result: Callable[[Any], np.ndarray[Any, Any]] = np.array
+    """Converts a program's result to a NumPy array that is writable and shares no memory."""
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
     entered: list[Any] = field(default_factory=list)
@@ -178,6 +209,14 @@ class Backend:
         """NumPy's dtype of an array that it takes."""
         return x.dtype  # type: ignore[no-any-return]
 
+    def conversion_error(self, error: Exception, results: Any) -> Exception:
+        """Return the error to raise where results cannot become NumPy arrays."""
+        return error
+
+    def narrows(self, dtype: np.dtype[Any]) -> bool:
+        """Return whether the library's own functions compute with fewer bits than a dtype has."""
+        return False
+
     def own_dtype(self, type: TensorType) -> Any:
         """The value of ``dtype`` for its own arrays of that type."""
         return type.numpy_dtype
@@ -192,8 +231,8 @@ class Backend:
         assert found is not None, node
         return partial(found, node.op)
 
-    def prepared(self, graph: Graph) -> Graph:
-        """The graph as the backend compiles it, of operations that it has."""
+    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+        """Return the graph as the backend compiles it, of operations that it has."""
         return graph
 
     def analyse(self, graph: Graph) -> Host | None:
@@ -444,8 +483,9 @@ def refuse_remote(value: Any) -> None:
             f"An array of shape {value.shape} is divided over the devices of several processes, "
             "and cannot be a NumPy array here.",
             "Use its parts, y.addressable_shards (of a shared variable y = w.get_value("
-            "borrow=True)), give the output sharding=(), so that every process has it whole, or "
-            "call jax.experimental.multihost_utils.process_allgather(y, tiled=True).",
+            "borrow=True); of a result y of graphc.function(..., returns='native')), give the "
+            "output sharding=(), so that every process has it whole, or call "
+            "jax.experimental.multihost_utils.process_allgather(y, tiled=True).",
         )
 
 

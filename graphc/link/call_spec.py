@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir import Buckets, Graph, Sharding, TensorType
+from graphc.link.slices import length_graph
 
 if TYPE_CHECKING:
     from graphc.link.host import Host
@@ -14,15 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallSpec:
-    """A program from outside; it can be kept in a file.
+    """The interface of a program, which can be stored in a file.
 
     Attributes:
-        arguments: The types of what it takes: its inputs, then its leaves.
+        arguments: The types of its arguments: its inputs, then its leaves.
         results: The types of what it gives.
         inputs: How many of the arguments are inputs.
         single: Whether its only result is returned itself, and not in a list.
         static: The arguments whose values decide shapes, by position.
-        counts: Those of them that decide numbers of steps alone.
+        counts: The static arguments that decide numbers of steps alone.
+        sliced: The static arguments that decide lengths of slices alone.
+        lengths: The graph that computes these lengths from all arguments; None where there are
+            none.
         follows: Whether a shape follows from how many steps a loop does.
         facts: What the backend wants to know.
         shardings: What is declared of each argument's sharding over a mesh.
@@ -36,6 +40,8 @@ class CallSpec:
     single: bool
     static: tuple[int, ...]
     counts: tuple[int, ...]
+    sliced: tuple[int, ...]
+    lengths: Graph | None
     follows: bool
     facts: Mapping[str, Any]
     shardings: tuple[Sharding | None, ...]
@@ -63,6 +69,8 @@ class CallSpec:
             single,
             host.inputs if host else (),
             host.counts if host else (),
+            host.sliced if host else (),
+            length_graph(graph, host.lengths) if host and host.lengths else None,
             host.follows if host else False,
             facts,
             tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),

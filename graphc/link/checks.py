@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
 from graphc.ir import Check, Input, Node
-from graphc.tensor.core.axes import ExpandDims, Transpose
-from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.ir.law import source_axis
 
 T = TypeVar("T")
 
@@ -50,23 +49,12 @@ def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
 
 
 def _name(x: Node, axis: int) -> str:
-    """The name of an axis in messages: that of the input's axis which it is."""
+    """Return the name of an axis in messages, which the input that it comes from gives it."""
     while not isinstance(x.op, Input):
-        match x.op:
-            case Elementwise() | Cast() | Where():
-                behind = axis - x.type.ndim
-                length = x.type.shape[axis]
-                wide = [y for y in x.inputs if y.type.ndim >= -behind]
-                own = [y for y in wide if y.type.shape[behind] == length]
-                if not own:
-                    return ""
-                axis, x = behind + own[0].type.ndim, own[0]
-            case Transpose(axes=axes):
-                axis, x = axes[axis], x.inputs[0]
-            case ExpandDims(axes=axes) if axis not in axes:
-                axis, x = axis - len([i for i in axes if i < axis]), x.inputs[0]
-            case _:
-                return ""
+        source = source_axis(x, axis)
+        if source is None:
+            return ""
+        x, axis = source
     return f" ({x.op.axes[axis]!r})" if x.op.axes else ""
 
 

@@ -117,7 +117,7 @@ def _is_own(node: Node, made: Node, users: dict[Node, set[Node]], outputs: Seque
     parts = _parts(node, made)
     first = made.inputs[0]
     made_of_it = {first, *(first.inputs if isinstance(first.op, Transpose) else ())}
-    for x in sorted(parts, key=lambda x: x.serial):
+    for x in sorted(parts, key=lambda x: x.height):
         if x.type.ndim and made_of_it.intersection(x.inputs) and not isinstance(x.op, Length):
             made_of_it.add(x)
     arrays = made_of_it & parts

@@ -13,8 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import DynamicShapeError
 from graphc.ir import TINY, Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact, reached
+from graphc.ir.law import deciding_inputs
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import Arange
@@ -30,6 +33,26 @@ BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
 backend compiles, if it has a bound."""
 
 
+@dataclass(frozen=True, slots=True)
+class SliceLength(Op):
+    """The length of ``x[start:stop]`` for an axis of n elements, an int64 scalar.
+
+    The host computes it, and a program is compiled for each value of it, whatever the bounds are.
+
+    Attributes:
+        number: The position among such lengths of the program.
+    """
+
+    number: int
+    name = "slice_length"
+
+    def infer(self, start: TensorType, stop: TensorType, n: TensorType) -> TensorType:
+        return TensorType("int64", ())
+
+    def perform(self, start: Any, stop: Any, n: Any) -> np.ndarray[Any, Any]:
+        return np.array(len(range(int(n))[int(start) : int(stop)]), np.int64)
+
+
 @dataclass(frozen=True)
 class Host:
     """The part of a program that is computed on the host while a backend traces.
@@ -38,9 +61,11 @@ class Host:
         nodes: Computed there, by the operations' NumPy references.
         inputs: The graph's inputs whose values decide shapes, by position.
         leaves: The graph's leaves whose values decide shapes, by position.
-        counts: Those of the inputs that decide no more than numbers of steps, and lengths that
-            follow from these.
+        counts: The inputs, among those, that decide no more than numbers of steps, and lengths
+            that follow from these.
         follows: Whether a shape follows from how many steps a loop does.
+        sliced: The inputs, among those, that decide nothing but the lengths of slices.
+        lengths: These lengths, each a node with a ``SliceLength``, in the order of their numbers.
     """
 
     nodes: frozenset[Node]
@@ -48,6 +73,8 @@ class Host:
     leaves: tuple[int, ...]
     counts: tuple[int, ...] = ()
     follows: bool = False
+    sliced: tuple[int, ...] = ()
+    lengths: tuple[Node, ...] = ()
 
 
 def analyse(
@@ -69,17 +96,33 @@ def analyse(
     found = _Analysis(
         graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
     )
+    lengths = lengths_of_slices(graph)
+    sliced = reached(lengths, lambda x: inputs_on_host(x, found.given)).keys()
+    read = found.demanded | sliced
     return Host(
-        frozenset(computed(graph, found.demanded, () if known is None else known)),
-        tuple(i for i, x in enumerate(graph.inputs) if x in found.demanded),
-        tuple(i for i, x in enumerate(graph.leaves) if x in found.demanded),
+        frozenset(computed(graph, read, () if known is None else known)),
+        tuple(i for i, x in enumerate(graph.inputs) if x in read),
+        tuple(i for i, x in enumerate(graph.leaves) if x in read),
         tuple(
             i
             for i, x in enumerate(graph.inputs)
             if x in found.demanded and x not in found.fixed and not x.type.ndim
         ),
         found.follows,
+        tuple(i for i, x in enumerate(graph.inputs) if x in sliced and x not in found.demanded),
+        lengths,
     )
+
+
+def lengths_of_slices(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes with a ``SliceLength``, in the order of their numbers."""
+    by_number = {node.op.number: node for node in graph.nodes if isinstance(node.op, SliceLength)}
+    return tuple([by_number[number] for number in sorted(by_number)])
+
+
+def inputs_on_host(x: Node, given: Collection[Node]) -> Sequence[Node]:
+    """Return the inputs of a node that the host needs to compute it: of a length, none."""
+    return () if x in given or isinstance(x.op, Length | Shape) else x.inputs
 
 
 def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
@@ -146,7 +189,7 @@ class _Analysis:
     def _of(self, node: Node) -> Iterator[Demand]:
         op = node.op
         inside = {i for passed in op.passes() for i in passed}
-        for i in op.host_inputs():
+        for i in deciding_inputs(node):
             if i not in inside:
                 yield node.inputs[i], node, isinstance(op, Loop)
         for graph, passed in zip(op.graphs(), op.passes(), strict=True):
@@ -168,11 +211,9 @@ class _Analysis:
         known = node in self.on_host
 
         def following(x: Node) -> Iterable[Node]:
-            if known:
-                ends = x in self.given or isinstance(x.op, Length | Shape)
-            else:
-                ends = self._is_settled(x, user, bounded)
-            return () if ends else x.inputs
+            if not known:
+                return () if self._is_settled(x, user, bounded) else x.inputs
+            return () if isinstance(x.op, SliceLength) else inputs_on_host(x, self.given)
 
         seen = reached([node], following).keys()
         if known:
@@ -218,7 +259,7 @@ def _has_no_reference(op: Op) -> bool:
 
 
 def _can_be_read(x: Node) -> bool:
-    return not (is_inexact(x.type.dtype) or x.type.ndim > 1 or x.type.dtype == "bool")
+    return not (is_inexact(x.type.dtype) or x.type.ndim > 2 or x.type.dtype == "bool")
 
 
 def is_taken(node: Node) -> bool:
@@ -271,8 +312,8 @@ def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
     return DynamicShapeError(
         f"The shape of {user!r} depends on the values of {node!r}, which are not known while "
         "the backend compiles.",
-        "Shapes may depend on constants, on lengths (x.shape) and on integer inputs, scalars "
-        "or vectors; where a function takes the length of its result, as gt.bincount(x, "
+        "Shapes may depend on constants, on lengths (x.shape) and on integer inputs of up "
+        "to two axes; where a function takes the length of its result, as gt.bincount(x, "
         "length=...) does, give that; or use mode='NUMPY'.",
         user.where,
     )

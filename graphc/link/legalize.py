@@ -24,9 +24,9 @@ from graphc.ir import (
     Type,
     is_inexact,
     numpy_dtype,
-    unfolded,
+    unfold,
 )
-from graphc.ir.sharding import MeshAxes, named
+from graphc.ir.sharding import MeshAxes, with_role
 from graphc.loop.step import Formal
 from graphc.site import derived_from
 from graphc.tensor.arrays.reduce import Composite
@@ -57,7 +57,7 @@ def inline(graph: Graph, backend: Lowerings) -> Graph:
         return _inside(node, backend).with_inputs([done[x] for x in node.inputs])
 
     # A definition may hold other named functions in turn.
-    outputs = unfolded(graph.outputs, done, again, lambda x: _meaning(x, backend), _endless)
+    outputs = unfold(graph.outputs, done, again, lambda x: _meaning(x, backend), _endless)
     return Graph(graph.inputs, outputs)
 
 
@@ -167,7 +167,7 @@ def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
         sharding = _sharding(node)
         if sharding is not None:
             try:
-                axes.of(sharding, node.type.shape, named(repr(node), node.op))
+                axes.of(sharding, node.type.shape, with_role(repr(node), node.op))
             except ShardingError as error:
                 raise ShardingError(error.problem, error.remedy, node.where) from None
         for held in node.op.graphs():

@@ -25,8 +25,8 @@ from graphc.tensor.attention import (
     Normalization,
     RMSNorm,
     Rotation,
-    halves_turned,
-    pairs_turned,
+    rotate_halves,
+    rotate_pairs,
 )
 from graphc.tensor.core.axes import ExpandDims, transpose
 from graphc.tensor.core.elementwise import (
@@ -251,10 +251,10 @@ def _cosines_twice(x: Any, angle: Any) -> Node:
 
 
 ROTATIONS: dict[Callable[..., Node], bool] = {
-    halves_turned: False,
+    rotate_halves: False,
     _angles_twice: False,
     _cosines_twice: False,
-    pairs_turned: True,
+    rotate_pairs: True,
 }
 """The forms of a rotation, and whether each turns neighbouring elements."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,14 +20,13 @@ from graphc.errors import (
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import Check, Constant, Graph, Node, Op, Pick, TupleType
-from graphc.ir.op import follows_from_types
+from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
+from graphc.ir.law import checks_of, source_axis
 from graphc.link.backend import Backend
 from graphc.link.checks import admit
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.site import user_line
-from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 from graphc.tensor.core.shape import Length, Shape
 
 
@@ -217,19 +216,6 @@ class Program:
         return self.backend.around(node, self.backend.bind(node), on_host=False)
 
 
-def _checks(op: Op, types: tuple[Any, ...]) -> Sequence[Check]:
-    """The checks of an operation on these types, by axes that count from 0."""
-    return _checks_by_types(op, types) if follows_from_types(op) else _worked_out(op, types)
-
-
-def _worked_out(op: Op, types: tuple[Any, ...]) -> Sequence[Check]:
-    if isinstance(op, Pick) or all(type.is_static for type in types):
-        return ()
-    return [(a, m % types[a].ndim, b, n % types[b].ndim) for a, m, b, n in op.checks(*types)]
-
-
-_checks_by_types = lru_cache(4096)(_worked_out)
-
 _Place = tuple[Node, int] | int
 """An axis of a node, or its length where the type has it."""
 
@@ -240,7 +226,7 @@ def _place(x: Node, axis: int) -> _Place:
 
 
 class Lengths:
-    """Which lengths of which nodes are known to be equal, so that each pair is checked once.
+    """Sets of lengths that are known to be equal, so that each pair is checked once.
 
     Args:
         nodes: Nodes that have been computed, each after its inputs.
@@ -252,25 +238,24 @@ class Lengths:
             self.open(node)
 
     def have_one_shape(self, x: Node, y: Node) -> bool:
-        """Whether two arrays of equal rank have equal lengths."""
+        """Return whether two arrays of equal rank are known to have equal lengths."""
         axes = range(x.type.ndim)
         return all(self.root(_place(x, i)) == self.root(_place(y, i)) for i in axes)
 
     def open(self, node: Node) -> Sequence[Check]:
-        """The checks a node needs that no earlier one made."""
-        op, inputs = node.op, node.inputs
+        """Return the checks of a node that no earlier node made, and note its lengths."""
+        inputs = node.inputs
         needed: list[Check] | None = None
-        for check in _checks(op, tuple([x.type for x in inputs])):
+        for check in checks_of(node):
             a, m, b, n = check
             if self.unite(_place(inputs[a], m), _place(inputs[b], n)):
                 needed = needed or []
                 needed.append(check)
-        if isinstance(op, Elementwise | Cast | Where) and None in node.type.shape:
-            self.follow(node)
+        self.follow(node)
         return needed or ()
 
     def root(self, place: _Place) -> _Place:
-        """The representative of all lengths known to be equal to one."""
+        """Return the representative of all lengths that are known to equal one."""
         parents = self.parents
         while (above := parents.get(place)) is not None:
             # Each step halves the way for the next one, or a long sum would take quadratic time.
@@ -279,7 +264,7 @@ class Lengths:
         return place
 
     def unite(self, a: _Place, b: _Place) -> bool:
-        """Whether it was not known."""
+        """Note that two lengths are equal, and return whether that was not known."""
         a, b = self.root(a), self.root(b)
         if a == b:
             return False
@@ -287,15 +272,11 @@ class Lengths:
         return True
 
     def follow(self, node: Node) -> None:
-        """An operation that broadcasts keeps lengths: each of its is that of an operand."""
-        ndim = node.type.ndim
-        for axis, length in enumerate(node.type.shape):
-            if length is None:
-                for x in node.inputs:
-                    at = axis - ndim + x.type.ndim
-                    if at >= 0 and x.type.shape[at] is None:
-                        self.parents[node, axis] = self.root((x, at))
-                        break
+        """Unite the lengths of a node with those of inputs that it has."""
+        for axis, length in enumerate(getattr(node.type, "shape", ())):
+            source = source_axis(node, axis) if length is None else None
+            if source is not None:
+                self.parents[node, axis] = self.root(source)
 
 
 def _by_numpy(node: Node) -> Callable[..., Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable
-from types import TracebackType
+from functools import lru_cache
+from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir import Node
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from graphc.link.program import Program, Step
 
 _numbers = itertools.count()
+
+
+@lru_cache(1024)
+def compiled_code(source: str, what: str) -> CodeType:
+    """Compile generated source text; functions of equal signature share the code."""
+    return compile(source, f"{INTERNAL}{what}>", "exec")
 
 
 class Source:

@@ -11,138 +11,143 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Constant, Node, is_integer, unwrapped
 from graphc.tensor.core.captured import within
-from graphc.tensor.core.elementwise import cast, minimum
+from graphc.tensor.core.elementwise import cast, minimum, not_equal
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Count = int | Tensor
-"""A number of steps: known, or an int64 scalar."""
+"""A number of steps: an integer, or an int64 scalar."""
 
 
-def titled(name: Any, kind: str) -> str:
+def title_of(name: Any, kind: str) -> str:
     """Return the name of a loop in messages.
 
     Raises:
-        ArgumentError: The name is not a string.
+        ArgumentError: If the name is not a string.
     """
     if name is not None and not isinstance(name, str):
         raise ArgumentError(f"{kind}: the name {name!r} is not a string.")
     return kind if name is None else name
 
 
-def called(
-    title: str, step: Callable[..., Any], given: Sequence[Any], order: str, what: str = "step"
+def call_user(
+    title: str,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    order: str,
+    what: str = "step",
 ) -> Any:
     """Call a user's function and return its result.
 
     Args:
-        title: What messages call the loop.
-        step: The function.
-        given: What it is given.
-        order: Says what that is, and in which order.
-        what: What messages call the function.
+        title: The loop's name in messages.
+        function: The function.
+        arguments: Its arguments.
+        order: The arguments in words, in their order, for messages.
+        what: The function's role in messages.
 
     Raises:
-        ArgumentError: It is not a function, or takes another number of arguments.
+        ArgumentError: If ``function`` is not callable or accepts another number of arguments.
     """
-    if not callable(step):
+    if not callable(function):
         raise ArgumentError(
-            f"{title}: the {what} {step!r} is not a function.",
+            f"{title}: the {what} {function!r} is not a function.",
             f"Give a function. Its arguments are: {order}.",
         )
     try:
-        signature(step).bind(*given)
+        signature(function).bind(*arguments)
     except ValueError:
-        pass  # a built-in function that does not tell
+        pass  # a built-in function without a signature
     except TypeError as error:
-        names = ", ".join(str(getattr(x, "name", None) or x) for x in given)
+        names = ", ".join(str(getattr(x, "name", None) or x) for x in arguments)
         raise ArgumentError(
-            f"{title}: the {what} {getattr(step, '__name__', step)} does not take {len(given)} "
-            f"arguments{names and f' ({names})'}: {error}.",
+            f"{title}: the {what} {getattr(function, '__name__', function)} does not take "
+            f"{len(arguments)} arguments{names and f' ({names})'}: {error}.",
             f"Their order is: {order}.",
         ) from error
-    with within(step):
-        return step(*given)
+    with within(function):
+        return function(*arguments)
 
 
-def number_of_steps(title: str, given: Any, what: str = "n_steps") -> Count | None:
-    """A number of steps as it was given: None, an integer, or a symbolic one.
+def number_of_steps(title: str, value: Any, what: str = "n_steps") -> Count | None:
+    """Return a number of steps as None, an integer, or an int64 scalar.
 
     Raises:
-        DTypeError: It is not an integer scalar.
-        ArgumentError: It is negative.
+        DTypeError: If the value is not an integer scalar.
+        ArgumentError: If the number is negative.
     """
-    if given is None:
+    if value is None:
         return None
-    n = as_tensor(given) if isinstance(given, Node | np.ndarray | np.generic) else given
+    n = as_tensor(value) if isinstance(value, Node | np.ndarray | np.generic) else value
     if isinstance(n, Tensor):
         if not is_integer(n.dtype) or n.ndim:
-            raise _no_integer(title, what, given)
+            raise _no_integer(title, what, value)
         if not isinstance(n.op, Constant):
             return cast(n, "int64")
         n = int(n.op.value)
     if isinstance(n, bool) or not isinstance(n, int):
-        raise _no_integer(title, what, given)
+        raise _no_integer(title, what, value)
     if n < 0:
         raise ArgumentError(f"{title}: {what}={n}.", "Use a number from 0 on.")
     return n
 
 
-def _no_integer(title: str, what: str, given: Any) -> DTypeError:
+def _no_integer(title: str, what: str, value: Any) -> DTypeError:
     return DTypeError(
-        f"{title}: {what}={given!r}.",
+        f"{title}: {what}={value!r}.",
         "Give an integer, Python's or a symbolic scalar: gt.lscalar, x.shape[0], .astype('int64').",
     )
 
 
-def fewest(given: Sequence[Count]) -> Count | None:
-    """The smallest of several numbers; None where there is none."""
-    known = [n for n in given if isinstance(n, int)]
-    unknown = list(dict.fromkeys(n for n in given if isinstance(n, Tensor)))
-    if not unknown:
-        return min(known, default=None)
-    found = unknown[0]
-    others: list[Count] = [*unknown[1:], *([min(known)] if known else [])]
+def smallest_count(counts: Sequence[Count]) -> Count | None:
+    """Return the smallest of several numbers, or None if there are none."""
+    integers = [n for n in counts if isinstance(n, int)]
+    symbolic = list(dict.fromkeys(n for n in counts if isinstance(n, Tensor)))
+    if not symbolic:
+        return min(integers, default=None)
+    result = symbolic[0]
+    others: list[Count] = [*symbolic[1:], *([min(integers)] if integers else [])]
     for n in others:
-        found = minimum(found, n)
-    return found
+        result = minimum(result, n)
+    return result
 
 
-def stopping(title: str, condition: Any) -> Tensor:
-    """Whether to stop, as a symbolic array.
+def stop_condition(title: str, condition: Any) -> Tensor:
+    """Return a stop condition as a symbolic bool scalar.
 
     Raises:
-        DTypeError: It is not a bool scalar.
+        DTypeError: If the condition is not a bool scalar.
     """
-    found: Tensor = as_tensor(unwrapped(condition))
-    if found.dtype != "bool" or found.ndim:
+    stop: Tensor = as_tensor(unwrapped(condition))
+    if stop.dtype != "bool" or stop.ndim:
         raise DTypeError(
-            f"{title}: the condition {found!r} is not a bool scalar.",
+            f"{title}: the condition {stop!r} is not a bool scalar.",
             "Compare: x > 0; and reduce: gt.all(...), gt.any(...).",
         )
-    return found
+    return stop
 
 
-def unrolled(title: str, given: Any) -> int:
-    """Return the number of steps that may be written out at a time.
+def unrolling(title: str, value: Any) -> int:
+    """Return the largest number of steps that a backend may unroll.
 
     Raises:
-        ArgumentError: It is not a positive integer.
+        ArgumentError: If the value is not a positive integer.
     """
-    if given is None:
+    if value is None:
         return 1
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise ArgumentError(f"{title}: unroll={given!r}.", "Use a number from 1 on.")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{title}: unroll={value!r}.", "Use a number from 1 on.")
+    return value
 
 
 class until:  # noqa: N801 (PyTensor's name; it reads as a statement)
     """A condition that ends a scan after this step, returned by the step after its outputs.
 
     Args:
-        condition: A bool scalar: whether this step is the last one. Its outputs are kept.
+        condition: A scalar, bool or numeric; the step is the last one, and its outputs count, if
+            the condition is not zero.
 
     Raises:
-        DTypeError: It is not a bool scalar.
+        DTypeError: If the condition is not a scalar.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -156,7 +161,9 @@ class until:  # noqa: N801 (PyTensor's name; it reads as a statement)
     __slots__ = ("condition",)
 
     def __init__(self, condition: Any) -> None:
-        self.condition = stopping("until", condition)
+        stop = as_tensor(unwrapped(condition))
+        is_bool = stop.dtype == "bool" or stop.ndim
+        self.condition = stop_condition("until", stop if is_bool else not_equal(stop, 0))
 
     def __repr__(self) -> str:
         return f"until({self.condition!r})"

@@ -1,4 +1,4 @@
-"""A loop for every element of a batch at once."""
+"""The batch rule of a loop: one loop over carries that have a batch axis."""
 
 from __future__ import annotations
 
@@ -25,110 +25,107 @@ if TYPE_CHECKING:
 def batched_loop(
     op: Loop, size: int | Tensor, flags: Sequence[bool], inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The loop's results, each with the batch as its leading axis where it depends on it."""
-    return _Batched(op, size, flags, inputs).results()
+    """Return the loop's results; those that depend on the batch have it as axis 0."""
+    return _BatchedLoop(op, size, flags, inputs).results()
 
 
-class _Batched:
+class _BatchedLoop:
     """A loop whose step works on a batch.
 
-    Where elements of the batch do different numbers of steps, it goes on to the last of them, and
-    those that are done keep what they have.
+    Where the elements of the batch do different numbers of steps, the loop continues to the last of
+    them, and the elements that are done keep their carries.
     """
 
     def __init__(
         self, op: Loop, size: int | Tensor, flags: Sequence[bool], inputs: Sequence[Tensor]
     ) -> None:
         self.op, self.size = op, size
-        self.over: list[bool] = []
-        self.given, self.flags = op.parts(inputs), op.parts(flags)
+        self.depends: list[bool] = []
+        self.inputs, self.flags = op.parts(inputs), op.parts(flags)
         if self.flags.steps:
             raise UnsupportedOperationError(
                 f"{op.title}: its number of steps differs from one element of the batch to the "
                 "next, and so would the shapes of its results.",
                 "Give a number of steps that is the same for all, and stop with until.",
             )
-        self._spread()
-        self.ragged = bool(self.flags.count) or (op.stops and self.over[-1])
-        if self.ragged and False in self.over[: op.carries]:
-            # Those that are done keep their carries, so that each has its own.
-            self.leads = [True] * op.carries
-            self._follow()
+        self._find_batched_carries()
+        self.ragged = bool(self.flags.count) or (op.stops and self.depends[-1])
+        if self.ragged and False in self.depends[: op.carries]:
+            # Elements that are done keep their carries, so that the carries differ.
+            self.batched = [True] * op.carries
+            self._batch_step()
 
-    def _spread(self) -> None:
-        """Which carries differ over the batch: those that begin so, or become so."""
-        self.leads = list(self.flags.init)
+    def _find_batched_carries(self) -> None:
+        """Find the carries that differ over the batch from the first step or from a later one."""
+        self.batched = list(self.flags.init)
         while True:
-            self._follow()
-            more = [a or b for a, b in zip(self.leads, self.over, strict=False)]
-            if more == self.leads:
+            self._batch_step()
+            flags = [a or b for a, b in zip(self.batched, self.depends, strict=False)]
+            if flags == self.batched:
                 return
-            self.leads = more
+            self.batched = flags
 
-    def _follow(self) -> None:
-        """The step for the batch, given which carries differ over it."""
-        step = self.op.opened()
-        flags = [*self.leads, *self.flags.xs, *self.flags.consts]
-        given = [*self.given.init, *self.given.xs, *self.given.consts]
-        own = [*self.flags.init, *self.flags.xs, *self.flags.consts]
+    def _batch_step(self) -> None:
+        step = self.op.with_new_inputs()
+        flags = [*self.batched, *self.flags.xs, *self.flags.consts]
+        arrays = [*self.inputs.init, *self.inputs.xs, *self.inputs.consts]
+        own_flags = [*self.flags.init, *self.flags.xs, *self.flags.consts]
         swaps: dict[Any, Tensor] = {
-            x: TensorType(x.dtype, (self._size_of(y, has), *x.type.shape))(x.name)
-            for x, flag, y, has in zip(step.inputs, flags, given, own, strict=True)
+            x: TensorType(x.dtype, (self._size_of(y, is_batched), *x.type.shape))(x.name)
+            for x, flag, y, is_batched in zip(step.inputs, flags, arrays, own_flags, strict=True)
             if flag
         }
-        found = over_batch(step.outputs, swaps) if swaps else step.outputs
-        self.over = [_is_over(y, swaps) for y in step.outputs]
-        pairs = zip(step.outputs, found, self.over, strict=True)
-        outputs = [new if flag else y for y, new, flag in pairs]
+        batched = over_batch(step.outputs, swaps) if swaps else step.outputs
+        self.depends = [_depends_on(y, swaps) for y in step.outputs]
+        pairs = zip(step.outputs, batched, self.depends, strict=True)
+        outputs = [wide if flag else y for y, wide, flag in pairs]
         consts = [swaps.get(x, x) for x in step.consts]
         step = step.with_parameters([swaps.get(x, x) for x in step.parameters])
         self.step = replace(step.with_outputs(outputs), consts=consts)
 
-    def _size_of(self, given: Tensor, has: bool) -> int | None:
-        """The size of the batch where it is known; of a value that has it, by its type too."""
-        is_open = has and given.type.shape[0] is None
+    def _size_of(self, x: Tensor, is_batched: bool) -> int | None:
+        """Return the static size of the batch that an input's type can have, or None."""
+        is_open = is_batched and x.type.shape[0] is None
         return self.size if isinstance(self.size, int) and not is_open else None
 
     def results(self) -> tuple[Tensor, ...]:
-        """The final carries, the stacked rows, and the number of steps done."""
-        op, given, size, c = self.op, self.given, self.size, self.op.carries
-        step = self.step.replaced(dict(zip(self.step.consts, given.consts, strict=True)))
+        op, inputs, size, c = self.op, self.inputs, self.size, self.op.carries
+        step = self.step.replaced(dict(zip(self.step.consts, inputs.consts, strict=True)))
         self.init = [
             repeated(y, size) if lead and not flag else y
-            for y, lead, flag in zip(given.init, self.leads, self.flags.init, strict=True)
+            for y, lead, flag in zip(inputs.init, self.batched, self.flags.init, strict=True)
         ]
         self.xs = [
             moveaxis(y, 0, 1) if flag else y
-            for y, flag in zip(given.xs, self.flags.xs, strict=True)
+            for y, flag in zip(inputs.xs, self.flags.xs, strict=True)
         ]
         nexts = [
-            repeated(y, size) if lead and not over else y
-            for y, lead, over in zip(step.nexts, self.leads, self.over, strict=False)
+            repeated(y, size) if lead and not depends else y
+            for y, lead, depends in zip(step.nexts, self.batched, self.depends, strict=False)
         ]
         self.step = replace(step, nexts=nexts)
-        rows_over = [self.ragged or over for over in op.rows_of(self.over)]
-        made = self._ragged() if self.ragged else self._even()
+        rows_over = [self.ragged or depends for depends in op.rows_of(self.depends)]
+        ys = self._loop_of_ragged_counts() if self.ragged else self._loop_of_equal_counts()
         stacked = [
-            moveaxis(y, 1, 0) if over else y for y, over in zip(made[c:], rows_over, strict=False)
+            moveaxis(y, 1, 0) if depends else y
+            for y, depends in zip(ys[c:], rows_over, strict=False)
         ]
-        return (*made[:c], *stacked, *made[c + op.stacked :])
+        return (*ys[:c], *stacked, *ys[c + op.stacked :])
 
     @property
     def _steps(self) -> Any:
-        return self.op.steps_of(self.given)
+        return self.op.steps_of(self.inputs)
 
-    def _even(self) -> list[Tensor]:
-        """The results where all elements of the batch do the same steps."""
-        return build(self.op, self._steps, self.given.count, self.init, self.xs, self.step)
+    def _loop_of_equal_counts(self) -> list[Tensor]:
+        return build(self.op, self._steps, self.inputs.count, self.init, self.xs, self.step)
 
-    def _ragged(self) -> list[Tensor]:
-        """The results where each element of the batch has its own number of steps."""
-        return self._stopping() if self.op.stops else self._counted()
+    def _loop_of_ragged_counts(self) -> list[Tensor]:
+        return self._loop_with_conditions() if self.op.stops else self._loop_with_counts()
 
-    def _counted(self) -> list[Tensor]:
+    def _loop_with_counts(self) -> list[Tensor]:
         index = TensorType("int64")("step")
-        count: Any = self.given.count
-        step = self._masked(less(index, count))
+        count: Any = self.inputs.count
+        step = self._mask_step(less(index, count))
         return build(
             self.op,
             self._steps,
@@ -138,9 +135,9 @@ class _Batched:
             replace(step, xs=[*step.xs, index]),
         )
 
-    def _stopping(self) -> list[Tensor]:
-        """With two carries more: who is done, and after how many steps."""
-        size, count, stop = self.size, self.given.count, self.step.stop
+    def _loop_with_conditions(self) -> list[Tensor]:
+        """Carry two more arrays: which elements are done, and after how many steps."""
+        size, count, stop = self.size, self.inputs.count, self.step.stop
         done, taken = TensorType("bool", (None,))("done"), TensorType("int64", (None,))("taken")
         active = logical_not(done)
         ends = done | (stop if stop.ndim else repeated(stop, size))
@@ -149,8 +146,8 @@ class _Batched:
             begins = begins | less_equal(count, 0)
             ends = ends | greater_equal(taken + 1, count)
         c, r = self.op.carries, self.op.stacked
-        step = self._masked(active)
-        made = build(
+        step = self._mask_step(active)
+        ys = build(
             self.op,
             self._steps,
             None if count is None else max(count, initial=0),
@@ -163,24 +160,24 @@ class _Batched:
                 stop=all(ends),
             ),
         )
-        return [*made[:c], *made[c + 2 : c + 2 + r], made[c + 1]]
+        return [*ys[:c], *ys[c + 2 : c + 2 + r], ys[c + 1]]
 
-    def _masked(self, active: Tensor) -> LoopStep:
-        """The step where inactive elements of the batch keep their carries and give zero rows."""
+    def _mask_step(self, active: Tensor) -> LoopStep:
+        """Let inactive elements of the batch keep their carries and have zero rows."""
         step = self.step
-        nexts = [_chosen(active, *pair) for pair in zip(step.nexts, step.carries, strict=True)]
-        over = self.over[self.op.carries :]
+        nexts = [_update(active, *pair) for pair in zip(step.nexts, step.carries, strict=True)]
+        flags = self.depends[self.op.carries :]
         wide = [
-            y if flag else repeated(y, self.size) for y, flag in zip(step.rows, over, strict=False)
+            y if flag else repeated(y, self.size) for y, flag in zip(step.rows, flags, strict=False)
         ]
-        rows = [_chosen(active, y, zeros_like(y)) for y in wide]
+        rows = [_update(active, y, zeros_like(y)) for y in wide]
         return replace(step, nexts=nexts, rows=rows)
 
 
-def _chosen(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
+def _update(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
     mask = expand_dims(active, tuple(range(1, new.ndim)))
     return where(mask, new, old)
 
 
-def _is_over(y: Node, swaps: Any) -> bool:
+def _depends_on(y: Node, swaps: Any) -> bool:
     return any(x in swaps for x in toposort([y]))

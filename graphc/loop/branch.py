@@ -1,4 +1,4 @@
-"""Branches of which one is computed: the operation with its derivatives."""
+"""A switch between branches, of which one is computed: the operation with its derivatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from graphc.errors import DTypeError, InvalidGraphError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents, summed
+from graphc.grad.reverse import cotangents, sum_by_node
 from graphc.ir import (
     Graph,
     Node,
@@ -23,9 +23,8 @@ from graphc.ir import (
     toposort,
 )
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
-from graphc.loop.deciding import deciding
-from graphc.loop.evaluate import evaluate
-from graphc.loop.step import Formal, Outer, closed, stand_in, widened
+from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.step import Formal, Outer, batch_inputs, close_graph, stand_in
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.cumulative import cumsum
@@ -40,12 +39,12 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 class Switch(Op):
     """The results of one of several branches; the others are not computed.
 
-    The first input is the branch's number, an integer or bool scalar; one beyond the ends counts
-    as the nearest branch, on every backend. The other inputs are what all branches take.
+    The first input is the branch's number, an integer or bool scalar; a number outside the range
+    selects the nearest branch, on every backend. The other inputs are the operands of all branches.
 
     Attributes:
-        branches: Graphs of one list of formal parameters, with results of equal dtypes and ranks.
-        label: What messages call it.
+        branches: Graphs of the same formal parameters, with results of equal dtypes and ranks.
+        label: The switch's name in messages.
     """
 
     branches: tuple[Graph, ...]
@@ -56,8 +55,8 @@ class Switch(Op):
         return "switch"
 
     def __repr__(self) -> str:
-        known = [f"{self.label!r}"] if self.label else []
-        return f"Switch({', '.join([*known, f'branches={len(self.branches)}'])})"
+        arguments = [f"{self.label!r}"] if self.label else []
+        return f"Switch({', '.join([*arguments, f'branches={len(self.branches)}'])})"
 
     @property
     def title(self) -> str:
@@ -68,8 +67,8 @@ class Switch(Op):
         return self.title, ATOM
 
     def result_as_code(self, index: int, inputs: Sequence[Node], write: Writer) -> Code:
-        place = f"{nth(index)} " if len(self.branches[0].outputs) > 1 else ""
-        return f"the {place}result of {self.title}", PHRASE
+        ordinal = f"{nth(index)} " if len(self.branches[0].outputs) > 1 else ""
+        return f"the {ordinal}result of {self.title}", PHRASE
 
     def graphs(self) -> tuple[Graph, ...]:
         return self.branches
@@ -81,74 +80,73 @@ class Switch(Op):
         return [range(1, 1 + len(branch.inputs)) for branch in self.branches]
 
     def host_inputs(self) -> tuple[int, ...]:
-        """The inputs whose values decide a shape in a branch."""
         return deciding(self)
 
     def infer(self, index: TensorType, *types: TensorType) -> TupleType:
         check_index(self.title, index)
         for branch in self.branches:
             expected = [x.type for x in branch.inputs]
-            for place, (a, b) in enumerate(zip(expected, types, strict=True)):
+            for i, (a, b) in enumerate(zip(expected, types, strict=True)):
                 if not a.admits(b):
                     raise InvalidGraphError(
-                        f"{self.title}: expected {a!r} as a branch's argument {place}, got {b!r}."
+                        f"{self.title}: expected {a!r} as a branch's argument {i}, got {b!r}."
                     )
         results = zip(*(branch.outputs for branch in self.branches), strict=True)
         return TupleType(tuple(common_type(self.title, ys) for ys in results))
 
     def chosen(self, index: Any) -> Graph:
-        """The branch of that number."""
+        """Return the branch that an index selects."""
         return self.branches[min(max(int(index), 0), len(self.branches) - 1)]
 
     def perform(self, index: Any, *values: Any) -> tuple[Any, ...]:
         return tuple(evaluate(self.chosen(index), *values))
 
     def pullback(self, g: Sequence[Any], y: Any, index: Tensor, *xs: Tensor) -> Sequence[Any]:
-        """The same choice among the branches' pullbacks."""
-        given = {j: part for j, part in enumerate(g) if part is not None}
-        dummies = {j: stand_in(part, "cotangent") for j, part in given.items()}
-        fresh, outputs = self.opened()
-        found = [
-            cotangents(summed((ys[j], part) for j, part in dummies.items()), fresh)
-            for ys in outputs
+        """Switch between the branches' pullbacks."""
+        present = {j: part for j, part in enumerate(g) if part is not None}
+        dummies = {j: stand_in(part, "cotangent") for j, part in present.items()}
+        fresh, outputs = self.with_new_inputs()
+        gradients = [
+            cotangents(sum_by_node((nodes[j], part) for j, part in dummies.items()), fresh)
+            for nodes in outputs
         ]
         reached = [
             i
             for i, x in enumerate(fresh)
-            if is_inexact(x.dtype) and any(parts[i] is not None for parts in found)
+            if is_inexact(x.dtype) and any(gs[i] is not None for gs in gradients)
         ]
-        results = [[_or_zeros(parts[i], fresh[i]) for i in reached] for parts in found]
-        made = switch(self, index, [*dummies.values(), *fresh], [*given.values(), *xs], results)
-        by_operand = dict(zip(reached, made, strict=True))
+        results = [[_or_zeros(gs[i], fresh[i]) for i in reached] for gs in gradients]
+        ys = switch(self, index, [*dummies.values(), *fresh], [*present.values(), *xs], results)
+        by_operand = dict(zip(reached, ys, strict=True))
         return [None, *(by_operand.get(i) for i in range(len(xs)))]
 
     def pushforward(
         self, tangents: Sequence[Any], y: Any, index: Tensor, *xs: Tensor
     ) -> Sequence[Any]:
-        """The same choice among the branches' pushforwards."""
-        given = {i: t for i, t in enumerate(tangents[1:]) if t is not None}
-        dummies = {i: stand_in(t, "tangent") for i, t in given.items()}
-        fresh, outputs = self.opened()
-        known: dict[Node, Tensor] = {fresh[i]: t for i, t in dummies.items()}
-        found = [push(ys, known) for ys in outputs]
+        """Switch between the branches' pushforwards."""
+        present = {i: t for i, t in enumerate(tangents[1:]) if t is not None}
+        dummies = {i: stand_in(t, "tangent") for i, t in present.items()}
+        fresh, outputs = self.with_new_inputs()
+        by_input: dict[Node, Tensor] = {fresh[i]: t for i, t in dummies.items()}
+        derivatives = [push(ys, by_input) for ys in outputs]
         count = len(self.branches[0].outputs)
-        moved = [j for j in range(count) if any(parts[j] is not None for parts in found)]
+        moved = [j for j in range(count) if any(ts[j] is not None for ts in derivatives)]
         results = [
-            [_or_zeros(parts[j], ys[j]) for j in moved]
-            for parts, ys in zip(found, outputs, strict=True)
+            [_or_zeros(ts[j], ys[j]) for j in moved]
+            for ts, ys in zip(derivatives, outputs, strict=True)
         ]
-        made = switch(self, index, [*dummies.values(), *fresh], [*given.values(), *xs], results)
-        by_result = dict(zip(moved, made, strict=True))
+        new = switch(self, index, [*dummies.values(), *fresh], [*present.values(), *xs], results)
+        by_result = dict(zip(moved, new, strict=True))
         return [by_result.get(j) for j in range(count)]
 
     def batch(
         self, size: Any, batched: Sequence[bool], index: Tensor, *xs: Tensor
     ) -> tuple[Any, ...]:
-        """The branch for the whole batch; all branches where elements choose different ones."""
+        """Batch all branches; compute each of them where elements choose different ones."""
         if batched[0]:
-            return tuple(self._of_each(size, batched[1:], index, xs))
-        fresh, outputs = self.opened()
-        swaps = widened(fresh, batched[1:], size)
+            return tuple(self._batch_every_branch(size, batched[1:], index, xs))
+        fresh, outputs = self.with_new_inputs()
+        swaps = batch_inputs(fresh, batched[1:], size)
         over = [
             any(not swaps.keys().isdisjoint(toposort([y])) for y in ys)
             for ys in zip(*outputs, strict=True)
@@ -159,39 +157,42 @@ class Switch(Op):
             results.append([a if flag else y for a, y, flag in zip(wide, ys, over, strict=True)])
         return tuple(switch(self, index, [swaps.get(x, x) for x in fresh], xs, results))
 
-    def _of_each(
+    def _batch_every_branch(
         self, size: Any, batched: Sequence[bool], index: Tensor, xs: Sequence[Tensor]
     ) -> list[Tensor]:
-        """The results where each element of the batch has its own branch.
+        """Return the results where each element of the batch has its own branch.
 
-        A branch is computed for all elements. Those that did not choose it bring the values of one
-        that did, so that it meets none that it was not meant for.
+        All elements pass through every branch. An element that did not choose a branch takes the
+        values of one that did, so that a branch meets no values that it excludes.
         """
         last = len(self.branches) - 1
         numbers = cast(index, "int64")
-        found: list[Tensor] = []
+        results: list[Tensor] = []
         for k, branch in enumerate(self.branches):
             self._check_lengths(branch)
             chosen = equal(clip(numbers, 0, last), k)
             first = logical_and(chosen, equal(cumsum(cast(chosen, "int64")), 1))
-            whole = any_of(chosen)
+            is_chosen = any_of(chosen)
             swaps: dict[Any, Tensor] = {}
-            same: dict[Node, Node] = {}
+            unbatched: dict[Node, Node] = {}
             for formal, x, flag in zip(branch.inputs, xs, batched, strict=True):
                 if flag:
-                    swaps[formal] = _admitted(chosen, first, x)
+                    swaps[formal] = _fill_unchosen(chosen, first, x)
                 elif is_inexact(x.dtype):
-                    same[formal] = select(whole, x, disconnected_grad(x))
+                    unbatched[formal] = select(is_chosen, x, disconnected_grad(x))
                 else:
-                    same[formal] = x
-            ys = replaced(branch.outputs, same)
-            made = over_batch(ys, swaps) if swaps else [repeated(as_tensor(y), size) for y in ys]
-            found = (
-                [select(_beside(chosen, y), y, old) for y, old in zip(made, found, strict=True)]
-                if found
-                else made
+                    unbatched[formal] = x
+            ys = replaced(branch.outputs, unbatched)
+            new = over_batch(ys, swaps) if swaps else [repeated(as_tensor(y), size) for y in ys]
+            results = (
+                [
+                    select(_expand_mask(chosen, y), y, old)
+                    for y, old in zip(new, results, strict=True)
+                ]
+                if results
+                else new
             )
-        return found
+        return results
 
     def _check_lengths(self, branch: Graph) -> None:
         for a, b in zip(self.branches[0].outputs, branch.outputs, strict=True):
@@ -204,8 +205,8 @@ class Switch(Op):
                     b.where,
                 )
 
-    def opened(self) -> tuple[list[Tensor], list[list[Node]]]:
-        """New inputs in the parameters' places, and each branch's results made of them."""
+    def with_new_inputs(self) -> tuple[list[Tensor], list[list[Node]]]:
+        """Return new inputs for the formal parameters, and each branch's results over them."""
         formals = self.branches[0].inputs
         fresh = [stand_in(x) for x in formals]
         swaps: dict[Node, Node] = dict(zip(formals, fresh, strict=True))
@@ -216,35 +217,36 @@ def _or_zeros(part: Any, x: Any) -> Tensor:
     return zeros_like(x) if part is None else part
 
 
-def _beside(mask: Tensor, x: Tensor) -> Tensor:
-    """A mask of the first axis with as many axes as an array."""
+def _expand_mask(mask: Tensor, x: Tensor) -> Tensor:
     return expand_dims(mask, tuple(range(1, x.ndim)))
 
 
-def _admitted(chosen: Tensor, first: Tensor, x: Tensor) -> Tensor:
-    """An array in which the first of the chosen elements stands for those not chosen."""
-    kept = select(_beside(first, x), x, zeros_like(x))
-    one = any_of(kept, 0) if x.dtype == "bool" else sum_of(kept, 0, dtype=x.dtype)
+def _fill_unchosen(chosen: Tensor, first: Tensor, x: Tensor) -> Tensor:
+    """Replace the elements that are not chosen by the first chosen one."""
+    masked = select(_expand_mask(first, x), x, zeros_like(x))
+    one = any_of(masked, 0) if x.dtype == "bool" else sum_of(masked, 0, dtype=x.dtype)
     other = disconnected_grad(one) if is_inexact(x.dtype) else one
-    return select(_beside(chosen, x), x, expand_dims(other, 0))
+    return select(_expand_mask(chosen, x), x, expand_dims(other, 0))
 
 
 def common_type(title: str, ys: Sequence[Node]) -> TensorType:
-    """The type of what is one of these: a length is known where it is the same in all.
+    """Return the type of a value that may be any of several arrays.
+
+    An axis has a static length where the arrays agree on it.
 
     Raises:
-        DTypeError: Their dtypes differ.
-        ShapeError: Their ranks differ.
+        DTypeError: If the dtypes differ.
+        ShapeError: If the ranks differ.
     """
     first = ys[0].type
     for y in ys[1:]:
         if y.type.dtype == first.dtype and y.type.ndim == first.ndim:
             continue
         lines = [f"{x.type!r}" + (f" ({x.where})" if x.where else "") for x in (ys[0], y)]
-        what = f"{title}: one branch gives {lines[0]}, another {lines[1]}"
+        problem = f"{title}: one branch gives {lines[0]}, another {lines[1]}"
         if y.type.dtype != first.dtype:
-            raise DTypeError(f"{what}.", f"Cast one of them, as with .astype({first.dtype!r}).")
-        raise ShapeError(f"{what}: the ranks differ.", "Reshape one of them, or index it.")
+            raise DTypeError(f"{problem}.", f"Cast one of them, as with .astype({first.dtype!r}).")
+        raise ShapeError(f"{problem}: the ranks differ.", "Reshape one of them, or index it.")
     shapes = zip(*(y.type.shape for y in ys), strict=True)
     return first.with_shape(tuple(ns[0] if len(set(ns)) == 1 else None for ns in shapes))  # type: ignore[no-any-return]
 
@@ -265,15 +267,7 @@ def switch(
     operands: Sequence[Node],
     results: Sequence[Sequence[Any]],
 ) -> list[Tensor]:
-    """The results of one of several branches, given those of each.
-
-    Args:
-        like: Has its name.
-        index: Which branch.
-        parameters: Inputs that the results are made of, beside what else they refer to.
-        operands: What these stand for.
-        results: Of each branch.
-    """
+    """Return a switch between the branches' results over ``parameters``, which get ``operands``."""
     if not results[0]:
         return []
     every = [y for ys in results for y in ys]
@@ -281,7 +275,7 @@ def switch(
     outer: dict[Node, Outer] = {
         p: (x, 0) for p, x in zip(parameters, operands, strict=True) if p in used
     }
-    body, captured = closed(list(outer), every, outer)
+    body, captured = close_graph(list(outer), every, outer)
     n = len(results[0])
     branches = tuple(Graph(body.inputs, body.outputs[i : i + n]) for i in range(0, len(every), n))
     node = Node.make(
@@ -290,18 +284,18 @@ def switch(
     return [Tensor.make(Pick(i), node) for i in range(n)]
 
 
-# A choice: a switch whose branches are its operands, one each. Users make nothing else.
+# A choice is a switch whose branches are its operands. Users make no other switch.
 
 
-def choice(index: Node, *given: Node, label: str | None = None) -> Tensor:
-    """One of several arrays."""
-    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(given)]
+def choice(index: Node, *operands: Node, label: str | None = None) -> Tensor:
+    """Return the operand that ``index`` selects."""
+    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(operands)]
     branches = tuple(Graph(formals, [x]) for x in formals)
-    return Tensor.make(Pick(0), Node.make(Switch(branches, label), index, *given))
+    return Tensor.make(Pick(0), Node.make(Switch(branches, label), index, *operands))
 
 
 def is_choice(node: Node) -> bool:
-    """Whether it is one of several arrays, as ``choice`` makes it."""
+    """Return whether a node is the result of ``choice``."""
     if not isinstance(node.op, Pick) or not isinstance(node.inputs[0].op, Switch):
         return False
     branches = node.inputs[0].op.branches

@@ -1,4 +1,4 @@
-"""Loops put together of a step written with inputs, and taken apart into one again."""
+"""Building a loop from a step over inputs, and a loop's step over new inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Node, gathered, picks
-from graphc.loop.step import LoopInputs, LoopStep, closed, stand_in
+from graphc.loop.step import LoopInputs, LoopStep, close_graph, stand_in
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -28,52 +28,52 @@ def build(
     xs: Sequence[Tensor],
     step: LoopStep,
 ) -> list[Tensor]:
-    """The results of a loop: final carries, stacked rows, and the steps done where it can stop.
+    """Return a loop's results: final carries, stacked rows, and the steps done if it can stop.
 
     Args:
-        like: Has its name, direction and how its derivative is taken; the rest is found here.
-        steps: How many there are, or the most where it can stop.
-        count: How many of them are done; all by default.
+        like: A loop with the label, the direction and the options of the derivative.
+        steps: The number of steps, or their maximum if the loop can stop.
+        count: The number of steps that are done; all by default.
         init: The carries before the first step.
-        xs: The sequences, whose leading axis has as many elements as there are steps.
-        step: The step; it may refer to any node from outside.
+        xs: The sequences, of ``steps`` elements along axis 0.
+        step: The step; it may refer to any node outside.
 
     Raises:
-        DTypeError: A carry's dtype changes.
-        ShapeError: A carry's rank or a length of it changes.
+        DTypeError: If a step changes a carry's dtype.
+        ShapeError: If a step changes a carry's rank or length.
     """
-    init, step = settled(like, list(init), step)
+    init, step = unify_lengths(like, list(init), step)
     sources = LoopInputs(None, None, init, xs, ())
-    # What only a branch needs is no constant of the loop: it is computed where that is chosen.
-    graph, consts = closed(
+    # A node that only a branch needs is no constant of the loop: the branch computes it.
+    graph, consts = close_graph(
         step.parameters, gathered(step.outputs, step.parameters), step.outer(sources)
     )
-    known = steps if isinstance(steps, int) else None
+    static_steps = steps if isinstance(steps, int) else None
     op = replace(
         like,
         step=graph,
         carries=len(init),
         sequences=len(xs),
-        steps=known,
+        steps=static_steps,
         counted=count is not None,
         stops=step.stop is not None,
     )
-    first: list[Any] = [] if known is not None else [steps]
+    first: list[Any] = [] if static_steps is not None else [steps]
     counts = [] if count is None else [count]
     return picks(Node.make(op, *first, *counts, *init, *xs, *consts))
 
 
-def settled(like: Loop, init: list[Tensor], step: LoopStep) -> tuple[list[Tensor], LoopStep]:
-    """First carries and a step of which all that is known of a carry's lengths holds throughout."""
+def unify_lengths(like: Loop, init: list[Tensor], step: LoopStep) -> tuple[list[Tensor], LoopStep]:
+    """Specify the static lengths of each carry before and after the step wherever one is known."""
     while True:
         swaps: dict[Node, Node] = {}
         nexts = [as_tensor(y) for y in step.nexts]
         for i, (p, x, new) in enumerate(zip(step.carries, init, nexts, strict=True)):
             _check(like, i, p, x, new)
-            known = [
+            shape = [
                 n if m is None else m for n, m in zip(x.type.shape, new.type.shape, strict=True)
             ]
-            init[i], nexts[i] = specify_shape(x, known), specify_shape(new, known)
+            init[i], nexts[i] = specify_shape(x, shape), specify_shape(new, shape)
             if p.type is not init[i].type:
                 swaps[p] = stand_in(init[i], p.name)
         step = replace(step, nexts=nexts)
@@ -102,11 +102,11 @@ def _check(like: Loop, i: int, parameter: Tensor, x: Tensor, new: Tensor) -> Non
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpenedLoop(LoopStep):
-    """A loop taken apart: its step over new inputs, and the loop's own inputs.
+    """A loop's step over new inputs, and the loop's own inputs.
 
     Attributes:
         op: The loop.
-        given: Its inputs.
+        given: The loop's inputs.
     """
 
     op: Loop
@@ -114,8 +114,8 @@ class OpenedLoop(LoopStep):
 
     @classmethod
     def of(cls, op: Loop, inputs: Sequence[Node]) -> Self:
-        """A loop of these inputs, taken apart."""
-        step = op.opened()
+        """Return a loop of these inputs with its step over new ones."""
+        step = op.with_new_inputs()
         return cls(
             carries=step.carries,
             xs=step.xs,
@@ -134,7 +134,7 @@ class OpenedLoop(LoopStep):
 
     @cached_property
     def constants(self) -> dict[Node, Node]:
-        """The constants, by what stands for them in the step."""
+        """The loop's constants by the step's inputs for them."""
         return dict(zip(self.consts, self.given.consts, strict=True))
 
     def again(
@@ -143,13 +143,7 @@ class OpenedLoop(LoopStep):
         init: Sequence[Tensor] | None = None,
         xs: Sequence[Tensor] | None = None,
     ) -> list[Tensor]:
-        """The results of a loop of as many steps, whose step is made of parts of this one.
-
-        Args:
-            step: Its step; it stops where this has a condition.
-            init: Its carries before the first step; those of this loop by default.
-            xs: Its sequences; those of this loop by default.
-        """
-        given = self.given
-        init, xs = given.init if init is None else init, given.xs if xs is None else xs
-        return build(self.op, self.steps, given.count, init, xs, step.replaced(self.constants))
+        """Return the results with another step; carries and sequences default to this loop's."""
+        inputs = self.given
+        init, xs = inputs.init if init is None else init, inputs.xs if xs is None else xs
+        return build(self.op, self.steps, inputs.count, init, xs, step.replaced(self.constants))

@@ -1,4 +1,4 @@
-"""A loop as a loop of loops, whose gradient stores the carries between those and no others."""
+"""A loop as nested loops, whose gradient stores the carries between segments alone."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Checkpoint = int | Literal["sqrt"] | None
 """The number of steps that a gradient recomputes from a stored carry; None recomputes none."""
 
 
-def segment(title: str, given: Any, steps: Count) -> Count | None:
-    """The number of steps between stored carries; None for all steps or no checkpoints.
+def segment_length(title: str, value: Any, steps: Count) -> Count | None:
+    """Return the number of steps between stored carries; None for all steps or no checkpoints.
 
     Raises:
-        ArgumentError: It is not a positive integer and not ``"sqrt"``.
+        ArgumentError: If the value is neither a positive integer nor ``"sqrt"``.
     """
-    if given is None:
+    if value is None:
         return None
-    if given != "sqrt" and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+    if value != "sqrt" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ArgumentError(
-            f"{title}: checkpoint={given!r}.",
+            f"{title}: checkpoint={value!r}.",
             "Give the number of steps between stored states, or 'sqrt'.",
         )
-    k = _root(steps) if given == "sqrt" else given
+    k = _near_root(steps) if value == "sqrt" else value
     return None if isinstance(steps, int) and isinstance(k, int) and k >= steps else k
 
 
-def _root(steps: Count) -> Count:
-    """About the square root of the number of steps; one that divides it where one is near."""
+def _near_root(steps: Count) -> Count:
+    """Return about the square root of the number of steps, preferably a divisor of it."""
     if isinstance(steps, Tensor):
         return cast(maximum(ceil(sqrt(cast(steps, "float64"))), 1), "int64")
     root = max(isqrt(steps), 1)
@@ -47,7 +47,7 @@ def _root(steps: Count) -> Count:
     return min(near, key=lambda k: abs(k - root)) if near else isqrt(max(steps - 1, 0)) + 1
 
 
-def looped(
+def build_in_segments(
     like: Loop,
     k: Count | None,
     steps: Count,
@@ -55,44 +55,43 @@ def looped(
     xs: Sequence[Tensor],
     step: LoopStep,
 ) -> list[Tensor]:
-    """The final carries and stacked rows of a loop, in segments of k steps where k is given.
+    """Return the final carries and stacked rows of a loop, in segments of k steps if k is given.
 
-    As many whole segments as there are make a loop of loops; the steps left are another loop.
+    The full segments are a loop of loops; the remaining steps are another loop.
     """
     if k is None:
         return build(like, steps, None, init, xs, step)
-    whole = steps // k
-    left = steps - whole * k
+    segments = steps // k
+    rest = steps - segments * k
     if like.reverse:
-        xs_whole, xs_left = [x[left:] for x in xs], [x[:left] for x in xs]
+        xs_segments, xs_rest = [x[rest:] for x in xs], [x[:rest] for x in xs]
     else:
-        xs_whole, xs_left = [x[: whole * k] for x in xs], [x[whole * k :] for x in xs]
-    found = _of_segments(like, whole, k, init, xs_whole, step)
-    if isinstance(left, int) and not left:
-        return found
+        xs_segments, xs_rest = [x[: segments * k] for x in xs], [x[segments * k :] for x in xs]
+    results = _build_nested_loops(like, segments, k, init, xs_segments, step)
+    if isinstance(rest, int) and not rest:
+        return results
     c = len(init)
-    last = build(like, left, None, found[:c], xs_left, step)
-    pairs = list(zip(found[c:], last[c:], strict=True))
+    last = build(like, rest, None, results[:c], xs_rest, step)
+    pairs = list(zip(results[c:], last[c:], strict=True))
     joined = [concatenate(pair[::-1] if like.reverse else pair) for pair in pairs]
     return [*last[:c], *joined]
 
 
-def _of_segments(
+def _build_nested_loops(
     like: Loop,
-    whole: Count,
+    segments: Count,
     k: Count,
     init: Sequence[Tensor],
     xs: Sequence[Tensor],
     step: LoopStep,
 ) -> list[Tensor]:
-    """The results of a loop over segments, each of them a loop over its steps."""
     c = len(init)
-    parts = [x.reshape((whole, k, *lengths(x)[1:])) for x in xs]
+    segmented = [x.reshape((segments, k, *lengths(x)[1:])) for x in xs]
     carries = [stand_in(x, p.name) for x, p in zip(init, step.carries, strict=True)]
-    elements = [stand_in(x, axes=1) for x in parts]
+    elements = [stand_in(x, axes=1) for x in segmented]
     inner = build(like, k, None, carries, elements, step)
     outer = replace(like, recompute=True, unroll=1)
     segment_step = LoopStep(carries, elements, inner[:c], inner[c:])
-    found = build(outer, whole, None, init, parts, segment_step)
-    rows = [y.reshape((whole * k, *lengths(y)[2:])) for y in found[c:]]
-    return [*found[:c], *rows]
+    results = build(outer, segments, None, init, segmented, segment_step)
+    rows = [y.reshape((segments * k, *lengths(y)[2:])) for y in results[c:]]
+    return [*results[:c], *rows]

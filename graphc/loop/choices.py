@@ -1,7 +1,7 @@
 """Choices as users write them: ``ifelse``, ``cond`` and ``switch_case``.
 
-All make plain choices between arrays. What only one branch needs is computed if that one is chosen:
-``sink.py`` moves it there before a graph is differentiated or compiled.
+All make choices between arrays. ``sink.py`` moves the nodes that only one branch needs into it
+before a graph is differentiated or compiled, so that they are computed only if it is chosen.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from graphc.ir import (
     unwrapped_pair,
     wrapped,
 )
-from graphc.loop.arguments import called
+from graphc.loop.arguments import call_user
 from graphc.loop.branch import check_index, choice, common_type
 from graphc.tensor.core.elementwise import not_equal
 from graphc.tensor.core.tensor import WEAK, ArrayOrNumber, Tensor, as_tensor, operands
 
 Result = TypeVar("Result")
-"""What a branch gives: a container of arrays, which stays as it is."""
+"""A branch's result: a container of arrays, whose structure is preserved."""
 
 
 @overload
@@ -45,24 +45,24 @@ def ifelse(
 
 
 def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
-    """One expression or another, of which only the chosen one is computed.
+    """Return one expression or another; only the chosen one is computed.
 
-    What just one branch needs is computed if that branch is chosen, and so is its gradient: the
-    other one adds zero to it, never NaN. What is needed elsewhere too is computed at any rate.
+    Nodes that just one branch needs are computed only if it is chosen, and so are their gradients:
+    the other branch adds zero to a gradient, never NaN. Nodes needed elsewhere are always computed.
 
     Args:
-        condition: A bool scalar, or an integer one that is true where it is not 0.
-        then_branch: An array, or a container of them (a list, tuple or dict).
-        else_branch: The same of as many arrays, each of its partner's dtype and rank.
-        name: What messages call it.
+        condition: A bool scalar, or an integer scalar that is true where it is not 0.
+        then_branch: An array, or a container of arrays (a list, tuple or dict).
+        else_branch: A container of the same structure, with arrays of equal dtypes and ranks.
+        name: The choice's name in messages.
 
     Returns:
-        Arrays in the same container. A length is known where it is the same in both.
+        Arrays in the same container, with the static lengths that the branches share.
 
     Raises:
-        DTypeError: The condition is not a bool or integer scalar, or two arrays differ in dtype.
-        ShapeError: The ranks of two arrays differ.
-        ArgumentError: The branches are containers of different structure.
+        DTypeError: If the condition is not a bool or integer scalar, or two arrays differ in dtype.
+        ShapeError: If two arrays differ in rank.
+        ArgumentError: If the branches are containers of different structure.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -73,7 +73,7 @@ def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None 
         [-1.0, 1.0]
     """
     title = f"ifelse {name!r}" if name else "ifelse"
-    return _chosen(title, _condition(title, condition), [else_branch, then_branch], like=1)
+    return _choose(title, _as_condition(title, condition), [else_branch, then_branch], like=1)
 
 
 @overload
@@ -105,18 +105,19 @@ def cond(
     The gradient is the chosen function's. Functions may use variables from around them.
 
     Args:
-        pred: A bool scalar, or an integer one that is true where it is not 0.
-        true_fun: Takes the operands and gives an array or a container of arrays.
-        false_fun: The same, with results of equal structure, dtypes and ranks.
-        operands: Arrays, or containers of them.
+        pred: A bool scalar, or an integer scalar that is true where it is not 0.
+        true_fun: A function of the operands that returns an array or a container of arrays.
+        false_fun: A function with results of the same structure, dtypes and ranks.
+        operands: Arrays, or containers of arrays.
 
     Returns:
-        Arrays in the container that ``true_fun`` gives.
+        Arrays in the container that ``true_fun`` returns.
 
     Raises:
-        DTypeError: The condition is not a bool or integer scalar, or dtypes of results differ.
-        ShapeError: The ranks of two results differ.
-        ArgumentError: The results differ in structure.
+        DTypeError: If the condition is not a bool or integer scalar, or two results differ in
+            dtype.
+        ShapeError: If two results differ in rank.
+        ArgumentError: If the results differ in structure.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -125,9 +126,9 @@ def cond(
         >>> y["y"].eval({x: [1.0, 4.0]}, mode="NUMPY").tolist()
         [1.0, 2.0]
     """
-    index = _condition("cond", pred)
-    given = _arrays(operands)
-    return _chosen("cond", index, _results("cond", [false_fun, true_fun], given), like=1)
+    index = _as_condition("cond", pred)
+    arrays = _as_arrays(operands)
+    return _choose("cond", index, _call_all("cond", [false_fun, true_fun], arrays), like=1)
 
 
 @overload
@@ -146,19 +147,19 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
     """Apply one of several functions; only the chosen one is computed.
 
     Args:
-        index: Which function, an integer scalar; one beyond the ends counts as the nearest, on
-            every backend.
-        branches: Functions that take the operands and give an array or a container of arrays, all
-            of equal structure, dtypes and ranks.
-        operands: Arrays, or containers of them.
+        index: The function's number, an integer scalar; a number outside the range selects the
+            nearest function, on every backend.
+        branches: Functions of the operands that return an array or a container of arrays, all of
+            equal structure, dtypes and ranks.
+        operands: Arrays, or containers of arrays.
 
     Returns:
-        Arrays in the container that the first function gives.
+        Arrays in the container that the first function returns.
 
     Raises:
-        DTypeError: The index is not an integer scalar, or dtypes of results differ.
-        ShapeError: The ranks of two results differ.
-        ArgumentError: There are no branches, or their results differ in structure.
+        DTypeError: If the index is not an integer scalar, or two results differ in dtype.
+        ShapeError: If two results differ in rank.
+        ArgumentError: If there are no branches, or their results differ in structure.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -172,59 +173,58 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
     functions = list(branches)
     if not functions:
         raise ArgumentError("switch_case: there are no branches.", "Give at least one function.")
-    given = _arrays(operands)
-    return _chosen("switch_case", number, _results("switch_case", functions, given), like=0)
+    arrays = _as_arrays(operands)
+    return _choose("switch_case", number, _call_all("switch_case", functions, arrays), like=0)
 
 
-def _results(title: str, functions: Sequence[Callable[..., Any]], given: Sequence[Any]) -> Any:
-    return [called(title, f, given, "the operands", "function") for f in functions]
+def _call_all(title: str, functions: Sequence[Callable[..., Any]], arguments: Sequence[Any]) -> Any:
+    return [call_user(title, f, arguments, "the operands", "function") for f in functions]
 
 
-def _arrays(operands: Sequence[Any]) -> Any:
-    given = flatten(operands)
-    return rebuild(operands, [x if isinstance(x, Wrapper) else as_tensor(x) for x in given])
+def _as_arrays(operands: Sequence[Any]) -> Any:
+    leaves = flatten(operands)
+    return rebuild(operands, [x if isinstance(x, Wrapper) else as_tensor(x) for x in leaves])
 
 
-def _condition(title: str, condition: Any) -> Tensor:
+def _as_condition(title: str, condition: Any) -> Tensor:
     index = as_tensor(unwrapped(condition))
     check_index(title, index.type)
     return index if index.dtype == "bool" else not_equal(index, 0)
 
 
-def _chosen(title: str, index: Tensor, branches: Sequence[Any], like: int) -> Any:
-    """One of the branches' results, in the container of one of them."""
+def _choose(title: str, index: Tensor, branches: Sequence[Any], like: int) -> Any:
+    """Return a choice between the branches' results, in the container of branch ``like``."""
     model = branches[like]
-    parts = [_in_order(title, model, branch) for branch in branches]
+    leaves = [_leaves_like(title, model, branch) for branch in branches]
     label = None if title == "ifelse" else title
-    found: list[Any] = []
-    for first, *values in zip(flatten(model), *parts, strict=True):
-        ys = _of_one_dtype(title, [unwrapped_pair(first, y)[1] for y in values])
+    choices: list[Any] = []
+    for first, *values in zip(flatten(model), *leaves, strict=True):
+        ys = _unify_dtypes(title, [unwrapped_pair(first, y)[1] for y in values])
         common_type(title, ys)
         same = all(y is ys[0] for y in ys)
-        found.append(wrapped(first, ys[0] if same else choice(index, *ys, label=label)))
-    return rebuild(model, found)
+        choices.append(wrapped(first, ys[0] if same else choice(index, *ys, label=label)))
+    return rebuild(model, choices)
 
 
-def _in_order(title: str, model: Any, branch: Any) -> list[Any]:
-    """The values in a container, in the order of one of the same structure."""
+def _leaves_like(title: str, model: Any, branch: Any) -> list[Any]:
     try:
-        values = flatten_like(model, branch)
+        leaves = flatten_like(model, branch)
     except ValueError as error:
-        raise _unlike(title, model, branch) from error
-    if any(is_container(x) for x in values):
-        raise _unlike(title, model, branch)
-    return values
+        raise _structure_error(title, model, branch) from error
+    if any(is_container(x) for x in leaves):
+        raise _structure_error(title, model, branch)
+    return leaves
 
 
-def _unlike(title: str, model: Any, branch: Any) -> ArgumentError:
+def _structure_error(title: str, model: Any, branch: Any) -> ArgumentError:
     return ArgumentError(
         f"{title}: one branch gives {model!r}, another {branch!r}: their structures differ.",
         "Give containers of the same kinds, lengths and keys.",
     )
 
 
-def _of_one_dtype(title: str, values: Sequence[Any]) -> list[Tensor]:
-    """The values as arrays; a Python number takes the dtype of the others where that holds it."""
+def _unify_dtypes(title: str, values: Sequence[Any]) -> list[Tensor]:
+    """Convert values to arrays; a Python number takes the others' dtype if that can hold it."""
     strong = [as_tensor(x) for x in values if not isinstance(x, WEAK)]
     if not strong:
         return operands(title, values)[0]

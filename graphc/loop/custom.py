@@ -1,4 +1,4 @@
-"""Functions of symbolic arrays with derivatives of their own."""
+"""Functions of symbolic arrays with user-defined derivatives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, flatten, flatten_like, rebuild
 from graphc.loop.step import stand_in
-from graphc.loop.subgraph import Arrays, Subgraph, applied
+from graphc.loop.subgraph import Arrays, Subgraph, apply_subgraph
 from graphc.tensor.core.tensor import as_tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,31 +22,31 @@ def custom_pullback(
     *,
     inline: bool = True,
 ) -> Callable[[F], F]:
-    """A decorator: the function has this derivative, whatever it computes.
+    """Return a decorator that replaces a function's derivative.
 
-    The gradient holds wherever the function is used: in a loop's step, in batches
-    (``graphc.vectorize``), and in a gradient's gradient, which is that of what ``pullback``
-    computes.
+    The derivative applies wherever the function is used: in a loop's step, in batches
+    (``graphc.vectorize``), and in second derivatives, which differentiate ``pullback``.
 
     Args:
-        pullback: Takes the gradient by the result, the result and the arguments, as
-            ``Op.pullback`` does, and gives the gradient by each argument, None where there is none;
-            of one argument, it may give that gradient itself. Where the function gives a tuple,
-            list or dict, the first two are such, too; a gradient by integers is None. The
-            function's keywords are passed on, if there are any.
-        pushforward: The derivative in forward mode: takes the arguments' tangents in a tuple, None
-            where there is none, the result and the arguments, and gives the result's tangent. By
-            default it follows from ``pullback``, which then must be linear in its first argument.
-        inline: Whether what the function computes takes its place when it is compiled; if not, it
-            stays one operation of the function's name.
+        pullback: A function of the gradient with respect to the result, the result and the
+            arguments, as ``Op.pullback``. It returns the gradient with respect to each argument, or
+            None where there is none; for one argument, it may return that gradient alone. If the
+            function returns a tuple, list or dict, the first two arguments have its structure; a
+            gradient with respect to integers is None. Keywords of the call are passed on.
+        pushforward: The derivative in forward mode: a function of a tuple of the arguments'
+            tangents, None where there is none, the result and the arguments, that returns the
+            result's tangent. By default it follows from ``pullback``, which then must be linear in
+            its first argument.
+        inline: Whether the compiler expands the function. If not, it stays one operation with the
+            function's name.
 
     Returns:
-        What decorates a function. Its positional arguments are arrays; keywords are passed on as
-        they are. What else it uses of symbolic arrays has no gradient through it: to ask for one
-        is an error.
+        A decorator for functions whose positional arguments are arrays; keywords are passed on
+        unchanged. Other symbolic arrays that the function uses have no gradient through it: asking
+        for one is an error.
 
     Raises:
-        ArgumentError: What is to be a function is none.
+        ArgumentError: If a function is not callable.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -69,12 +69,14 @@ def custom_pullback(
         def call(*arguments: Any, **keywords: Any) -> Any:
             xs = [as_tensor(x) for x in arguments]
             fresh = [stand_in(x, x.name) for x in xs]
-            made = function(*fresh, **keywords)
-            ys = [as_tensor(y) for y in flatten(made)]
-            own = WrittenDerivatives(pullback, pushforward, len(xs), CallStructure(made, keywords))
+            results = function(*fresh, **keywords)
+            ys = [as_tensor(y) for y in flatten(results)]
+            rules = WrittenDerivatives(
+                pullback, pushforward, len(xs), CallStructure(results, keywords)
+            )
             label = getattr(function, "__name__", type(function).__name__)
-            like = Subgraph(Graph([], []), len(xs), label, inline, own)
-            return rebuild(made, applied(like, fresh, xs, ys))
+            like = Subgraph(Graph([], []), len(xs), label, inline, rules)
+            return rebuild(results, apply_subgraph(like, fresh, xs, ys))
 
         return call  # type: ignore[return-value]
 
@@ -90,10 +92,10 @@ def _check(function: Any) -> None:
 
 
 class CallStructure:
-    """The nesting of results and the keywords of a call; compared by identity if there are any."""
+    """The nesting of results and the keywords of a call; compared by identity if any keywords."""
 
-    def __init__(self, made: Any, keywords: dict[str, Any]) -> None:
-        self.nested = rebuild(made, [*range(len(flatten(made)))])
+    def __init__(self, results: Any, keywords: dict[str, Any]) -> None:
+        self.nested = rebuild(results, [*range(len(flatten(results)))])
         self.keywords = keywords
         self._identity: Any = object() if keywords else repr(self.nested)
 
@@ -106,13 +108,13 @@ class CallStructure:
 
 @dataclass(frozen=True)
 class WrittenDerivatives:
-    """Derivatives as functions of what the user's function takes and gives.
+    """User-defined derivatives of a function of arrays.
 
     Attributes:
-        backwards: From the gradient by the result to those by the arguments.
-        forwards: From the arguments' tangents to the result's.
-        arguments: How many arguments there are.
-        structure: Nesting and keywords of its calls.
+        backwards: The pullback, over containers of the function's structure.
+        forwards: The pushforward, over containers of the function's structure, or None.
+        arguments: The number of arguments.
+        structure: The nesting of results and the keywords.
     """
 
     backwards: Callable[..., Any]
@@ -122,31 +124,31 @@ class WrittenDerivatives:
 
     @property
     def pullback(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        return self._pulled_back
+        return self._pull_back
 
     @property
     def pushforward(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        return None if self.forwards is None else self._pushed
+        return None if self.forwards is None else self._push_forward
 
-    def _nested(self, arrays: Arrays) -> Any:
+    def _nest(self, arrays: Arrays) -> Any:
         return rebuild(self.structure.nested, list(arrays))
 
-    def _pulled_back(self, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        given = xs[: self.arguments]
-        nested = self._nested(g), self._nested(ys)
-        found = self.backwards(*nested, *given, **self.structure.keywords)
-        parts = found if isinstance(found, list | tuple) else [found]
-        return [None if part is None else as_tensor(part) for part in parts]
+    def _pull_back(self, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+        arguments = xs[: self.arguments]
+        nested = self._nest(g), self._nest(ys)
+        gradients = self.backwards(*nested, *arguments, **self.structure.keywords)
+        gradients = gradients if isinstance(gradients, list | tuple) else [gradients]
+        return [None if part is None else as_tensor(part) for part in gradients]
 
-    def _pushed(self, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        given, moved = xs[: self.arguments], tuple(tangents[: self.arguments])
+    def _push_forward(self, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+        arguments, moved = xs[: self.arguments], tuple(tangents[: self.arguments])
         assert self.forwards is not None
-        found = self.forwards(moved, self._nested(ys), *given, **self.structure.keywords)
+        result = self.forwards(moved, self._nest(ys), *arguments, **self.structure.keywords)
         try:
-            parts = flatten_like(self.structure.nested, found)
+            leaves = flatten_like(self.structure.nested, result)
         except ValueError as error:
             raise ArgumentError(
                 f"The pushforward gave another structure than the function: {error}.",
                 "Return the tangent of each result, None where there is none.",
             ) from error
-        return [None if part is None else as_tensor(part) for part in parts]
+        return [None if part is None else as_tensor(part) for part in leaves]

@@ -1,4 +1,4 @@
-"""Random draws in a step: which shared keys it draws from, so that the loop carries them."""
+"""Random draws in a step: the shared keys that it draws from, which the loop carries."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Draws = dict[Any, Any]
 
 @dataclass
 class _Tape:
-    """The keys that a step's draws begin with, by the stream they are of, in order."""
+    """The first keys of a step's draws, by stream, in order."""
 
-    made: dict[Hashable, list[Any]] = field(default_factory=dict)
-    reached: dict[Hashable, int] = field(default_factory=dict)
+    keys: dict[Hashable, list[Any]] = field(default_factory=dict)
+    counts: dict[Hashable, int] = field(default_factory=dict)
 
     def updates(self) -> Draws:
-        """The keys that the step read when it was traced last, and what it makes of them."""
-        keys = [x for stream, n in self.reached.items() for x in self.made[stream][:n]]
-        return {x: x.op.default_update for x in keys}
+        """Return the keys that the latest trace read, with their values after the step."""
+        read = [x for stream, n in self.counts.items() for x in self.keys[stream][:n]]
+        return {x: x.op.default_update for x in read}
 
 
 class _Tapes(threading.local):
@@ -39,32 +39,32 @@ _tapes = _Tapes()
 
 
 @contextmanager
-def taped() -> Iterator[Callable[[Callable[[], Any]], tuple[Any, Draws]]]:
-    """A context that gives a function to trace a step with, which may do so again and again.
+def draws_tape() -> Iterator[Callable[[Callable[[], Any]], tuple[Any, Draws]]]:
+    """Provide a function that traces a step, and may do so repeatedly.
 
-    It returns what the step returns, and the shared keys that it draws from. A step that is traced
-    again draws from the same keys.
+    The function returns the step's result and the shared keys that the step draws from. Every trace
+    draws from the same keys.
     """
     tape = _Tape()
 
-    def traced(trace: Callable[[], Any]) -> tuple[Any, Draws]:
-        tape.reached.clear()
+    def trace_step(trace: Callable[[], Any]) -> tuple[Any, Draws]:
+        tape.counts.clear()
         return trace(), tape.updates()
 
     _tapes.open.append(tape)
     try:
-        yield traced
+        yield trace_step
     finally:
         _tapes.open.pop()
 
 
 def is_in_step() -> bool:
-    """Whether a step of a loop is being traced."""
+    """Return whether a step of a loop is being traced."""
     return bool(_tapes.open)
 
 
 def key_of_draw(stream: Hashable, make: Callable[[], Any]) -> Any:
-    """The shared key of a stream's next draw: a new one, or the same as in an earlier trace."""
+    """Return the shared key of a stream's next draw; retraced steps reuse their keys."""
     return _key_of_draw(_tapes.open, stream, make)
 
 
@@ -72,29 +72,22 @@ def _key_of_draw(tapes: Sequence[_Tape], stream: Hashable, make: Callable[[], An
     if not tapes:
         return make()
     *outer, tape = tapes
-    place = tape.reached.get(stream, 0)
-    tape.reached[stream] = place + 1
-    made = tape.made.setdefault(stream, [])
-    if place == len(made):
-        made.append(_key_of_draw(outer, stream, make))
-    return made[place]
+    i = tape.counts.get(stream, 0)
+    tape.counts[stream] = i + 1
+    keys = tape.keys.setdefault(stream, [])
+    if i == len(keys):
+        keys.append(_key_of_draw(outer, stream, make))
+    return keys[i]
 
 
-def carrying(
-    init: Sequence[Tensor], step: T, updates: Mapping[Any, Any], kept: Sequence[Any] = ()
+def carry_variables(
+    init: Sequence[Tensor], step: T, updates: Mapping[Any, Any], constants: Sequence[Any] = ()
 ) -> tuple[list[Tensor], T]:
-    """First carries and a step, with shared variables as further carries.
-
-    Args:
-        init: The carries before the first step.
-        step: The step.
-        updates: Shared variables, and their values after a step.
-        kept: Arrays computed before the loop, which stay as they are.
-    """
+    """Add shared variables as carries; ``constants`` are arrays that the step reads unchanged."""
     if not updates:
         return list(init), step
     carries = {x: stand_in(x, x.name) for x in updates}
-    swaps: dict[Node, Node] = {x: x for x in kept if isinstance(x, Node)}
+    swaps: dict[Node, Node] = {x: x for x in constants if isinstance(x, Node)}
     swaps.update(carries)
     wider = replace(
         step,
@@ -104,7 +97,7 @@ def carrying(
     return [*init, *updates], wider.replaced(swaps)
 
 
-def advanced(draws: Draws, finals: Mapping[Any, Any]) -> None:
-    """Let functions that read these keys leave them as the loop does."""
+def advance_keys(draws: Draws, finals: Mapping[Any, Any]) -> None:
+    """Make functions that read these keys update them as the loop does."""
     for x in draws:
         x.op.default_update = finals[x]

@@ -1,4 +1,4 @@
-"""The batch of an operation that takes one element at a time, as a loop over the batch."""
+"""The batch rule of an operation on single elements, as a loop over the batch."""
 
 from __future__ import annotations
 
@@ -11,20 +11,13 @@ from graphc.tensor.core.tensor import Tensor
 
 
 def over_each(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Any:
-    """Return the batch of an operation that computes each element by itself.
-
-    Args:
-        op: The operation on one element.
-        size: How many there are.
-        batched: Which inputs have the batch's axis.
-        inputs: Of the operation.
-    """
+    """Apply an operation on one element to each element of a batch of inputs."""
     wide = tuple(x for x, flag in zip(inputs, batched, strict=True) if flag)
 
     def step(_: None, elements: Sequence[Tensor]) -> tuple[None, Any]:
-        own = iter(elements)
-        given = [next(own) if flag else x for x, flag in zip(inputs, batched, strict=True)]
-        made = Node.make(op, *given)
-        return None, tuple(picks(made)) if isinstance(made.type, TupleType) else made
+        remaining = iter(elements)
+        xs = [next(remaining) if flag else x for x, flag in zip(inputs, batched, strict=True)]
+        y = Node.make(op, *xs)
+        return None, tuple(picks(y)) if isinstance(y.type, TupleType) else y
 
     return loop(step, None, wide, n_steps=size, name=f"batch of {op.name}")[1]

@@ -1,4 +1,4 @@
-"""Special cases of a scan, with PyTensor's arguments: a map, and the last values of a fold."""
+"""Special cases of a scan, with PyTensor's arguments: maps and folds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from graphc.loop.recurrence import Recurrence
-from graphc.loop.scan import arranged, checked_title, scan
-from graphc.loop.taps import listed, sequence, state
+from graphc.loop.scan import check_options, scan, select_results
+from graphc.loop.taps import sequence, state, to_list
 from graphc.tensor.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -78,12 +78,13 @@ def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     name: str | None = None,
     return_updates: bool | None = None,
 ) -> Any:
-    """A function of each element, or of those of several sequences together.
+    """Apply a function to each element of a sequence, or of several sequences together.
 
-    Args are as for ``scan``.
+    See ``scan`` for the arguments.
 
     Returns:
-        The results, along a new axis 0; a list of them where the function returns several.
+        The results, along a new axis 0; a list where the function returns several. With
+        ``return_updates``, a pair of the results and a dict.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -163,12 +164,12 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     name: str | None = None,
     return_updates: bool | None = None,
 ) -> Any:
-    """The last value of each output of a scan; that before the first step where there is none.
+    """Return the last value of each output of a scan; the initial one if there are no steps.
 
-    Args are as for ``scan``.
+    See ``scan`` for the arguments.
 
     Returns:
-        An array, or a list of them. With ``return_updates``, a pair of that and of a dict.
+        An array, or a list. With ``return_updates``, a pair of the outputs and a dict.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -177,16 +178,16 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         >>> float(horner.eval({x: [1.0, 2.0, 3.0]}, mode="NUMPY"))
         123.0
     """
-    title = checked_title(name, "reduce", mode, False)
-    found = Recurrence(
+    title = check_options(name, "reduce", mode, False)
+    results = Recurrence(
         title,
         fn,
-        [sequence(title, i, x) for i, x in enumerate(listed(sequences))],
-        [state(title, i, x) for i, x in enumerate(listed(outputs_info))],
-        listed(non_sequences),
+        [sequence(title, i, x) for i, x in enumerate(to_list(sequences))],
+        [state(title, i, x) for i, x in enumerate(to_list(outputs_info))],
+        to_list(non_sequences),
         backwards=bool(go_backwards),
     ).run()
-    return arranged(title, found, found.last(), False, return_updates)
+    return select_results(title, results, results.last_outputs(), False, return_updates)
 
 
 @overload
@@ -246,7 +247,7 @@ def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     name: str | None = None,
     return_updates: bool | None = None,
 ) -> Any:
-    """``reduce`` from the first element to the last; its arguments are as there.
+    """Apply ``reduce`` from the first element to the last.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -317,7 +318,7 @@ def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     name: str | None = None,
     return_updates: bool | None = None,
 ) -> Any:
-    """``reduce`` from the last element to the first; its arguments are as there.
+    """Apply ``reduce`` from the last element to the first.
 
     Example:
         >>> import graphc, graphc.tensor as gt

@@ -1,4 +1,4 @@
-"""``OpFromGraph``: an operation of one's own, made of symbolic inputs and outputs."""
+"""``OpFromGraph``: a user's operation, defined by symbolic inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, ShapeError
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents, summed
+from graphc.grad.reverse import cotangents, sum_by_node
 from graphc.ir import (
     Graph,
     Input,
@@ -20,8 +20,8 @@ from graphc.ir import (
     unwrapped_pair,
     wrapped,
 )
-from graphc.loop.step import captured, stand_in
-from graphc.loop.subgraph import Arrays, Subgraph, applied
+from graphc.loop.step import captured_nodes, stand_in
+from graphc.loop.subgraph import Arrays, Subgraph, apply_subgraph
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Override = Callable[..., Any] | Sequence[Callable[..., Any] | None] | None
@@ -31,39 +31,37 @@ Override = Callable[..., Any] | Sequence[Callable[..., Any] | None] | None
 class OpFromGraph:
     """A graph as an operation: a function of symbolic arrays, with a name and derivatives.
 
-    Each use is one node of the graph until it is compiled. Then what it computes takes its place,
-    and is rewritten with everything else, unless it is kept.
+    Each use is one node until the compiler expands it. With ``inline=False`` it stays one node.
 
     Args:
-        inputs: What the operation takes, distinct symbolic arrays.
-        outputs: What it gives, made of the inputs, of shared variables and of constants.
-        inline: Whether the graph takes the operation's place when it is compiled. If not, it stays
-            one operation, which is rewritten by itself, and plans and printed graphs show its name.
-        pullback: Its gradient: a function of the inputs, the outputs and the outputs'
-            gradients, each a list, which gives a list of the inputs' gradients, None where there
-            is none. Another ``OpFromGraph`` takes the same arrays one by one. A list has such a
-            function for each input, which gives that input's gradient; where it is None, the
-            gradient is that of the graph.
-        pushforward: Its derivative in forward mode: a function of the inputs and their tangents,
-            None where there is none, or a list of such functions, one for each output. By default
-            it follows from ``pullback``.
+        inputs: The operation's inputs, distinct symbolic arrays.
+        outputs: The operation's outputs, functions of the inputs, shared variables and constants.
+        inline: Whether the compiler expands the operation. If not, its graph is rewritten by
+            itself, and plans and printed graphs show its name.
+        pullback: The gradient: a function of the inputs, the outputs and the outputs' gradients,
+            each a list, that returns a list of the inputs' gradients, None where there is none.
+            Another ``OpFromGraph`` takes the same arrays one by one. A list has a function for each
+            input, which returns that input's gradient, or None for the graph's own gradient.
+        pushforward: The derivative in forward mode: a function of the inputs and their tangents,
+            None where there is none, or a list of functions, one for each output. By default it
+            follows from ``pullback``.
         lop_overrides: An older name of ``pullback``.
         rop_overrides: An older name of ``pushforward``.
         strict: Refuse shared variables that are not among the inputs.
-        name: What printed graphs and messages call it.
+        name: The operation's name in printed graphs and messages.
 
     Raises:
-        ArgumentError: Inputs or outputs that are not symbolic arrays, or an input that comes twice;
-            derivatives of another number than the inputs or outputs, or under both names.
-        MissingInputError: An output depends on an input that is not among the inputs.
+        ArgumentError: If inputs or outputs are not symbolic arrays, an input comes twice, or
+            derivatives are given under both names or not one for each input or output.
+        MissingInputError: If an output depends on an input that is not among the inputs.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x, y, z = gt.scalars("x", "y", "z")
         >>> doubled = lambda inputs, outputs, gradients: 2 * inputs[2] * gradients[0]
         >>> op = graphc.OpFromGraph([x, y, z], [x + y * z], pullback=[None, doubled, None])
-        >>> slopes = graphc.grad(op(x, y, z), [x, y, z])
-        >>> f = graphc.function([x, y, z], slopes, mode="NUMPY", on_unused_input="ignore")
+        >>> gradients = graphc.grad(op(x, y, z), [x, y, z])
+        >>> f = graphc.function([x, y, z], gradients, mode="NUMPY", on_unused_input="ignore")
         >>> [float(g) for g in f(2.0, 3.0, 4.0)]
         [1.0, 8.0, 3.0]
     """
@@ -81,21 +79,21 @@ class OpFromGraph:
         strict: bool = False,
         name: str | None = None,
     ) -> None:
-        self.inputs = _listed("inputs", unwrapped_all(inputs))
-        self.outputs = _listed("outputs", unwrapped_all(outputs))
-        self._takes, self._gives = [*inputs], [*outputs]
+        self.inputs = _check_arrays("inputs", unwrapped_all(inputs))
+        self.outputs = _check_arrays("outputs", unwrapped_all(outputs))
+        self._inputs, self._outputs = [*inputs], [*outputs]
         self.inline = inline
         self.name = name or type(self).__name__
         self._check(strict=strict)
         self._own: Overrides | None = None
-        lop = _either("pullback", pullback, "lop_overrides", lop_overrides)
-        rop = _either("pushforward", pushforward, "rop_overrides", rop_overrides)
+        lop = _one_of("pullback", pullback, "lop_overrides", lop_overrides)
+        rop = _one_of("pushforward", pushforward, "rop_overrides", rop_overrides)
         if lop is not None or rop is not None:
             self._own = Overrides(
-                Graph([*self.inputs, *self._outside], self.outputs),
+                Graph([*self.inputs, *self._captured], self.outputs),
                 len(self.inputs),
-                _frozen("pullback", lop, len(self.inputs)),
-                _frozen("pushforward", rop, len(self.outputs)),
+                _freeze_override("pullback", lop, len(self.inputs)),
+                _freeze_override("pushforward", rop, len(self.outputs)),
             )
 
     def _check(self, *, strict: bool) -> None:
@@ -104,7 +102,7 @@ class OpFromGraph:
             raise ArgumentError(
                 f"OpFromGraph: the input {twice!r} comes twice.", "Make another input for it."
             )
-        self._outside = captured(self.inputs, self.outputs)
+        self._captured = captured_nodes(self.inputs, self.outputs)
         inner = toposort(self.outputs, self.inputs)
         free = [x for x in inner if isinstance(x.op, Input)]
         refuse_missing([x for x in free if not x.op.is_shared], self.inputs)  # type: ignore[attr-defined]
@@ -116,61 +114,59 @@ class OpFromGraph:
             )
 
     def __call__(self, *inputs: Any) -> Any:
-        """The output for these arrays, or a list of several outputs.
+        """Apply the operation; return an output, or a list of several outputs.
 
         Raises:
-            ArgumentError: Another number of arrays.
-            DTypeError: An array has another dtype than the input that it stands for.
-            ShapeError: An array has another rank, or another known length.
+            ArgumentError: If the number of arrays is wrong.
+            DTypeError: If an array differs in dtype from its input.
+            ShapeError: If an array differs in rank or in a static length from its input.
         """
         if len(inputs) != len(self.inputs):
             raise ArgumentError(
                 f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}."
             )
-        arrays = [y for _, y in map(unwrapped_pair, self._takes, inputs)]
-        given = [self._fitted(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
-        # What comes from outside is named too, so that derivatives know which it is.
-        parameters, operands = [*self.inputs, *self._outside], [*given, *self._outside]
+        arrays = [y for _, y in map(unwrapped_pair, self._inputs, inputs)]
+        arguments = [self._as_input(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
+        # Captured arrays are operands too, so that derivatives can tell them apart.
+        parameters, operands = [*self.inputs, *self._captured], [*arguments, *self._captured]
         fresh = [stand_in(x) for x in operands]
-        made = replaced(self.outputs, dict(zip(parameters, fresh, strict=True)))
-        like = Subgraph(Graph([], []), len(given), self.name, self.inline, self._own)
-        results = [*map(wrapped, self._gives, applied(like, fresh, operands, made))]
+        outputs = replaced(self.outputs, dict(zip(parameters, fresh, strict=True)))
+        like = Subgraph(Graph([], []), len(arguments), self.name, self.inline, self._own)
+        results = [*map(wrapped, self._outputs, apply_subgraph(like, fresh, operands, outputs))]
         return results[0] if len(results) == 1 else results
 
-    def _fitted(self, x: Tensor, given: Any) -> Tensor:
-        """An array for one of the inputs."""
+    def _as_input(self, x: Tensor, array: Any) -> Tensor:
         expected = x.type
-        made = as_tensor(given) if isinstance(given, Node) else as_tensor(given, dtype=x.dtype)
-        what = f"{self.name} takes {x!r}, and is given {made!r}"
-        if made.dtype != expected.dtype:
-            raise DTypeError(f"{what}.", f"Cast it with .astype({x.dtype!r}).")
-        pairs = zip(expected.shape, made.type.shape, strict=False)
-        if made.ndim != x.ndim or any(n != m and None not in {n, m} for n, m in pairs):
-            raise ShapeError(f"{what}.", "Reshape or index it.")
-        return made
+        y = as_tensor(array) if isinstance(array, Node) else as_tensor(array, dtype=x.dtype)
+        problem = f"{self.name} takes {x!r}, and is given {y!r}"
+        if y.dtype != expected.dtype:
+            raise DTypeError(f"{problem}.", f"Cast it with .astype({x.dtype!r}).")
+        pairs = zip(expected.shape, y.type.shape, strict=False)
+        if y.ndim != x.ndim or any(n != m and None not in {n, m} for n, m in pairs):
+            raise ShapeError(f"{problem}.", "Reshape or index it.")
+        return y
 
     def __repr__(self) -> str:
         types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))
         return f"{self.name}({') -> ('.join(types)})"
 
 
-def _listed(what: str, given: Any) -> list[Tensor]:
-    if not isinstance(given, list | tuple) or not all(isinstance(x, Tensor) for x in given):
-        raise ArgumentError(f"OpFromGraph: {what}={given!r}: expected a list of symbolic arrays.")
-    return list(given)
+def _check_arrays(what: str, arrays: Any) -> list[Tensor]:
+    if not isinstance(arrays, list | tuple) or not all(isinstance(x, Tensor) for x in arrays):
+        raise ArgumentError(f"OpFromGraph: {what}={arrays!r}: expected a list of symbolic arrays.")
+    return list(arrays)
 
 
-def _either(name: str, given: Override, older: str, also: Override) -> Override:
-    """A derivative under its name or an older one."""
-    if given is not None and also is not None:
+def _one_of(name: str, override: Override, older: str, older_override: Override) -> Override:
+    if override is not None and older_override is not None:
         raise ArgumentError(
             f"OpFromGraph: {name}= and {older}= are the same.", f"Give {name}= alone."
         )
-    return also if given is None else given
+    return older_override if override is None else override
 
 
-def _frozen(name: str, override: Any, number: int) -> Any:
-    """An override that can be compared."""
+def _freeze_override(name: str, override: Any, number: int) -> Any:
+    """Return an override as one function or a tuple, which can be compared."""
     if not isinstance(override, list | tuple):
         each = [override]
     else:
@@ -188,13 +184,13 @@ def _frozen(name: str, override: Any, number: int) -> Any:
 
 @dataclass(frozen=True)
 class Overrides:
-    """Derivatives as a user of ``OpFromGraph`` gives them.
+    """Derivatives defined by a user of ``OpFromGraph``.
 
     Attributes:
-        graph: What the operation computes of its arguments and of what comes from outside.
-        arguments: How many arguments there are.
-        lop: A function for all gradients, or a tuple of one for each.
-        rop: The same for tangents.
+        graph: The operation's graph, over its arguments and captured arrays.
+        arguments: The number of arguments.
+        lop: A function for all gradients, or a tuple of functions, one for each.
+        rop: A function for all tangents, or a tuple of functions, one for each.
     """
 
     graph: Graph
@@ -204,55 +200,55 @@ class Overrides:
 
     @property
     def pullback(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        return None if self.lop is None else self._pulled_back
+        return None if self.lop is None else self._pull_back
 
     @property
     def pushforward(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        return None if self.rop is None else self._pushed
+        return None if self.rop is None else self._push_forward
 
-    def _pulled_back(self, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        """Where functions are given one by one, the graph's own gradients beside them."""
-        own = list(xs[: self.arguments])
+    def _pull_back(self, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+        """Return gradients; where an input has no function, the graph's own gradient."""
+        arguments = list(xs[: self.arguments])
         if not isinstance(self.lop, tuple):
-            return _all_of(self.lop, own, list(ys), list(g))
+            return _call_override(self.lop, arguments, list(ys), list(g))
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        made = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
-        pairs = [(y, part) for y, part in zip(made, g, strict=True) if part is not None]
-        by_graph = cotangents(summed(pairs), fresh)
+        outputs = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
+        pairs = [(y, part) for y, part in zip(outputs, g, strict=True) if part is not None]
+        by_graph = cotangents(sum_by_node(pairs), fresh)
         swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        found = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
+        gradients = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
         for i, function in enumerate(self.lop):
             if function is not None:
-                found[i] = function(own, list(ys), list(g))
-        return found
+                gradients[i] = function(arguments, list(ys), list(g))
+        return gradients
 
-    def _pushed(self, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        own, moved = list(xs[: self.arguments]), list(tangents[: self.arguments])
+    def _push_forward(self, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+        arguments, ts = list(xs[: self.arguments]), list(tangents[: self.arguments])
         if not isinstance(self.rop, tuple):
-            return _all_of(self.rop, own, moved)
+            return _call_override(self.rop, arguments, ts)
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        made = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
+        outputs = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
         pairs = zip(fresh, tangents, strict=False)
-        by_graph = push(made, {x: t for x, t in pairs if t is not None})
+        by_graph = push(outputs, {x: t for x, t in pairs if t is not None})
         swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        found = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
+        results = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
         return [
-            y if function is None else function(own, moved)
-            for y, function in zip(found, self.rop, strict=True)
+            y if function is None else function(arguments, ts)
+            for y, function in zip(results, self.rop, strict=True)
         ]
 
 
-def _all_of(override: Any, *given: list[Any]) -> Arrays:
-    """Call one function for all derivatives; an operation takes the arrays one by one."""
+def _call_override(override: Any, *groups: list[Any]) -> Arrays:
+    """Call one function for all derivatives; an ``OpFromGraph`` takes the arrays one by one."""
     if not isinstance(override, OpFromGraph):
-        found = override(*given)
-        if not isinstance(found, list | tuple):
+        derivatives = override(*groups)
+        if not isinstance(derivatives, list | tuple):
             raise ArgumentError(
-                f"OpFromGraph: a derivative of its own gave {found!r}.",
+                f"OpFromGraph: a derivative of its own gave {derivatives!r}.",
                 "Return a list, with None where there is no derivative.",
             )
-        return found
-    made = override(*[x for group in given for x in group])
-    return made if isinstance(made, list) else [made]
+        return derivatives
+    results = override(*[x for group in groups for x in group])
+    return results if isinstance(results, list) else [results]

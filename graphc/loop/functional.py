@@ -1,4 +1,4 @@
-"""Loops over containers: a step of a carry and an element, to its end or until a condition."""
+"""Loops over containers, of a given number of steps or until a condition."""
 
 from __future__ import annotations
 
@@ -19,11 +19,18 @@ from graphc.ir import (
     unwrapped_pair,
     wrapped,
 )
-from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
+from graphc.loop.arguments import (
+    Count,
+    call_user,
+    number_of_steps,
+    stop_condition,
+    title_of,
+    unrolling,
+)
 from graphc.loop.build import ENDLESS, build
-from graphc.loop.carries import after, fitted, is_number, settled
-from graphc.loop.checkpoint import Checkpoint, looped, segment
-from graphc.loop.draws import advanced, carrying
+from graphc.loop.carries import after, is_number, settle_dtypes, share_lengths
+from graphc.loop.checkpoint import Checkpoint, build_in_segments, segment_length
+from graphc.loop.draws import advance_keys, carry_variables
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep, of_kind, stand_in
 from graphc.loop.taps import rows_of
@@ -48,35 +55,36 @@ def loop(  # noqa: PLR0913, PLR0917
     unroll: int | None = None,
     name: str | None = None,
 ) -> tuple[Carry, Rows]:
-    """A step applied over and over to a carry, with an element of the sequences each time.
+    """Apply a step repeatedly to a carry and to the elements of sequences.
 
     Carry, sequences and rows are arrays, or tuples, lists, dicts, named tuples and dataclasses of
-    them; None is a container of nothing. A step may use any symbolic array from outside.
+    arrays; None is an empty container. A step may use any symbolic array from outside.
 
     Args:
-        step: Takes the carry and an element of ``xs``, None where there are none; returns the
-            carry after it, of the same structure, and a row of the stacked results, or None.
-        init: The carry at first. Python's numbers in it take the dtype that a step gives them.
-        xs: Sequences, whose axis 0 is the steps, all of the same length.
-        n_steps: How many steps, an integer, also symbolic; by default as many as ``xs`` has.
-        until: Takes the carry after a step, and says whether that step is the last: a bool scalar.
-        max_steps: With ``until``, the most steps there can be, where neither ``xs`` nor
-            ``n_steps`` says it. Without a bound there are no stacked results and no gradient.
-        reverse: Walk from the last element to the first; rows stand where their elements do.
-        checkpoint: Store carries for the gradient only after so many steps, and do the steps
-            between again; ``"sqrt"`` for the square root of the number of steps.
-        unroll: How many steps a backend may write out at a time.
-        name: What messages call it.
+        step: A function of the carry and an element of ``xs`` (None without ``xs``) that returns
+            the next carry, of the same structure, and a row of the stacked results or None.
+        init: The initial carry. Python numbers in it take the dtype that a step gives them.
+        xs: Sequences of equal length, with the steps along axis 0.
+        n_steps: The number of steps, an integer, also symbolic; by default the length of ``xs``.
+        until: A function of the carry after a step that returns a bool scalar: whether that step
+            is the last.
+        max_steps: With ``until``, the largest number of steps, if neither ``xs`` nor ``n_steps``
+            limits it. Without a limit there are no stacked results and no gradient.
+        reverse: Go from the last element to the first; rows keep the order of the elements.
+        checkpoint: The number of steps between carries stored for the gradient, which recomputes
+            the other steps; ``"sqrt"`` for the square root of the number of steps.
+        unroll: The number of steps that a backend may unroll.
+        name: The loop's name in messages.
 
     Returns:
-        The carry at the end, and the rows along a new axis 0, None where a step gives none. With
-        ``until`` the rows are those of the steps done.
+        The final carry, and the rows along a new axis 0, None where a step returns None. With
+        ``until``, there are rows for the steps done only.
 
     Raises:
-        ArgumentError: No way to know the number of steps; a step that returns no pair, or a carry
-            of another structure.
-        DTypeError: A carry whose dtype is another after a step; a condition that is not a bool.
-        ShapeError: A carry whose shape is another after a step; sequences of other lengths.
+        ArgumentError: If the number of steps is unknown, a step does not return a pair, or the
+            carry's structure changes.
+        DTypeError: If a step changes a carry's dtype, or a condition is not bool.
+        ShapeError: If a step changes a carry's shape, or sequences differ in length.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -89,38 +97,38 @@ def loop(  # noqa: PLR0913, PLR0917
         >>> [y.tolist() for y in f([1.0, 3.0, 8.0])]
         [12.0, [1.0, 2.0, 4.0]]
     """
-    title = titled(name, "loop")
-    leaves = [_array(title, "sequence", x) for x in _leaves(xs)]
-    n = _steps(title, leaves, n_steps, until is not None, max_steps)
-    elements = _cut(title, leaves, n) if leaves else []
-    # Steps that stop count from the start.
-    turned = reverse and until is not None
-    if turned:
+    title = title_of(name, "loop")
+    sequences = [_as_array(title, "sequence", x) for x in _leaves(xs)]
+    n = _step_count(title, sequences, n_steps, until is not None, max_steps)
+    elements = _check_lengths(title, sequences, n) if sequences else []
+    # The steps before a stop are the first ones, so sequences are reversed instead.
+    flipped = reverse and until is not None
+    if flipped:
         elements = [flip(x, 0) for x in elements]
     like = Loop(
         Graph([], []),
-        reverse=reverse and not turned and bool(leaves),
-        unroll=unrolled(title, unroll),
+        reverse=reverse and not flipped and bool(sequences),
+        unroll=unrolling(title, unroll),
         label=title,
     )
-    writing = _StepOfContainers(title, step, init, xs, until)
-    first, traced, draws = settled(writing.first, lambda init: writing.traced(init, elements))
+    tracer = _ContainerStepTracer(title, step, init, xs, until)
+    first, traced, draws = settle_dtypes(tracer.first, lambda init: tracer.trace(init, elements))
     if n == ENDLESS and traced.rows:
         raise ArgumentError(
             f"{title}: rows are stacked, and nothing says how many there can be.",
             "Give the most steps there can be: max_steps=..., or return None in place of a row.",
         )
-    begun, wider = carrying(first, traced, draws)
-    found = _run(like, n, checkpoint, begun, elements, wider)
-    advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
-    rows = found[len(begun) :]
-    along = [x for x in flatten(xs) if isinstance(x, Wrapper)]
+    carries, full_step = carry_variables(first, traced, draws)
+    results = _build_loop(like, n, checkpoint, carries, elements, full_step)
+    advance_keys(draws, dict(zip(draws, results[len(first) :], strict=False)))
+    rows = results[len(carries) :]
+    wrappers = [x for x in flatten(xs) if isinstance(x, Wrapper)]
     if until is not None:
-        rows = [y[: found[-1]] for y in rows[:-1]]
-    if turned:
+        rows = [y[: results[-1]] for y in rows[:-1]]
+    if flipped:
         rows = [flip(y, 0) for y in rows]
-    filled = _filled(init, _of_kinds(first, found))
-    return filled, _filled(traced.like_rows, rows, along)
+    final = _fill(init, _with_kinds(first, results))
+    return final, _fill(traced.like_rows, rows, wrappers)
 
 
 def while_loop(
@@ -130,25 +138,25 @@ def while_loop(
     max_steps: Any = None,
     name: str | None = None,
 ) -> Carry:
-    """A body applied to a carry while a condition holds, which is checked before each step.
+    """Apply a body to a carry while a condition holds, which is checked before each step.
 
     Args:
-        cond: Takes the carry; returns a bool scalar.
-        body: Takes the carry; returns the next one, of the same structure.
-        init: The carry at first: an array, or a tuple, list, dict, named tuple or dataclass.
-            Python's numbers in it take the dtype that the body gives them.
-        max_steps: End after so many steps in any case; an integer, also symbolic. A gradient needs
-            it, as it stores what the steps did.
-        name: What messages call it.
+        cond: A function of the carry that returns a bool scalar.
+        body: A function of the carry that returns the next one, of the same structure.
+        init: The initial carry: an array, or a tuple, list, dict, named tuple or dataclass. Python
+            numbers in it take the dtype that the body gives them.
+        max_steps: The largest number of steps; an integer, also symbolic. A gradient needs it to
+            store the carries.
+        name: The loop's name in messages.
 
     Returns:
-        The carry at the end: ``init`` where the condition does not hold at first.
+        The final carry: ``init`` if the condition does not hold initially.
 
     Raises:
-        ArgumentError: A carry of another structure after the body.
-        DTypeError: A carry whose dtype is another after the body; a condition that is not a bool.
-        ShapeError: A carry whose shape is another after the body.
-        GradientError: When a gradient goes through it and there are no ``max_steps``.
+        ArgumentError: If the body changes the carry's structure.
+        DTypeError: If the body changes a carry's dtype, or the condition is not bool.
+        ShapeError: If the body changes a carry's shape.
+        GradientError: If a gradient passes through the loop and ``max_steps`` is None.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -159,42 +167,38 @@ def while_loop(
         >>> int(divisor.eval({a: 12, b: 18}, mode="NUMPY"))
         6
     """
-    title = titled(name, "while_loop")
-    most = number_of_steps(title, max_steps, "max_steps")
-    n = ENDLESS if most is None else most
+    title = title_of(name, "while_loop")
+    limit = number_of_steps(title, max_steps, "max_steps")
+    n = ENDLESS if limit is None else limit
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
-        return called(title, body, [carry], "the carry", "body"), None
+        return call_user(title, body, [carry], "the carry", "body"), None
 
     def goes_on(carry: Any) -> Tensor:
-        return stopping(title, called(title, cond, [carry], "the carry", "condition"))
+        return stop_condition(title, call_user(title, cond, [carry], "the carry", "condition"))
 
     def ends(carry: Any) -> Tensor:
         return logical_not(goes_on(carry))
 
-    writing = _StepOfContainers(title, step, init, None, ends)
-    first, traced, draws = settled(writing.first, lambda init: writing.traced(init, []))
-    count = choose(goes_on(_filled(init, first)), as_tensor(n, dtype="int64"), 0)
+    tracer = _ContainerStepTracer(title, step, init, None, ends)
+    first, traced, draws = settle_dtypes(tracer.first, lambda init: tracer.trace(init, []))
+    count = choose(goes_on(_fill(init, first)), as_tensor(n, dtype="int64"), 0)
     like = Loop(Graph([], []), label=title)
-    begun, wider = carrying(first, traced, draws)
-    found = build(like, n, count, begun, [], wider)
-    advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
-    return _filled(init, _of_kinds(first, found))  # type: ignore[no-any-return]
+    carries, full_step = carry_variables(first, traced, draws)
+    results = build(like, n, count, carries, [], full_step)
+    advance_keys(draws, dict(zip(draws, results[len(first) :], strict=False)))
+    return _fill(init, _with_kinds(first, results))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ContainerStep(LoopStep):
-    """A step of containers as one of arrays.
-
-    Attributes:
-        like_rows: The container of the rows.
-    """
+    """A step over arrays, traced from containers; ``like_rows`` has the structure of its row."""
 
     like_rows: Any
 
 
-class _StepOfContainers:
-    """A user's step of containers, which it traces as a step of arrays."""
+class _ContainerStepTracer:
+    """A user's step over containers, which can be traced as a step over arrays."""
 
     def __init__(
         self,
@@ -205,40 +209,38 @@ class _StepOfContainers:
         until: Callable[[Any], Any] | None,
     ) -> None:
         self.title, self.step, self.init, self.xs, self.until = title, step, init, xs, until
-        self.first = [x if is_number(x) else _array(title, "carry", x) for x in _leaves(init)]
+        self.first = [x if is_number(x) else _as_array(title, "carry", x) for x in _leaves(init)]
         self.names = _names(init)
 
-    def traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _ContainerStep:
-        """The step for a first carry and sequences of these types."""
+    def trace(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _ContainerStep:
         carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
-        own = iter(elements)
-        element = [x if x is None else _element(x, next(own)) for x in flatten(self.xs)]
-        arguments = [_filled(self.init, carries), rebuild(self.xs, element)]
-        given = called(self.title, self.step, arguments, "the carry, an element of xs or None")
-        if not isinstance(given, list | tuple) or len(given) != 2:
+        remaining = iter(elements)
+        element = [x if x is None else _wrap_element(x, next(remaining)) for x in flatten(self.xs)]
+        arguments = [_fill(self.init, carries), rebuild(self.xs, element)]
+        result = call_user(self.title, self.step, arguments, "the carry, an element of xs or None")
+        if not isinstance(result, list | tuple) or len(result) != 2:
             raise ArgumentError(
-                f"{self.title}: a step returns {given!r}.",
+                f"{self.title}: a step returns {result!r}.",
                 "Return a pair: the next carry, and a row of the stacked results or None.",
             )
-        following, row = given
+        following, row = result
         nexts = [
-            fitted(_array(self.title, "carry after a step", y, x), x)
-            for x, y in zip(carries, self._matched(following), strict=True)
+            share_lengths(_as_array(self.title, "carry after a step", y, x), x)
+            for x, y in zip(carries, self._arrays_of_carry(following), strict=True)
         ]
-        rows = [_array(self.title, "row of a step", y) for y in _leaves(row)]
+        rows = [_as_array(self.title, "row of a step", y) for y in _leaves(row)]
         stop = None
         if self.until is not None:
-            given = [_filled(self.init, _of_kinds(init, nexts))]
-            ends = called(self.title, self.until, given, "the carry", "condition")
-            stop = stopping(self.title, ends)
+            after_step = [_fill(self.init, _with_kinds(init, nexts))]
+            ends = call_user(self.title, self.until, after_step, "the carry", "condition")
+            stop = stop_condition(self.title, ends)
         return _ContainerStep(carries, elements, nexts, rows, stop, like_rows=row)
 
-    def _matched(self, given: Any) -> list[Any]:
-        """The arrays of a carry after a step, in the order of the first one."""
+    def _arrays_of_carry(self, carry: Any) -> list[Any]:
         try:
-            found = flatten_like(self.init, given)
-            for x, y in zip(flatten(self.init), found, strict=True):
+            leaves = flatten_like(self.init, carry)
+            for x, y in zip(flatten(self.init), leaves, strict=True):
                 if (x is None) != (y is None) or is_container(y):
                     raise ValueError(f"{x!r} was there, and {y!r} is")
         except ValueError as error:
@@ -246,11 +248,11 @@ class _StepOfContainers:
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
             ) from error
-        pairs = map(unwrapped_pair, flatten(self.init), found)
+        pairs = map(unwrapped_pair, flatten(self.init), leaves)
         return [y for _, y in pairs if y is not None]
 
 
-def _run(
+def _build_loop(
     like: Loop,
     n: Count,
     checkpoint: Checkpoint,
@@ -259,8 +261,8 @@ def _run(
     step: LoopStep,
 ) -> list[Tensor]:
     if step.stop is None:
-        k = segment(like.title, checkpoint, n)
-        return looped(like, k, n, init, xs, step)
+        k = segment_length(like.title, checkpoint, n)
+        return build_in_segments(like, k, n, init, xs, step)
     if checkpoint is not None:
         raise ArgumentError(
             f"{like.title}: both checkpoint= and until=.",
@@ -269,42 +271,42 @@ def _run(
     return build(like, n, None, init, xs, step)
 
 
-def _steps(title: str, xs: Sequence[Tensor], n_steps: Any, stops: bool, max_steps: Any) -> Count:
-    """The number of steps, or the most there can be."""
-    given = number_of_steps(title, n_steps)
-    most = number_of_steps(title, max_steps, "max_steps")
-    if most is not None and (given is not None or not stops):
+def _step_count(
+    title: str, xs: Sequence[Tensor], n_steps: Any, stops: bool, max_steps: Any
+) -> Count:
+    steps = number_of_steps(title, n_steps)
+    limit = number_of_steps(title, max_steps, "max_steps")
+    if limit is not None and (steps is not None or not stops):
         raise ArgumentError(
             f"{title}: max_steps={max_steps!r} {'and n_steps' if stops else 'without until'}.",
             "Give n_steps alone.",
         )
-    if given is None and most is None:
+    if steps is None and limit is None:
         lengths = [length(x, 0) for x in xs]
-        known = [n for n in lengths if isinstance(n, int)]
+        static = [n for n in lengths if isinstance(n, int)]
         if lengths:
-            return (known or lengths)[0]
+            return (static or lengths)[0]
         if stops:
             return ENDLESS
         raise ArgumentError(
             f"{title}: neither xs nor n_steps says how many steps there are.",
             "Give n_steps=..., or until=... and max_steps=....",
         )
-    return given if most is None else most  # type: ignore[return-value]
+    return steps if limit is None else limit  # type: ignore[return-value]
 
 
-def _cut(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
-    """The sequences, each of as many elements as there are steps."""
-    found = []
+def _check_lengths(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
+    sequences = []
     for i, x in enumerate(xs):
-        have = length(x, 0)
+        available = length(x, 0)
         subject = f"{title}: the sequence {i}" + (f" ({x.name})" if x.name else "")
-        if isinstance(have, int) and isinstance(n, int) and have != n:
+        if isinstance(available, int) and isinstance(n, int) and available != n:
             raise ShapeError(
-                f"{subject} has {have} elements for {n} steps.",
-                f"Cut it, x[:{n}], or do {have} steps.",
+                f"{subject} has {available} elements for {n} steps.",
+                f"Cut it, x[:{n}], or do {available} steps.",
             )
-        found.append(x if have is n else rows_of(subject, x, n))
-    return found
+        sequences.append(x if available is n else rows_of(subject, x, n))
+    return sequences
 
 
 def _leaves(container: Any) -> list[Any]:
@@ -312,54 +314,46 @@ def _leaves(container: Any) -> list[Any]:
 
 
 def _names(container: Any) -> list[str | None]:
-    """Names for the arrays of a carry in messages: how a step reads them, if there are several."""
+    """Return names for the arrays of a carry in messages: paths from ``carry``, if it is nested."""
     if not is_container(container):
         return [] if container is None else [None]
     values = flatten(container)
     return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
 
 
-def _of_kinds(like: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
-    """The first of some values, as arrays of the classes of others."""
+def _with_kinds(like: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
     return [of_kind(x, y) for x, y in zip(like, values, strict=False)]
 
 
-def _filled(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:
-    """Values in the structure of a container and in its wrappers; its Nones stay.
+def _fill(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:
+    """Fill a container; ``along`` are the wrapped sequences if the values are rows of a loop."""
+    remaining = iter(values)
 
-    Args:
-        like: The container.
-        values: The values.
-        along: Where they are rows of a loop, the sequences that it goes along.
-    """
-    left = iter(values)
-
-    def filled(x: Any) -> Any:
+    def fill(x: Any) -> Any:
         if x is None:
             return None
         if along is None or not isinstance(x, Wrapper):
-            return wrapped(x, next(left))
-        return x.rows(next(left), along)
+            return wrapped(x, next(remaining))
+        return x.rows(next(remaining), along)
 
-    return rebuild(like, [filled(x) for x in flatten(like)])
+    return rebuild(like, [fill(x) for x in flatten(like)])
 
 
-def _element(x: Any, element: Tensor) -> Any:
-    """An element of a sequence as a step gets it."""
+def _wrap_element(x: Any, element: Tensor) -> Any:
     return x.element(element) if isinstance(x, Wrapper) else element
 
 
-def _array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
+def _as_array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
     try:
-        found = after(unwrapped(x), like)
+        y = after(unwrapped(x), like)
     except DTypeError as error:
         raise ArgumentError(
             f"{title}: {x!r} in a {what} is not an array.",
             "Use arrays and numbers, in tuples, lists, dicts and dataclasses.",
         ) from error
-    if what == "sequence" and not found.ndim:
+    if what == "sequence" and not y.ndim:
         raise ShapeError(
-            f"{title}: a sequence is a scalar, {found!r}.",
+            f"{title}: a sequence is a scalar, {y!r}.",
             "A sequence has its steps on axis 0; what every step takes is used as it is.",
         )
-    return found
+    return y

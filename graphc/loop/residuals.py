@@ -8,6 +8,7 @@ from itertools import islice
 
 from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, reached, toposort
+from graphc.ir.law import deciding_inputs
 from graphc.loop.step import LoopStep, stand_in
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
@@ -47,24 +48,25 @@ CHEAP = (
     Transpose,
     Where,
 )
-"""Operations that are recomputed rather than stored: they move as many numbers as they make."""
+"""Operations that are recomputed rather than stored: they cost no more than a load."""
 
 
 @dataclass(slots=True)
 class Residuals:
-    """The inputs of a gradient's step that stand for what was computed forwards.
+    """The inputs of a gradient's step for values of the forward loop.
 
     Attributes:
-        carries: For a carry by its number, what stands for it before the step.
-        nexts: The same after the step.
-        rows: For a stacked result, what stands for its row.
-        kept: For anything else that the loop must store, what stands for it.
+        carries: The inputs for carries before the step, by number.
+        nexts: The inputs for carries after the step, by number.
+        rows: The inputs for rows of stacked results, by number.
+        others: The inputs for other nodes that the loop must store.
+        swaps: All inputs, by the nodes that they replace.
     """
 
     carries: dict[int, Tensor] = field(default_factory=dict)
     nexts: dict[int, Tensor] = field(default_factory=dict)
     rows: dict[int, Tensor] = field(default_factory=dict)
-    kept: dict[Node, Tensor] = field(default_factory=dict)
+    others: dict[Node, Tensor] = field(default_factory=dict)
     swaps: dict[Node, Node] = field(default_factory=dict)
 
     @classmethod
@@ -76,77 +78,70 @@ class Residuals:
         *,
         recompute: bool,
     ) -> Residuals:
-        """Return the residuals that the outputs of a gradient's step read.
-
-        Args:
-            outputs: Made of the step forwards and of cotangents.
-            cotangents: The inputs that are cotangents.
-            step: The step forwards.
-            recompute: Store carries alone.
-        """
+        """Return the residuals that a gradient's step reads; ``recompute`` stores carries alone."""
         order = toposort(outputs)
         back = dependent(order, cotangents)
         varying = dependent(order, step.parameters)
-        read = [y for y in outputs if y not in back]
-        read += [x for node in order if node in back for x in node.inputs if x not in back]
-        found = cls()
-        known = [(found.carries, step.carries), (found.nexts, step.nexts), (found.rows, step.rows)]
-        at_hand = [(place, _by_bare(nodes)) for place, nodes in known]
-        stored = {x for _, nodes in at_hand for x in nodes}
+        used = [y for y in outputs if y not in back]
+        used += [x for node in order if node in back for x in node.inputs if x not in back]
+        new = cls()
+        groups = [(new.carries, step.carries), (new.nexts, step.nexts), (new.rows, step.rows)]
+        available = [(inputs, _indices_of(nodes)) for inputs, nodes in groups]
+        stored = {x for _, nodes in available for x in nodes}
         storage = _Storage([x for x in [*step.parameters, *order] if x in varying], stored)
 
         def following(node: Node) -> list[Node]:
-            if node in step.xs or found._note(node, at_hand):
+            if node in step.xs or new._record(node, available):
                 return []
-            if not recompute and storage.is_kept(node):
-                found.kept[node] = found.swaps[node] = stand_in(node)
+            if not recompute and storage.should_store(node):
+                new.others[node] = new.swaps[node] = stand_in(node)
                 return []
             return [x for x in node.inputs if x in varying]
 
-        reached([x for x in read if x in varying], following)
-        found._spare_nexts(step.nexts)
-        return found
+        reached([x for x in used if x in varying], following)
+        new._move_nexts(step.nexts)
+        return new
 
-    def _note(self, node: Node, at_hand: Iterable[tuple[dict[int, Tensor], _Places]]) -> bool:
-        """Whether it is one of these, for which there is something at no cost or little."""
-        for known, places in at_hand:
-            if node in places:
-                i = places[node]
-                self.swaps[node] = known[i] if i in known else stand_in(node)
-                known[i] = self.swaps[node]  # type: ignore[assignment]
+    def _record(self, node: Node, available: Iterable[tuple[dict[int, Tensor], _Indices]]) -> bool:
+        """Return whether a node is available at little or no cost, and record an input for it."""
+        for inputs, indices in available:
+            if node in indices:
+                i = indices[node]
+                self.swaps[node] = inputs[i] if i in inputs else stand_in(node)
+                inputs[i] = self.swaps[node]  # type: ignore[assignment]
                 return True
         return False
 
-    def _spare_nexts(self, nexts: Sequence[Node]) -> None:
-        """A carry after a step is that before the next one, where those are stored anyway."""
+    def _move_nexts(self, nexts: Sequence[Node]) -> None:
+        """Store a carry after a step separately if its value before the step is not stored."""
         for i in [i for i in self.nexts if i not in self.carries]:
-            self.kept[nexts[i]] = self.nexts.pop(i)
+            self.others[nexts[i]] = self.nexts.pop(i)
 
 
-_Places = dict[Node, int]
-"""Nodes and where each stands among its like."""
+_Indices = dict[Node, int]
+"""Nodes and their indices in a sequence of nodes."""
 
 
-def _by_bare(nodes: Sequence[Node]) -> _Places:
-    """The first place of each node, also of what it is when no more is known of its lengths."""
-    found: _Places = {}
+def _indices_of(nodes: Sequence[Node]) -> _Indices:
+    """Return the first index of each node, with and without its specified shape."""
+    indices: _Indices = {}
     for i, node in enumerate(nodes):
-        found.setdefault(node, i)
+        indices.setdefault(node, i)
         while isinstance(node.op, SpecifyShape):
             node = node.inputs[0]
-            found.setdefault(node, i)
-    return found
+            indices.setdefault(node, i)
+    return indices
 
 
 class _Storage:
-    """Which nodes are stored: expensive ones, and those made of several expensive ones.
+    """The nodes to store: expensive ones, and functions of several expensive ones.
 
-    What may have another shape in another step can't be stored: it is computed again. So are
-    lengths of what can: rewriting finds them outside of the loop.
+    A node whose shape may vary between steps cannot be stored and is recomputed. So are lengths of
+    other nodes: rewrites move them out of the loop.
 
     Args:
-        varying: The nodes made of what a step is given, each after its inputs.
-        stored: Nodes that are stored in any case, or cost nothing.
+        varying: The nodes that depend on the step's parameters, each after its inputs.
+        stored: Nodes that are stored anyway or are free.
     """
 
     def __init__(self, varying: Iterable[Node], stored: Collection[Node]) -> None:
@@ -163,7 +158,7 @@ class _Storage:
                 self.ragged.add(node)
 
     def _is_equal_in_all_steps(self, node: Node) -> bool:
-        """Whether it is made of lengths alone, of what has one shape in all steps."""
+        """Return whether a node depends only on lengths of arrays whose shapes do not vary."""
         if isinstance(node.op, Length | Shape):
             return node.inputs[0] not in self.ragged
         return bool(node.inputs) and self.varying.isdisjoint(node.inputs)
@@ -171,11 +166,10 @@ class _Storage:
     def _may_be_ragged(self, node: Node) -> bool:
         if isinstance(node.type, TensorType) and node.type.is_static:
             return False
-        deciding = [node.inputs[i] for i in node.op.host_inputs()]
+        deciding = [node.inputs[i] for i in deciding_inputs(node)]
         return not (self.varying.isdisjoint(deciding) and self.ragged.isdisjoint(node.inputs))
 
-    def is_kept(self, node: Node) -> bool:
-        """Whether it is stored."""
+    def should_store(self, node: Node) -> bool:
         if node not in self.varying or node in self.ragged:
             return False
         if not isinstance(node.type, TensorType):
@@ -183,15 +177,15 @@ class _Storage:
         return len(self.below[node]) > (0 if self._is_expensive(node) else 1)
 
     def _expensive_below(self, node: Node) -> set[Node]:
-        """Expensive nodes below it that are not stored; two of them where there are more."""
+        """Return up to two expensive nodes at or below a node, down to stored nodes."""
         if node in self.stored:
             return set()
         if self._is_expensive(node):
             return {node}
-        found: set[Node] = set()
+        expensive: set[Node] = set()
         for x in node.inputs:
-            found |= self.below.get(x, set())
-        return set(islice(found, 2))
+            expensive |= self.below.get(x, set())
+        return set(islice(expensive, 2))
 
     def _is_expensive(self, node: Node) -> bool:
         if isinstance(node.op, Pick):

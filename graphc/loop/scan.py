@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from graphc.config import config
 from graphc.errors import ArgumentError
-from graphc.loop.arguments import number_of_steps, titled
+from graphc.ir import Node
+from graphc.loop.arguments import number_of_steps, title_of
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
-from graphc.loop.taps import listed, sequence, state
-from graphc.loop.unpacking import takes_updates
-from graphc.tensor.core.tensor import Tensor
+from graphc.loop.taps import sequence, state, to_list
+from graphc.site import expects_updates, frames_up, index_taken, unpacked_to
+from graphc.tensor.core.tensor import OUTPUTS_ALONE, Tensor
 
 if TYPE_CHECKING:
     from graphc.loop.signatures import No, OfScan, One, Other, Several, Updates, Yes
@@ -106,7 +109,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
 ) -> Any:
-    """A step applied over and over: to elements of sequences, and to what it gave before.
+    """Apply a step repeatedly: to the elements of sequences and to its own past outputs.
 
     A step may use any symbolic array from outside, named in ``non_sequences`` or not.
 
@@ -116,43 +119,44 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
             list of outputs; or these and ``until(condition)``, which ends the scan after that
             step; or these, a dict of updates of shared variables, and perhaps ``until``.
         sequences: Arrays whose axis 0 is time, or dicts ``input=``, ``taps=``: with the taps
-            ``[-1, 0, 1]`` a step gets the elements before, at and after its own, beginning where
-            all of them are there. One, or a list.
+            ``[-1, 0, 1]`` step t gets the elements t - 1, t and t + 1, beginning where all of
+            them exist. One, or a list.
         outputs_info: For each output: None where a step does not read it; its value before the
             first step, where a step reads the last one; or a dict ``initial=``, ``taps=``, where
             it reads others: with the taps ``[-3, -1]`` the initial value has three rows, the
-            oldest first. ``traced=False`` in a dict gives the last value alone. A Python number
+            oldest first. ``traced=False`` in a dict returns the last value alone. A Python number
             as an initial value takes the dtype that a step gives it.
-        non_sequences: What every step gets as it is. One, or a list.
-        n_steps: How many steps: an integer, also symbolic. By default, as many as the shortest
+        non_sequences: Arguments that are the same in every step. One, or a list.
+        n_steps: The number of steps: an integer, also symbolic. By default, as many as the shortest
             sequence has elements; longer ones are cut.
-        truncate_gradient: Through how many of the last steps gradients go back; -1 for all.
+        truncate_gradient: The number of last steps that gradients go back through; -1 for all.
         go_backwards: Walk through the sequences from their ends; outputs stay in the order of the
             steps.
         mode: None: a loop is compiled with the function that it is part of.
-        name: What messages call it.
-        profile: False: ``f.plan()`` shows what became of a loop.
+        name: The scan's name in messages.
+        profile: False: ``f.plan()`` shows how a loop was compiled.
         allow_gc: Accepted for PyTensor compatibility: backends free memory when they can.
-        strict: Refuse shared variables that are used and not given.
+        strict: Refuse shared variables that are used and not in ``non_sequences``.
         return_list: Return a list also of a single output.
-        return_updates: Return a dict of the shared variables' last values too. None: where the
-            line unpacks it, as ``outputs, updates = scan(...)`` does, with a DeprecationWarning.
-        checkpoint: Store states for the gradient only after so many steps, and do the steps
-            between again; ``"sqrt"`` for the square root of the number of steps, so that memory
+        return_updates: Return a pair of the outputs and a dict of the shared variables' last
+            values. None: the setting ``config.scan_returns_updates``, which is False.
+        checkpoint: Store a state for the gradient once in this number of steps, and recompute
+            the steps between; ``"sqrt"`` for the square root of the number of steps, so that memory
             grows as this root.
-        unroll: How many steps a backend may write out at a time.
+        unroll: The number of steps that a backend may unroll.
 
     Returns:
         For each output, its values at all steps, along a new axis 0; initial values are not among
-        them. One array, or a list. With ``return_updates``, a pair of that and of a dict.
+        them. One array, or a list. With ``return_updates``, a pair of the outputs and a dict.
 
     Raises:
-        ArgumentError: No way to know the number of steps, or it is negative; outputs that are not
-            as many as ``outputs_info`` has entries, or no arrays; wrong taps; unknown keys.
-        DTypeError: A state whose dtype is another after a step; a number of steps that is no
-            integer.
-        ShapeError: A state whose shape is another after a step; fewer initial values than the taps
-            reach back; a sequence that is shorter than ``n_steps``.
+        ArgumentError: If the number of steps is unknown or negative, the number of outputs is not
+            the length of ``outputs_info``, an output is no array, taps are wrong or
+            keys unknown; or if the user's line unpacks outputs and updates where outputs are
+            returned alone.
+        DTypeError: If a step changes the dtype of a state, or the number of steps is no integer.
+        ShapeError: If a step changes the shape of a state, the taps reach back further than the
+            initial values, or a sequence is shorter than ``n_steps``.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -167,22 +171,22 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         >>> fibonacci.eval(mode="NUMPY").tolist()
         [1, 2, 3, 5, 8, 13]
     """
-    title = checked_title(name, "scan", mode, profile)
-    found = Recurrence(
+    title = check_options(name, "scan", mode, profile)
+    results = Recurrence(
         title,
         fn,
-        [sequence(title, i, x) for i, x in enumerate(listed(sequences))],
-        [state(title, i, x) for i, x in enumerate(listed(outputs_info))],
-        listed(non_sequences),
+        [sequence(title, i, x) for i, x in enumerate(to_list(sequences))],
+        [state(title, i, x) for i, x in enumerate(to_list(outputs_info))],
+        to_list(non_sequences),
         backwards=bool(go_backwards),
         strict=strict,
     ).run(number_of_steps(title, n_steps), truncate_gradient, checkpoint, unroll)
-    return arranged(title, found, found.shown(), return_list, return_updates)
+    return select_results(title, results, results.outputs(), return_list, return_updates)
 
 
-def checked_title(name: Any, kind: str, mode: Any, profile: Any) -> str:
-    """The loop's name in messages, where the other arguments are what a loop can have."""
-    title = titled(name, kind)
+def check_options(name: Any, kind: str, mode: Any, profile: Any) -> str:
+    """Return the loop's name in messages; raise for options that loops lack."""
+    title = title_of(name, kind)
     if mode is not None:
         raise ArgumentError(
             f"{title}: mode={mode!r}.",
@@ -196,20 +200,58 @@ def checked_title(name: Any, kind: str, mode: Any, profile: Any) -> str:
     return title
 
 
-def arranged(
-    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool | None
+def select_results(
+    title: str, results: ScanResults, outputs: list[Any], as_list: bool, return_updates: bool | None
 ) -> Any:
-    """Outputs as they were asked for: one by itself or a list, and the updates, too."""
+    """Return one output or a list, with the updates on request."""
+    with_updates = config.scan_returns_updates if return_updates is None else return_updates
     updates = results.updates
-    both = takes_updates(title, outputs) if both is None else both
     explicit = [x for x in updates if x not in results.draws]
-    if explicit and not both:
+    if explicit and not with_updates:
         raise ArgumentError(
             f"{title}: a step updates {', '.join(repr(x) for x in explicit)}.",
             "Ask for the new values: outputs, updates = scan(..., return_updates=True), and "
             "graphc.function(..., updates=updates).",
         )
-    found: Any = outputs
+    if return_updates is None and not with_updates:
+        _check_unpacking(title, outputs)
+    selected: Any = outputs
     if not as_list and len(outputs) < 2:
-        found = outputs[0] if outputs else None
-    return (found, updates) if both else found
+        selected = outputs[0] if outputs else None
+    return (selected, updates) if with_updates else selected
+
+
+def _check_unpacking(title: str, outputs: Sequence[Any]) -> None:
+    """Refuse a user's line that expects updates beside the outputs; warn where it may do so.
+
+    Two targets for two outputs, or for an output of two steps, are right unless their names say
+    that the second one takes updates.
+
+    Raises:
+        ArgumentError: If the line unpacks a pair of outputs and updates.
+    """
+    targets = unpacked_to()
+    if targets is None or len(targets) != 2:
+        if index_taken() == 0 and outputs:
+            _warn(f"{title}(...)[0] is the first {'output' if len(outputs) > 1 else 'step'}.")
+        return
+    written = ", ".join(x if isinstance(x, str) else "[...]" for x in targets)
+    discards = isinstance(targets[1], str) and not targets[1].strip("_")
+    if len(outputs) == 2 and isinstance(targets[0], str) and discards:
+        _warn(f"{title}: {written} = ...: {targets[1]} is the second output.")
+    elif expects_updates(targets) or not (len(outputs) == 2 or _has_two_steps(outputs)):
+        remedy = OUTPUTS_ALONE
+        if len(outputs) == 2:
+            remedy += f" If {targets[1]} is the second output, add return_updates=False."
+        raise ArgumentError(f"{title}: {written} = ... expects outputs and updates.", remedy)
+    elif len(outputs) == 1:
+        _warn(f"{title}: {written} = ...: they are the two steps.")
+
+
+def _has_two_steps(outputs: Sequence[Any]) -> bool:
+    # Wrappers are not iterable, so only an array can be unpacked into steps.
+    return len(outputs) == 1 and isinstance(outputs[0], Node) and outputs[0].type.shape[:1] == (2,)
+
+
+def _warn(problem: str) -> None:
+    warnings.warn(f"{problem} {OUTPUTS_ALONE}", UserWarning, stacklevel=frames_up())

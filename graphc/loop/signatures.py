@@ -1,4 +1,4 @@
-"""What a step returns, as a type: it says what a loop gives, ``scan`` and its special cases."""
+"""Types of step functions, which determine the types of a scan's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Other: TypeAlias = Callable[
     | tuple[Any, Mapping[Any, Any], until]
     | None,
 ]
-"""A step that returns a list, whose length no type says, updates or a condition."""
+"""A step that returns updates, a condition, or a list, whose type has no length."""
 
 Updates: TypeAlias = dict[Tensor, Tensor]
 """The last values of shared variables."""
@@ -34,26 +34,26 @@ Yes: TypeAlias = Literal[True]
 
 
 class Named(TypedDict, total=False):
-    """Arguments of every loop here that are given by name."""
+    """Keyword arguments of all loops with PyTensor's arguments."""
 
     mode: None
     name: str | None
 
 
 class Backwards(Named, total=False):
-    """Those of a loop that can start from the end."""
+    """Keyword arguments of loops that can start from the end."""
 
     go_backwards: bool
 
 
 class Truncated(Backwards, total=False):
-    """Those of a loop with a gradient through its last steps alone."""
+    """Keyword arguments of loops whose gradient can stop after the last steps."""
 
     truncate_gradient: int
 
 
 class OfScan(Truncated, total=False):
-    """Those of ``scan``."""
+    """Keyword arguments of ``scan``."""
 
     profile: bool
     allow_gc: bool | None

@@ -1,4 +1,4 @@
-"""The step of a loop: a graph of numbered parameters that refers to nothing outside."""
+"""The step of a loop: a graph of numbered parameters that refers to no node outside."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ T = TypeVar("T")
 
 
 class Formal(Input):
-    """A parameter of a step; those of equal place and type are one, so equal steps are, too."""
+    """A parameter of a step, compared by number and type, so that equal steps are one graph."""
 
-    __slots__ = ("place",)
+    __slots__ = ()
 
     def __init__(self, place: int, type: Type) -> None:
-        super().__init__(type)
-        self.place = place
+        super().__init__(type, place=place)
 
     @property
     def name(self) -> str:
@@ -38,19 +37,19 @@ class Formal(Input):
 
 
 Outer = tuple[Node, int]
-"""The node that a parameter stands for or is an element of, and its number of extra axes."""
+"""The operand of a parameter, and the number of leading axes that the parameter lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopInputs(Generic[T]):
-    """A loop's inputs, or a value for each, sorted by what they are for.
+    """A loop's inputs, or a value for each, sorted by role.
 
     Attributes:
-        steps: The number of steps where it is an input, else None.
-        count: How many of them are done where that is an input, else None.
+        steps: The number of steps if it is an input, else None.
+        count: The number of steps that are done if it is an input, else None.
         init: The carries before the first step.
         xs: The sequences.
-        consts: The constants, which every step takes.
+        consts: The constants, which are the same in every step.
     """
 
     steps: T | None
@@ -62,16 +61,16 @@ class LoopInputs(Generic[T]):
 
 @dataclass(frozen=True)
 class LoopStep:
-    """A loop's step, its inputs and outputs sorted by what they are for.
+    """A loop's step, its inputs and outputs sorted by role.
 
     Attributes:
-        carries: Inputs that stand for the carries before the step.
-        xs: Inputs that stand for one element of each sequence.
+        carries: Inputs for the carries before the step.
+        xs: Inputs for one element of each sequence.
         nexts: The carries after the step.
         rows: One row of each stacked result.
-        stop: Whether this step is the last, a bool scalar; None where it cannot say so.
-        consts: Inputs that stand for the constants. A step that is not closed has none: it refers
-            to the nodes themselves.
+        stop: Whether this step is the last, a bool scalar; None without a stop condition.
+        consts: Inputs for the constants. A step that is not closed has none: it refers to the
+            constants themselves.
     """
 
     carries: Sequence[Any]
@@ -97,52 +96,52 @@ class LoopStep:
         return [*self.nexts, *self.rows, *([] if self.stop is None else [self.stop])]
 
     def with_parameters(self, parameters: Sequence[Any]) -> Self:
-        """The step with other inputs in the place of its carries and elements."""
+        """Return the step with other carries and elements."""
         c = len(self.carries)
         return replace(self, carries=parameters[:c], xs=parameters[c:])
 
     def with_outputs(self, outputs: Sequence[Any]) -> Self:
-        """The step with other outputs, as many of each sort."""
+        """Return the step with other outputs, in the same numbers."""
         c, r = len(self.nexts), len(self.nexts) + len(self.rows)
         stop = None if self.stop is None else outputs[r]
         return replace(self, nexts=outputs[:c], rows=outputs[c:r], stop=stop)
 
     def replaced(self, replacements: Mapping[Node, Node]) -> Self:
-        """The step whose outputs are made of other nodes."""
+        """Return the step with nodes replaced in its outputs."""
         return self.with_outputs(replaced(self.outputs, replacements))
 
-    def outer(self, given: LoopInputs[Any]) -> dict[Node, Outer]:
-        """The node that each input stands for in a loop of these inputs."""
+    def outer(self, inputs: LoopInputs[Any]) -> dict[Node, Outer]:
+        """Return the operand of each input in a loop with the given inputs."""
         return {
-            **{p: (x, 0) for p, x in zip(self.carries, given.init, strict=True)},
-            **{p: (x, 1) for p, x in zip(self.xs, given.xs, strict=True)},
-            **{p: (x, 0) for p, x in zip(self.consts, given.consts, strict=False)},
+            **{p: (x, 0) for p, x in zip(self.carries, inputs.init, strict=True)},
+            **{p: (x, 1) for p, x in zip(self.xs, inputs.xs, strict=True)},
+            **{p: (x, 0) for p, x in zip(self.consts, inputs.consts, strict=False)},
         }
 
 
 def stand_in(x: Node, name: str | None = None, axes: int = 0) -> Tensor:
-    """A new input for an element of x, which lacks so many of its first axes."""
+    """Return a new input of x's type without the first axes."""
     kind = Parameter if axes else getattr(type(x), "parameter", Parameter)
     return Tensor.make(kind(x.type.with_shape(x.type.shape[axes:]), name))
 
 
 def of_kind(like: Any, x: Tensor) -> Tensor:
-    """An array as one of the class of another: the last carry of a generator is a generator."""
+    """Return an array of the class of another: a generator for a generator."""
     return like.of_kind(x) if isinstance(like, Tensor) else x
 
 
-def closed(
+def close_graph(
     parameters: Sequence[Node], outputs: Sequence[Node], outer: Mapping[Node, Outer]
 ) -> tuple[Graph, list[Node]]:
-    """Outputs as a graph of formal parameters, and what it takes for those after the given ones.
+    """Return outputs as a graph of formal parameters, and the captured nodes among its operands.
 
-    These are the largest parts that do not depend on the parameters: they are computed outside,
-    once. Lengths of parameters are such parts too, as no step changes a shape.
+    Captured nodes do not depend on the parameters, and are computed once, outside. Lengths of
+    parameters are captured too, as no step changes a shape.
 
     Args:
-        parameters: Inputs of the outputs' graph.
+        parameters: Inputs of the outputs, the first parameters of the graph.
         outputs: Arrays.
-        outer: What parameters stand for.
+        outer: The operands of the parameters.
     """
     recent = _since(parameters, outputs)
     swaps = _outer_lengths(recent, outer)
@@ -151,12 +150,12 @@ def closed(
             if node not in swaps:
                 swaps[node] = node.with_inputs([swaps.get(x, x) for x in node.inputs])
         outputs = [swaps.get(y, y) for y in outputs]
-    free = captured(parameters, outputs)
+    free = captured_nodes(parameters, outputs)
     return with_formals([*parameters, *free], outputs), free
 
 
-def captured(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
-    """The largest parts that do not depend on the parameters, other than constants."""
+def captured_nodes(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
+    """Return the nodes that the outputs read and that depend on no parameter, without constants."""
     inner = set(parameters)
     ends: list[Node] = []
     for node in _since(parameters, outputs):
@@ -167,16 +166,16 @@ def captured(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
     return list(dict.fromkeys(x for x in ends if x not in inner and not isinstance(x.op, Constant)))
 
 
-def with_formals(given: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-    """Outputs as a function of what is given, by formal parameters."""
-    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(given)]
-    return Graph(formals, replaced(outputs, dict(zip(given, formals, strict=True))))
+def with_formals(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """Return outputs as a graph of formal parameters for ``inputs``."""
+    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(inputs)]
+    return Graph(formals, replaced(outputs, dict(zip(inputs, formals, strict=True))))
 
 
 def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
-    """The nodes that were made after a parameter, each after its inputs.
+    """Return the nodes younger than the oldest parameter, each after its inputs.
 
-    No older one depends on them, so that a step costs nothing for all that comes before its loop.
+    No older node depends on a parameter, so the graph before a loop costs nothing.
     """
     first = min((p.serial for p in parameters), default=0)
     order: list[Node] = []
@@ -188,27 +187,31 @@ def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
 
 
 def _outer_lengths(nodes: Iterable[Node], outer: Mapping[Node, Outer]) -> dict[Node, Node]:
-    found: dict[Node, Node] = {}
+    swaps: dict[Node, Node] = {}
     for node in nodes:
         if isinstance(node.op, Length | Shape) and node.inputs[0] in outer:
             x, axes = outer[node.inputs[0]]
             n = length(x, node.op.axis + axes) if isinstance(node.op, Length) else lengths(x)[axes:]  # type: ignore[arg-type]
-            found[node] = as_tensor(n, dtype="int64")
-    return found
+            swaps[node] = as_tensor(n, dtype="int64")
+    return swaps
 
 
-def widened(parameters: Sequence[Tensor], flags: Sequence[bool], size: Any) -> dict[Node, Tensor]:
-    """New inputs with a batch's axis in front, by the parameters that have it."""
-    known = size if isinstance(size, int) else None
+def batch_inputs(
+    parameters: Sequence[Tensor], flags: Sequence[bool], size: Any
+) -> dict[Node, Tensor]:
+    """Return a new input with a leading batch axis for each batched parameter."""
+    n = size if isinstance(size, int) else None
     return {
-        x: TensorType(x.dtype, (known, *x.type.shape))()
+        x: TensorType(x.dtype, (n, *x.type.shape))()
         for x, flag in zip(parameters, flags, strict=True)
         if flag
     }
 
 
-def opened(step: Graph, names: Sequence[str | None] = ()) -> tuple[list[Tensor], list[Node]]:
-    """New inputs in the place of a step's parameters, and the outputs made of them."""
-    known = [*names, *[None] * (len(step.inputs) - len(names))]
-    fresh = [stand_in(x, name) for x, name in zip(step.inputs, known, strict=True)]
+def with_new_inputs(
+    step: Graph, names: Sequence[str | None] = ()
+) -> tuple[list[Tensor], list[Node]]:
+    """Return new inputs for a graph, and its outputs over them."""
+    labels = [*names, *[None] * (len(step.inputs) - len(names))]
+    fresh = [stand_in(x, name) for x, name in zip(step.inputs, labels, strict=True)]
     return fresh, replaced(step.outputs, dict(zip(step.inputs, fresh, strict=True)))

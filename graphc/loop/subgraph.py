@@ -1,7 +1,7 @@
-"""A graph as one operation, with a name and, optionally, derivatives of its own.
+"""A graph as one operation, with a name and optional user-defined derivatives.
 
-It is replaced by what it computes before a graph is compiled, unless it is to be kept. Until then
-it stands for itself, so that a gradient finds the derivatives that the user gave it.
+The compiler expands it, unless the user keeps it as one operation. Until then it is one node, so
+that a gradient finds the user's derivatives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from graphc.errors import GradientError, InvalidGraphError
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents, summed
+from graphc.grad.reverse import cotangents, sum_by_node
 from graphc.ir import (
     GATHERERS,
     Graph,
@@ -29,9 +29,8 @@ from graphc.ir import (
     toposort,
 )
 from graphc.ir.line import Code, Writer, call
-from graphc.loop.deciding import deciding
-from graphc.loop.evaluate import evaluate
-from graphc.loop.step import closed, stand_in, widened
+from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.step import batch_inputs, close_graph, stand_in
 from graphc.site import derived_from
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import sum as sum_of
@@ -42,37 +41,37 @@ Arrays = Sequence[Any]
 
 
 class Derivatives(Protocol):
-    """Derivatives of a sub-graph that are not made of what it computes.
+    """User-defined derivatives of a sub-graph.
 
-    They are no part of a program: graphs that differ in them alone run alike. What the graph took
-    from outside comes behind the arguments, wherever these are meant here.
+    Derivatives are no part of a program: graphs that differ in them alone are equal when compiled.
+    The captured nodes follow the arguments, wherever arguments appear here.
     """
 
     @property
     def pullback(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        """The gradients by the arguments, given those by the results, the results, the arguments.
+        """A function from the results' gradients, the results and the arguments to gradients.
 
-        A cotangent of what is not continuous is None, any other one an array. Gradients by what
-        came from outside may be left out: to ask for them is an error.
+        A gradient with respect to a discrete array is None, any other one an array. Gradients with
+        respect to captured nodes may be missing: asking for them is an error.
         """
 
     @property
     def pushforward(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
-        """The results' tangents, given the arguments' or None, the results, the arguments."""
+        """A function from the arguments' tangents, the results and the arguments to tangents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph(Op):
     """A graph as one operation.
 
-    The first inputs are the arguments; the others are what the graph took from outside.
+    The first inputs are the arguments; the others are nodes that the graph captured.
 
     Attributes:
-        graph: Of formal parameters, which stand for the inputs.
-        arguments: How many of the inputs are arguments.
-        label: What messages and printed graphs call it.
-        inline: Whether it is replaced by the graph before anything is rewritten.
-        own: Derivatives of its own.
+        graph: A graph of formal parameters for all inputs.
+        arguments: The number of arguments.
+        label: The operation's name in messages and printed graphs.
+        inline: Whether the operation is expanded before any rewrite.
+        own: User-defined derivatives, or None.
     """
 
     graph: Graph
@@ -82,7 +81,7 @@ class Subgraph(Op):
     own: Derivatives | None = None
 
     used: ClassVar[bool] = False
-    """Whether there ever was one: all other programs are spared the search."""
+    """Whether a sub-graph was ever created: without one, no search is needed."""
 
     @property
     def name(self) -> str:
@@ -99,7 +98,7 @@ class Subgraph(Op):
         return f"{type(self).__name__}({name},{self.graph.key()})"
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        """Its name and parameters without the graph, for comparisons that report what changed."""
+        """Return the name and the parameters without the graph, for reports of a difference."""
         return f"Subgraph {self.label}", (("inline", self.inline),)
 
     def graphs(self) -> tuple[Graph, ...]:
@@ -112,14 +111,13 @@ class Subgraph(Op):
         return [range(len(self.graph.inputs))]
 
     def host_inputs(self) -> tuple[int, ...]:
-        """The inputs whose values decide a shape in the graph."""
         return deciding(self)
 
     def infer(self, *types: TensorType) -> TupleType:
-        for place, (x, given) in enumerate(zip(self.graph.inputs, types, strict=True)):
-            if not x.type.admits(given):
+        for i, (x, given_type) in enumerate(zip(self.graph.inputs, types, strict=True)):
+            if not x.type.admits(given_type):
                 raise InvalidGraphError(
-                    f"{self.label} takes {x.type!r} at place {place}, and is given {given!r}."
+                    f"{self.label} takes {x.type!r} at place {i}, and is given {given_type!r}."
                 )
         Subgraph.used = True
         return TupleType(tuple(y.type for y in self.graph.outputs))
@@ -127,8 +125,8 @@ class Subgraph(Op):
     def perform(self, *values: Any) -> tuple[Any, ...]:
         return tuple(evaluate(self.graph, *values))
 
-    def written_out(self, inputs: Sequence[Node]) -> list[Any]:
-        """The results, made of these inputs without the operation."""
+    def outputs_over(self, inputs: Sequence[Node]) -> list[Any]:
+        """Return the graph's outputs for these inputs."""
         return replaced(self.graph.outputs, dict(zip(self.graph.inputs, inputs, strict=True)))
 
     # Derivatives.
@@ -141,31 +139,31 @@ class Subgraph(Op):
     ) -> Sequence[Any]:
         if self.own is not None and self.own.pullback is not None:
             return self._own_pullback(self.own.pullback, g, picks(y), xs)
-        given = [j for j, part in enumerate(g) if part is not None]
-        dummies = [stand_in(g[j], "cotangent") for j in given]
-        fresh, ys = self._opened()
-        chosen = [i for i, x in enumerate(fresh) if wanted[i] and _moves(x)]
-        pairs = zip([ys[j] for j in given], dummies, strict=True)
-        parts = cotangents(summed(pairs), [fresh[i] for i in chosen])
-        found = {i: part for i, part in zip(chosen, parts, strict=True) if part is not None}
-        made = self._derived(
-            "gradient of ", [*dummies, *fresh], [*[g[j] for j in given], *xs],
-            [*found.values()],
+        indices = [j for j, part in enumerate(g) if part is not None]
+        dummies = [stand_in(g[j], "cotangent") for j in indices]
+        fresh, ys = self._with_new_inputs()
+        chosen = [i for i, x in enumerate(fresh) if wanted[i] and _is_differentiable(x)]
+        pairs = zip([ys[j] for j in indices], dummies, strict=True)
+        gs = cotangents(sum_by_node(pairs), [fresh[i] for i in chosen])
+        present = {i: part for i, part in zip(chosen, gs, strict=True) if part is not None}
+        new = self._apply_like(
+            "gradient of ", [*dummies, *fresh], [*[g[j] for j in indices], *xs],
+            [*present.values()],
         )  # fmt: skip
-        return _placed(made, [*found], len(xs))
+        return _at_indices(new, [*present], len(xs))
 
     def _own_pullback(
         self, pullback: Callable[..., Arrays], g: Sequence[Any], ys: Arrays, xs: Sequence[Tensor]
     ) -> Sequence[Any]:
-        """The gradients as given; those by what came from outside may be missing."""
-        parts = [_or_zeros(part, y) for part, y in zip(g, ys, strict=True)]
-        found = list(pullback(parts, ys, xs))
-        if len(found) != len(xs):
-            _check_number(self.label, "pullback", found, self.arguments, "arguments")
-        return [*found, *(self._untold(x) for x in xs[len(found) :])]
+        """Return the user's gradients, with errors for missing gradients of captured nodes."""
+        gs = [_or_zeros(part, y) for part, y in zip(g, ys, strict=True)]
+        gradients = list(pullback(gs, ys, xs))
+        if len(gradients) != len(xs):
+            _check_number(self.label, "pullback", gradients, self.arguments, "arguments")
+        return [*gradients, *(self._missing_gradient(x) for x in xs[len(gradients) :])]
 
-    def _untold(self, x: Tensor) -> GradientError | None:
-        if not _moves(x):
+    def _missing_gradient(self, x: Tensor) -> GradientError | None:
+        if not _is_differentiable(x):
             return None
         return GradientError(
             f"{self.label} has a derivative of its own, which gives none by {x!r}: it was taken "
@@ -177,61 +175,58 @@ class Subgraph(Op):
     def pushforward(self, tangents: Sequence[Any], y: Any, *xs: Tensor) -> Any:
         if self.own is not None:
             return self._own_pushforward(self.own, tangents, picks(y), xs)
-        given = [i for i, t in enumerate(tangents) if t is not None]
-        dummies = [stand_in(tangents[i], "tangent") for i in given]
-        fresh, ys = self._opened()
-        found = push(ys, {fresh[i]: t for i, t in zip(given, dummies, strict=True)})
-        moved = [j for j, part in enumerate(found) if part is not None]
-        made = self._derived(
-            "tangent of ", [*dummies, *fresh], [*[tangents[i] for i in given], *xs],
-            [found[j] for j in moved],
+        indices = [i for i, t in enumerate(tangents) if t is not None]
+        dummies = [stand_in(tangents[i], "tangent") for i in indices]
+        fresh, ys = self._with_new_inputs()
+        ts = push(ys, {fresh[i]: t for i, t in zip(indices, dummies, strict=True)})
+        moved = [j for j, part in enumerate(ts) if part is not None]
+        new = self._apply_like(
+            "tangent of ", [*dummies, *fresh], [*[tangents[i] for i in indices], *xs],
+            [ts[j] for j in moved],
         )  # fmt: skip
-        return _placed(made, moved, len(ys))
+        return _at_indices(new, moved, len(ys))
 
     def _own_pushforward(
         self, own: Derivatives, tangents: Sequence[Any], ys: Arrays, xs: Sequence[Tensor]
     ) -> Any:
         if own.pushforward is None:
             return NotImplemented
-        found = list(own.pushforward(tangents, ys, xs))
-        _check_number(self.label, "pushforward", found, len(ys), "results")
-        return found
+        ts = list(own.pushforward(tangents, ys, xs))
+        _check_number(self.label, "pushforward", ts, len(ys), "results")
+        return ts
 
-    def _derived(
+    def _apply_like(
         self,
-        what: str,
+        prefix: str,
         parameters: Sequence[Tensor],
         operands: Sequence[Node],
         results: Sequence[Any],
     ) -> list[Tensor]:
-        """Results made of what is in the graph, as an operation like this one."""
-        like = replace(self, label=what + self.label, own=None)
-        return applied(like, parameters, operands, results) if results else []
+        """Return results of the graph's nodes as an operation like this one."""
+        like = replace(self, label=prefix + self.label, own=None)
+        return apply_subgraph(like, parameters, operands, results) if results else []
 
-    def _opened(self) -> tuple[list[Tensor], list[Any]]:
+    def _with_new_inputs(self) -> tuple[list[Tensor], list[Any]]:
         fresh = [stand_in(x) for x in self.graph.inputs]
-        return fresh, self.written_out(fresh)
+        return fresh, self.outputs_over(fresh)
 
     # Batches.
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> tuple[Any, ...]:
-        """The graph for the whole batch, and its derivatives for it."""
-        fresh, ys = self._opened()
-        wide = widened(fresh, batched, size)
-        over = [self.own is not None or not wide.keys().isdisjoint(toposort([y])) for y in ys]
-        made = [a if flag else y for a, y, flag in zip(over_batch(ys, wide), ys, over, strict=True)]
+        """Batch the graph and its derivatives."""
+        fresh, ys = self._with_new_inputs()
+        wide = batch_inputs(fresh, batched, size)
+        depends = [self.own is not None or not wide.keys().isdisjoint(toposort([y])) for y in ys]
+        results = [
+            a if flag else y for a, y, flag in zip(over_batch(ys, wide), ys, depends, strict=True)
+        ]
         like = replace(self, own=self.own and _OverBatch(self.own, (*batched,)))
-        return tuple(applied(like, [wide.get(x, x) for x in fresh], xs, made))
+        return tuple(apply_subgraph(like, [wide.get(x, x) for x in fresh], xs, results))
 
 
 @dataclass(frozen=True)
 class _OverBatch:
-    """Derivatives for each element of a batch, whose axis all results have.
-
-    Attributes:
-        of: Those of one element.
-        arguments: Which arguments have the batch's axis.
-    """
+    """User-defined derivatives over a batch; ``arguments`` says which arguments have its axis."""
 
     of: Derivatives
     arguments: tuple[bool, ...]
@@ -239,35 +234,35 @@ class _OverBatch:
     @property
     def pullback(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
         pullback = self.of.pullback
-        return None if pullback is None else partial(self._pulled_back, pullback)
+        return None if pullback is None else partial(self._pull_back, pullback)
 
     @property
     def pushforward(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
         pushforward = self.of.pushforward
-        return None if pushforward is None else partial(self._pushed, pushforward)
+        return None if pushforward is None else partial(self._push_forward, pushforward)
 
-    def _pulled_back(self, pullback: Any, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        """Gradients; an argument shared by the whole batch gets the sum over its elements."""
-        wide, own = [True] * len(ys), xs[: len(self.arguments)]
-        found = _of_each(pullback, [g, ys, own], [wide, wide, self.arguments])
+    def _pull_back(self, pullback: Any, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+        """Return gradients; an argument without the batch's axis gets the sum over its elements."""
+        wide, arguments = [True] * len(ys), xs[: len(self.arguments)]
+        gs = _apply_each(pullback, [g, ys, arguments], [wide, wide, self.arguments])
         return [
             part if part is None or flag else sum_of(part, 0)
-            for part, flag in zip(found, self.arguments, strict=False)
+            for part, flag in zip(gs, self.arguments, strict=False)
         ]
 
-    def _pushed(self, pushforward: Any, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
+    def _push_forward(self, pushforward: Any, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
         n = len(self.arguments)
         flags = [self.arguments, [True] * len(ys), self.arguments]
-        return _of_each(pushforward, [tangents[:n], ys, xs[:n]], flags)
+        return _apply_each(pushforward, [tangents[:n], ys, xs[:n]], flags)
 
 
-def _of_each(
-    function: Callable[..., Arrays], given: Sequence[Arrays], flags: Sequence[Sequence[bool]]
+def _apply_each(
+    function: Callable[..., Arrays], groups: Sequence[Arrays], flags: Sequence[Sequence[bool]]
 ) -> list[Any]:
-    """Apply a function of single elements to a batch along a first axis; None stays None."""
+    """Apply a function of single elements to a batch along axis 0; None stays None."""
     swaps: dict[Any, Tensor] = {}
     elements: list[list[Any]] = []
-    for arrays, wide in zip(given, flags, strict=True):
+    for arrays, wide in zip(groups, flags, strict=True):
         row: list[Any] = []
         for x, flag in zip(arrays, wide, strict=True):
             element = stand_in(x, axes=1) if flag and x is not None else x
@@ -275,83 +270,66 @@ def _of_each(
                 swaps[element] = x
             row.append(element)
         elements.append(row)
-    found = list(function(*elements))
-    present = [i for i, y in enumerate(found) if y is not None]
-    made = over_batch([found[i] for i in present], swaps)
-    return _placed(made, present, len(found))
+    results = list(function(*elements))
+    present = [i for i, y in enumerate(results) if y is not None]
+    batched = over_batch([results[i] for i in present], swaps)
+    return _at_indices(batched, present, len(results))
 
 
-def _moves(x: Node) -> bool:
+def _is_differentiable(x: Node) -> bool:
     return is_inexact(x.type.dtype)
 
 
 def _or_zeros(part: Any, y: Any) -> Any:
-    """A cotangent where nothing arrives is zero; there is none of what is not continuous."""
-    if not _moves(y):
+    """Return the cotangent, zeros where there is none; None for a discrete array."""
+    if not _is_differentiable(y):
         return None
     return zeros_like(y) if part is None else part
 
 
-def _placed(parts: Sequence[Any], places: Sequence[int], number: int) -> list[Any]:
-    """Parts at their places, and None elsewhere."""
-    found = dict(zip(places, parts, strict=True))
-    return [found.get(i) for i in range(number)]
+def _at_indices(values: Sequence[Any], indices: Sequence[int], n: int) -> list[Any]:
+    """Return a list of a length with the values at indices, and None elsewhere."""
+    by_index = dict(zip(indices, values, strict=True))
+    return [by_index.get(i) for i in range(n)]
 
 
-def _check_number(label: str, what: str, found: Arrays, expected: int, of: str) -> None:
-    if len(found) != expected:
+def _check_number(label: str, role: str, arrays: Arrays, expected: int, of: str) -> None:
+    if len(arrays) != expected:
         raise GradientError(
-            f"The {what} of {label} gave {len(found)} arrays for {expected} {of}.",
+            f"The {role} of {label} gave {len(arrays)} arrays for {expected} {of}.",
             f"Return one for each of the {of}, None where there is none.",
         )
 
 
-def applied(
+def apply_subgraph(
     like: Subgraph, parameters: Sequence[Tensor], operands: Sequence[Node], results: Sequence[Any]
 ) -> list[Tensor]:
-    """Results that are made of parameters, as one operation on operands.
-
-    Args:
-        like: All but the graph.
-        parameters: Inputs that the results are made of, beside what else they refer to.
-        operands: What these stand for.
-        results: Arrays.
-    """
-    graph, outside = closed(parameters, results, {})
+    """Return results over ``parameters`` as one operation on ``operands``, like ``like``."""
+    graph, outside = close_graph(parameters, results, {})
     return picks(Node.make(replace(like, graph=graph), *operands, *outside))
 
 
-# Written out.
+# Expansion.
 
 
-def inlined(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Outputs of equal values without the sub-graphs that are not to be kept.
-
-    So too in the graphs that operations hold. What had derivatives of its own has its graph's.
-
-    Args:
-        outputs: Arrays.
-        known: Nodes that stay as they are.
-    """
-    return _written_out(outputs, known, lambda op: op.inline, inside=True)
+def inline_subgraphs(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+    """Expand the sub-graphs that are not kept, in nested graphs too; drop their derivatives."""
+    return _expand(outputs, known, lambda op: op.inline, inside=True)
 
 
-def opened(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Outputs in which sub-graphs without derivatives of their own are written out.
-
-    Arguments as for ``inlined``.
-    """
-    return _written_out(outputs, known, lambda op: op.inline and op.own is None, inside=False)
+def expand_subgraphs(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+    """Expand the sub-graphs without user-defined derivatives, but not in nested graphs."""
+    return _expand(outputs, known, lambda op: op.inline and op.own is None, inside=False)
 
 
-def _written_out(
+def _expand(
     outputs: Sequence[Node],
     known: Collection[Node],
     chosen: Callable[[Subgraph], bool],
     *,
     inside: bool,
 ) -> list[Node]:
-    """Outputs without some sub-graphs; ``inside`` held graphs too."""
+    """Expand chosen sub-graphs; with ``inside`` in nested graphs too."""
     order = toposort(outputs, known) if Subgraph.used else []
     if not any(isinstance(x.op, Subgraph) or (inside and x.op.graphs()) for x in order):
         return list(outputs)
@@ -359,7 +337,7 @@ def _written_out(
     results: dict[Node, Sequence[Node]] = {}
 
     def within(graph: Graph) -> list[Node]:
-        return _written_out(graph.outputs, graph.inputs, chosen, inside=inside)
+        return _expand(graph.outputs, graph.inputs, chosen, inside=inside)
 
     for node in order:
         new = node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
@@ -371,20 +349,19 @@ def _written_out(
             new = results[new.inputs[0]][new.op.index]
         elif inside and new.op.graphs():
             with derived_from(node.site):
-                new = Node.make(_with_others_inside(new.op, within), *new.inputs)
+                new = Node.make(_expand_nested_graphs(new.op, within), *new.inputs)
         done[node] = new
     return [done[y] for y in outputs]
 
 
-def _with_others_inside(op: Op, within: Callable[[Graph], Sequence[Node]]) -> Op:
-    """An operation with other outputs of the graphs that it holds, if they are others."""
-    held = op.graphs()
-    graphs = [Graph(graph.inputs, within(graph)) for graph in held]
+def _expand_nested_graphs(op: Op, within: Callable[[Graph], Sequence[Node]]) -> Op:
+    nested = op.graphs()
+    graphs = [Graph(graph.inputs, within(graph)) for graph in nested]
     if isinstance(op, Subgraph):
-        # No program needs derivatives, and they may hold what cannot be written to disk.
+        # No program needs derivatives, and they may refer to objects that cannot be saved.
         return replace(op, graph=graphs[0], own=None)
-    return op if graphs == [*held] else op.with_graphs(graphs)
+    return op if graphs == [*nested] else op.with_graphs(graphs)
 
 
-# Before anything else is done: what is in them may be implicit, or a loop.
-GATHERERS.insert(0, opened)
+# Sub-graphs come first: they may contain implicit arrays and loops.
+GATHERERS.insert(0, expand_subgraphs)

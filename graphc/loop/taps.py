@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Node, Wrapper, unwrapped
 from graphc.loop.arguments import Count
-from graphc.loop.carries import fitted, is_number
+from graphc.loop.carries import is_number, share_lengths
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import maximum
@@ -20,30 +20,30 @@ from graphc.tensor.core.specify import specified
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 REGISTERS = 8
-"""So many past states are a carry each; more are the rows of one, which a step moves by one."""
+"""Up to this depth, past states are separate carries; deeper ones are the rows of one carry."""
 
 
-def listed(given: Any) -> list[Any]:
-    """One thing or a list of them, as a list."""
-    if given is None:
+def to_list(value: Any) -> list[Any]:
+    """Return a value or a list of values as a list; None is empty."""
+    if value is None:
         return []
-    return list(given) if isinstance(given, list | tuple) else [given]
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def rows_of(title: str, x: Tensor, n: Count) -> Tensor:
-    """The array, which must have n rows: its type says so, and the program checks it."""
+    """Specify that an array has n rows, which the program checks."""
     return specified(x, (n, *[None] * (x.ndim - 1)), title)
 
 
 @dataclass(frozen=True, slots=True)
 class TappedSequence:
-    """A sequence of which a step t reads the elements t + tap, as far as all of these are there.
+    """A sequence of which step t reads the elements t + tap for several taps.
 
     Attributes:
-        title: What messages call it.
-        x: The whole of it.
-        taps: In the order of the step's arguments.
-        given: What was given for it: the array, or a wrapper of it.
+        title: The sequence's name in messages.
+        x: The array.
+        taps: The taps in the order of the step's arguments.
+        given: The user's array, or its wrapper.
     """
 
     title: str
@@ -51,44 +51,36 @@ class TappedSequence:
     taps: tuple[int, ...]
     given: Any = None
 
-    def wrapped(self, element: Tensor) -> Any:
-        """An element as a step gets it."""
+    def wrap(self, element: Tensor) -> Any:
         return self.given.element(element) if isinstance(self.given, Wrapper) else element
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The numbers of elements before the one at 0 and after it."""
+        """The numbers of elements that the taps reach before t and after t."""
         return -min(0, *self.taps), max(0, *self.taps)
 
     @property
     def steps(self) -> Count:
-        """For how many steps it has elements."""
+        """The number of steps for which all taps are in the sequence."""
         n = length(self.x, 0)
         span = sum(self.ends)
         return _at_least(n - span, 0) if span else n
 
     def names(self) -> list[str]:
-        """The names of the step's arguments."""
         name = self.x.name or "x"
         return [f"{name}[t{tap:+d}]" if tap else f"{name}[t]" for tap in self.taps]
 
     def windows(self, n: Count, backwards: bool, checked: bool) -> list[Tensor]:
-        """The elements for n steps, for each tap: the first ones, or the last ones backwards.
-
-        Args:
-            n: How many steps there are.
-            backwards: Take the last ones.
-            checked: The number comes from elsewhere and may be too high: the program checks it.
-        """
-        have = self.steps
-        if isinstance(have, int) and isinstance(n, int) and have < n:
+        """Return for each tap the elements for n steps, and check n if it may be too large."""
+        most = self.steps
+        if isinstance(most, int) and isinstance(n, int) and most < n:
             span = f" with the taps {list(self.taps)}" if any(self.taps) else ""
             raise ShapeError(
-                f"{self.title} has elements for {have} steps{span}, and there are {n}.",
+                f"{self.title} has elements for {most} steps{span}, and there are {n}.",
                 "Give a longer sequence, or a smaller n_steps.",
             )
         cut = [self._cut(n, backwards, tap) for tap in self.taps]
-        if not checked or _same(n, have) or (isinstance(have, int) and isinstance(n, int)):
+        if not checked or _same(n, most) or (isinstance(most, int) and isinstance(n, int)):
             return cut
         return [rows_of(f"{self.title}, for n_steps", y, n) for y in cut]
 
@@ -103,51 +95,51 @@ class TappedSequence:
         return self.x[_at_least(total - end - n, start) : total - end]
 
 
-def _at_least(n: Count, least: int) -> Count:
-    return max(n, least) if isinstance(n, int) else maximum(n, least)
+def _at_least(n: Count, bound: int) -> Count:
+    return max(n, bound) if isinstance(n, int) else maximum(n, bound)
 
 
 def _same(n: Count, m: Count) -> bool:
     return n is m or (isinstance(n, int) and isinstance(m, int) and n == m)
 
 
-def sequence(title: str, place: int, given: Any) -> TappedSequence:
-    """A sequence as it was given: an array, or a dict of ``input`` and ``taps``.
+def sequence(title: str, i: int, value: Any) -> TappedSequence:
+    """Return a sequence of a scan from an array, or a dict of ``input`` and ``taps``.
 
     Raises:
-        ArgumentError: Another key, or taps that are not integers.
-        ShapeError: A scalar.
+        ArgumentError: If the dict has another key, or taps are not integers.
+        ShapeError: If the array is a scalar.
     """
-    whole = given if isinstance(given, Mapping) else {"input": given}
-    subject = f"{title}: the sequence {place}"
-    _refuse_keys(subject, whole, ("input", "taps"))
-    if whole.get("input") is None:
+    entry = value if isinstance(value, Mapping) else {"input": value}
+    subject = f"{title}: the sequence {i}"
+    _check_keys(subject, entry, ("input", "taps"))
+    if entry.get("input") is None:
         raise ArgumentError(
-            f"{subject} is {given!r}.", "Give an array, or dict(input=array, taps=[...])."
+            f"{subject} is {value!r}.", "Give an array, or dict(input=array, taps=[...])."
         )
-    x = _array(subject, whole["input"])
+    x = _as_array(subject, entry["input"])
     subject += f" ({x.name})" if x.name else ""
     if not x.ndim:
         raise ShapeError(
             f"{subject} is a scalar, {x!r}.",
             "A sequence has its steps on axis 0; what every step takes is a non-sequence.",
         )
-    taps = 0 if whole.get("taps") is None else whole["taps"]
-    return TappedSequence(subject, x, _taps(subject, taps), whole["input"])
+    taps = 0 if entry.get("taps") is None else entry["taps"]
+    return TappedSequence(subject, x, _as_taps(subject, taps), entry["input"])
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An output of which a step t reads the values at t + tap; no taps where it reads none.
+    """An output of which step t reads the values at t + tap for several negative taps.
 
     Attributes:
-        title: What messages call it.
-        name: What it is called in a step.
-        initial: The values at first: one, or with ``rows`` those of the taps, the oldest first.
-        taps: In the order of the step's arguments, all negative.
-        rows: Whether the initial values are rows of an array.
-        traced: Whether its values at all steps are returned, and not only the last.
-        wrapper: A wrapper of a value of one step; None where it has none.
+        title: The output's name in messages.
+        name: The output's name in a step.
+        initial: The initial value; with ``rows``, a value for each step back, the oldest first.
+        taps: The taps in the order of the step's arguments; empty if no step reads the output.
+        rows: Whether the initial values are the rows of an array.
+        traced: Whether the values at all steps are returned, not the last alone.
+        wrapper: A wrapper of the value of one step, or None.
     """
 
     title: str
@@ -160,19 +152,18 @@ class State:
 
     @property
     def depth(self) -> int:
-        """The number of steps it goes back."""
+        """The number of steps that the taps reach back."""
         return -min(self.taps, default=0)
 
     def first(self) -> list[Any]:
-        """The carries at first, the value before the first step in front."""
+        """Return the initial carries, the value before the first step first."""
         if not self.rows:
             return [self.initial] if self.taps else []
         m = self.depth
-        known = rows_of(f"{self.title}, its initial values", self.initial[:m], m)
-        return [known] if m > REGISTERS else [known[m - 1 - i] for i in range(m)]
+        initial = rows_of(f"{self.title}, its initial values", self.initial[:m], m)
+        return [initial] if m > REGISTERS else [initial[m - 1 - i] for i in range(m)]
 
     def names(self) -> list[str]:
-        """The names of its carries."""
         if not self.taps:
             return []
         if self.depth > REGISTERS:
@@ -180,72 +171,71 @@ class State:
         return [f"{self.name}[t-{i + 1}]" for i in range(self.depth)]
 
     def read(self, carries: Sequence[Tensor]) -> list[Tensor]:
-        """The step's arguments."""
+        """Return the step's arguments."""
         if self.depth > REGISTERS:
             return [carries[0][self.depth + tap] for tap in self.taps]
         return [carries[-tap - 1] for tap in self.taps]
 
-    def one(self, carries: Sequence[Tensor]) -> Tensor | None:
-        """A value of one step; None for a map."""
+    def latest(self, carries: Sequence[Tensor]) -> Tensor | None:
+        """Return the latest value; None for a map."""
         if not self.taps:
             return None
         return carries[0][0] if self.depth > REGISTERS else carries[0]
 
-    def moved(self, new: Tensor, carries: Sequence[Tensor]) -> list[Tensor]:
-        """The carries after a step that gives that value."""
+    def next_carries(self, new: Tensor, carries: Sequence[Tensor]) -> list[Tensor]:
+        """Return the carries after a step with the output ``new``."""
         if self.depth <= REGISTERS:
             return [new, *carries[:-1]] if self.taps else []
         (window,) = carries
         if new.dtype != window.dtype or new.ndim != window.ndim - 1:
-            # The error comes where carries are compared.
+            # `unify_lengths` reports the difference.
             return [expand_dims(new, 0)]
-        return [fitted(concatenate([window[1:], expand_dims(new, 0)]), window)]
+        return [share_lengths(concatenate([window[1:], expand_dims(new, 0)]), window)]
 
 
-def state(title: str, place: int, given: Any) -> State:
-    """An entry of ``outputs_info`` as it was given.
+def state(title: str, i: int, value: Any) -> State:
+    """Return a state of a scan from an entry of ``outputs_info``.
 
     Raises:
-        ArgumentError: Unknown keys, or taps that are not negative, come twice, or have no values.
-        ShapeError: Fewer initial values than the taps reach back.
+        ArgumentError: If a key is unknown, or taps are not negative, come twice, or have no values.
+        ShapeError: If the taps reach back further than the initial values.
     """
-    whole = given if isinstance(given, Mapping) else {"initial": given}
-    initial, name = whole.get("initial"), f"output {place}"
+    entry = value if isinstance(value, Mapping) else {"initial": value}
+    initial, name = entry.get("initial"), f"output {i}"
     subject = f"{title}: the {name}"
-    _refuse_keys(subject, whole, ("initial", "taps", "traced"))
-    traced = _traced(subject, whole)
+    _check_keys(subject, entry, ("initial", "taps", "traced"))
+    traced = _is_traced(subject, entry)
     if initial is None:
-        if whole.get("taps") is not None:
+        if entry.get("taps") is not None:
             raise ArgumentError(
-                f"{subject} has the taps {whole['taps']!r} and no initial value.",
+                f"{subject} has the taps {entry['taps']!r} and no initial value.",
                 "Give it: dict(initial=array, taps=[...]).",
             )
         return State(subject, name)
-    initial = initial if is_number(initial) else _array(subject, initial)
+    initial = initial if is_number(initial) else _as_array(subject, initial)
     if isinstance(initial, Node) and initial.name:
         name = initial.name
         subject += f" ({name})"
-    taps = _taps(subject, -1 if whole.get("taps") is None else whole["taps"])
+    taps = _as_taps(subject, -1 if entry.get("taps") is None else entry["taps"])
     if [tap for tap in taps if tap >= 0]:
         raise ArgumentError(
             f"{subject} has the taps {list(taps)}.",
             "A step reads values of steps before it: taps of outputs are negative.",
         )
-    # A generator is a state alone, as in PyTensor: of its keys the last is returned.
+    # As in PyTensor, only the last key of a generator is returned.
     traced = traced and not hasattr(type(initial), "parameter")
     rows = taps != (-1,)
-    wrapper = whole["initial"] if isinstance(whole["initial"], Wrapper) else None
+    wrapper = entry["initial"] if isinstance(entry["initial"], Wrapper) else None
     if wrapper is not None and rows:
         wrapper = wrapper.element(as_tensor(initial)[0])
-    found = State(subject, name, initial, taps, rows, traced, wrapper)
-    return _checked(found) if found.rows else found
+    result = State(subject, name, initial, taps, rows, traced, wrapper)
+    return _check_initial(result) if result.rows else result
 
 
-def _checked(x: State) -> State:
-    """The same, if its initial values reach as far back as its taps."""
+def _check_initial(x: State) -> State:
     values = as_tensor(x.initial)
-    have = values.type.shape[0] if values.ndim else 0
-    if have is not None and have < x.depth:
+    available = values.type.shape[0] if values.ndim else 0
+    if available is not None and available < x.depth:
         raise ShapeError(
             f"{x.title} reads {x.depth} steps back by its taps {list(x.taps)}, and its initial "
             f"value is {values.type!r}.",
@@ -254,36 +244,36 @@ def _checked(x: State) -> State:
     return replace(x, initial=values)
 
 
-def _array(subject: str, given: Any) -> Tensor:
+def _as_array(subject: str, value: Any) -> Tensor:
     try:
-        return as_tensor(unwrapped(given))
+        return as_tensor(unwrapped(value))
     except DTypeError as error:
-        raise ArgumentError(f"{subject} is {given!r}, not an array of numbers.") from error
+        raise ArgumentError(f"{subject} is {value!r}, not an array of numbers.") from error
 
 
-def _traced(subject: str, given: Mapping[Any, Any]) -> bool:
-    traced = given.get("traced", True)
-    if traced not in {True, False} or not (traced or given.get("initial") is not None):
+def _is_traced(subject: str, entry: Mapping[Any, Any]) -> bool:
+    traced = entry.get("traced", True)
+    if traced not in {True, False} or not (traced or entry.get("initial") is not None):
         raise ArgumentError(
-            f"{subject} has traced={traced!r}, and the initial value {given.get('initial')!r}.",
+            f"{subject} has traced={traced!r}, and the initial value {entry.get('initial')!r}.",
             "traced=False returns only the last value of a state, which needs an initial value.",
         )
     return bool(traced)
 
 
-def _taps(subject: str, given: Any) -> tuple[int, ...]:
-    taps = list(given) if isinstance(given, Sequence | np.ndarray) else [given]
-    whole = all(isinstance(tap, int | np.integer) and not isinstance(tap, bool) for tap in taps)
-    if not taps or not whole or len(set(taps)) != len(taps):
+def _as_taps(subject: str, value: Any) -> tuple[int, ...]:
+    taps = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
+    valid = all(isinstance(tap, int | np.integer) and not isinstance(tap, bool) for tap in taps)
+    if not taps or not valid or len(set(taps)) != len(taps):
         raise ArgumentError(
-            f"{subject} has the taps {given!r}.",
+            f"{subject} has the taps {value!r}.",
             "Taps are distinct integers: dict(..., taps=[-2, -1]).",
         )
     return tuple(int(tap) for tap in taps)
 
 
-def _refuse_keys(subject: str, given: Mapping[Any, Any], known: Sequence[str]) -> None:
-    unknown = [key for key in given if key not in known]
+def _check_keys(subject: str, entry: Mapping[Any, Any], known: Sequence[str]) -> None:
+    unknown = [key for key in entry if key not in known]
     if unknown:
         raise ArgumentError(
             f"{subject} has the keys {', '.join(map(repr, unknown))}.",

@@ -11,7 +11,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.grad.jacobian import jacobian
 from graphc.grad.reverse import grad
 from graphc.ir import Node, gathered, is_float, picks, replaced, toposort
-from graphc.loop.step import closed, stand_in
+from graphc.loop.step import close_graph, stand_in
 from graphc.optimize.options import SolverOptions
 from graphc.optimize.problem import Problem
 from graphc.optimize.solvers import SOLVERS
@@ -54,7 +54,7 @@ def minimize(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     use_vectorized_jac: bool = False,
     optimizer_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Tensor]:
-    """The minimum of a scalar, found by ``scipy.optimize.minimize``.
+    """Return the minimum of a scalar, found by ``scipy.optimize.minimize``.
 
     The search runs in NumPy on every backend, one for each element of a batch, and starts from the
     value of ``x``. The solution is differentiable with respect to everything else that the
@@ -68,13 +68,13 @@ def minimize(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         method: SciPy's name of a method.
         jac: Whether the method is given the gradient, if it uses one; otherwise SciPy takes finite
             differences.
-        hess: Whether it is given the Hessian, and the gradient with it.
+        hess: Whether the method is given the Hessian, and the gradient with it.
         use_vectorized_jac: Derivatives are vectorised in any case; the argument is PyTensor's.
         optimizer_kwargs: Further arguments of SciPy's function: ``tol``, ``bounds``, ``options``.
 
     Returns:
-        The solution, as ``x`` is given, and whether SciPy reports success, a bool scalar. Without
-        success the solution is where the search ended.
+        The solution, in the structure of ``x``, and whether SciPy reports success, a bool scalar.
+        Without success the solution is the last point of the search.
 
     Raises:
         ArgumentError: The objective does not depend on ``x``; an unknown method, or one that
@@ -96,8 +96,8 @@ def minimize(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     variables, value = _Variables.of("minimize", x, _value("minimize", objective, scalar=True))
     uses = SOLVERS["minimize"].methods[name].uses
     order = 2 if hess else int(jac and uses > 0)
-    solution, success = _solved("minimize", variables, value, order, name, optimizer_kwargs)
-    return variables.unpacked(solution), success
+    solution, success = _solve("minimize", variables, value, order, name, optimizer_kwargs)
+    return variables.unpack_solution(solution), success
 
 
 def minimize_scalar(
@@ -108,7 +108,7 @@ def minimize_scalar(
     bounds: Any = None,
     optimizer_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The minimum of a function of one number, found by ``scipy.optimize.minimize_scalar``.
+    """Return the minimum of a function of one number, by ``scipy.optimize.minimize_scalar``.
 
     The gradient and the execution are as for ``minimize``; the value of ``x`` is not used.
 
@@ -149,7 +149,7 @@ def minimize_scalar(
         )
     if name == "bounded" and ends is None and "bounds" not in (optimizer_kwargs or {}):
         raise ArgumentError(f"{title}: method='bounded' without bounds.", "Give bounds=(a, b).")
-    return _solved(title, variables, value, 0, name, optimizer_kwargs, ends)
+    return _solve(title, variables, value, 0, name, optimizer_kwargs, ends)
 
 
 @overload
@@ -182,7 +182,7 @@ def root(
     use_vectorized_jac: bool = False,
     optimizer_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Tensor]:
-    """The root of a system of equations, found by ``scipy.optimize.root``.
+    """Return the root of a system of equations, found by ``scipy.optimize.root``.
 
     The search runs in NumPy on every backend, one for each element of a batch, and starts from the
     value of ``variables``. The root is differentiable with respect to everything else that the
@@ -199,8 +199,8 @@ def root(
         optimizer_kwargs: Further arguments of SciPy's function: ``tol``, ``options``.
 
     Returns:
-        The root, as ``variables`` are given, and whether SciPy reports success, a bool scalar.
-        Without success it is where the search ended.
+        The root, in the structure of ``variables``, and whether SciPy reports success, a bool
+        scalar. Without success the root is the last point of the search.
 
     Raises:
         ArgumentError: The equations do not depend on the variables; an unknown method.
@@ -212,22 +212,22 @@ def root(
         >>> x, a = gt.vector("x", shape=(2,)), gt.scalar("a")
         >>> equations = gt.stack([x[0] + x[1] - a, x[0] - x[1] ** 2])
         >>> solution, success = gt.optimize.root(equations, x)
-        >>> slopes = graphc.jacobian(solution, a)
-        >>> f = graphc.function([x, a], [solution, slopes], mode="NUMPY")
+        >>> derivatives = graphc.jacobian(solution, a)
+        >>> f = graphc.function([x, a], [solution, derivatives], mode="NUMPY")
         >>> [y.round(6).tolist() for y in f([1.0, 1.0], 6.0)]
         [[4.0, 2.0], [0.8, 0.2]]
     """
     name = _method("root", method, jac=jac)
-    given, value = _Variables.of("root", variables, _value("root", equations))
-    sizes = [_size(value), _size(given.variable)]
+    unknowns, value = _Variables.of("root", variables, _value("root", equations))
+    sizes = [_size(value), _size(unknowns.variable)]
     if None not in sizes and sizes[0] != sizes[1]:
         raise ShapeError(
             f"root: {sizes[0]} equations for {sizes[1]} variables.",
             "Give as many of one as of the other.",
         )
     order = int(jac and SOLVERS["root"].methods[name].uses > 0)
-    solution, success = _solved("root", given, value, order, name, optimizer_kwargs)
-    return given.unpacked(solution), success
+    solution, success = _solve("root", unknowns, value, order, name, optimizer_kwargs)
+    return unknowns.unpack_solution(solution), success
 
 
 def root_scalar(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -239,7 +239,7 @@ def root_scalar(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     bracket: Any = None,
     optimizer_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The root of a function of one number, found by ``scipy.optimize.root_scalar``.
+    """Return the root of a function of one number, found by ``scipy.optimize.root_scalar``.
 
     The gradient and the execution are as for ``root``.
 
@@ -250,7 +250,7 @@ def root_scalar(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
             ``hess``), which start from the variable's value; or ``"bisect"``, ``"brentq"``,
             ``"brenth"``, ``"ridder"`` or ``"toms748"``, which search in a bracket.
         jac: Whether the method is given the derivative.
-        hess: Whether it is given the second derivative.
+        hess: Whether the method is given the second derivative.
         bracket: Two numbers, also symbolic, where the equation has different signs.
         optimizer_kwargs: Further arguments of SciPy's function: ``x1``, ``xtol``, ``maxiter``.
 
@@ -259,7 +259,7 @@ def root_scalar(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         equation has one sign at both ends of the bracket, the root is NaN.
 
     Raises:
-        ArgumentError: As for ``root``; a method without what it needs; ``hess`` without ``jac``.
+        ArgumentError: As for ``root``; a method lacks an argument; ``hess`` without ``jac``.
         ShapeError: The equation or the variable is no scalar; a bracket of other than two numbers.
         DTypeError: The equation or the variable is not real floating.
 
@@ -283,28 +283,28 @@ def root_scalar(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
             f"{title}: method={method!r} and no bracket.",
             "Give bracket=(a, b), between which the equation changes its sign.",
         )
-    given, value = _Variables.of(title, variable, _value(title, equation))
-    for one in (value, given.start):
+    unknown, value = _Variables.of(title, variable, _value(title, equation))
+    for one in (value, unknown.start):
         _check_scalar(title, one, "root")
     if ends is not None and len(ends) != 2:
         raise ShapeError(f"{title}: the bracket {ends!r}.", "Give its two ends.")
-    return _solved(title, given, value, jac + hess, name, keywords, ends)
+    return _solve(title, unknown, value, jac + hess, name, keywords, ends)
 
 
 # Checks.
 
 
 def _method(title: str, method: Any, *, jac: bool = True, hess: bool = False) -> str:
-    """Return SciPy's name of a method; raise where it lacks a derivative."""
-    known = SOLVERS[title].methods
+    """Return SciPy's name of a method; raise if it lacks a derivative."""
+    methods = SOLVERS[title].methods
     name = str(method).lower()
-    if not isinstance(method, str) or name not in known:
+    if not isinstance(method, str) or name not in methods:
         raise ArgumentError(
-            f"{title}: there is no method={method!r}.", f"Use one of {', '.join(known)}."
+            f"{title}: there is no method={method!r}.", f"Use one of {', '.join(methods)}."
         )
-    prefix, needs = f"{title}: method={method!r}", known[name].needs
-    if hess and known[name].uses < 2:
-        able = ", ".join(key for key, one in known.items() if one.uses == 2)
+    prefix, needs = f"{title}: method={method!r}", methods[name].needs
+    if hess and methods[name].uses < 2:
+        able = ", ".join(key for key, one in methods.items() if one.uses == 2)
         remedy = f"Leave out hess=True, or use one of {able}." if able else "Leave out hess=True."
         raise ArgumentError(f"{prefix} uses no Hessian.", remedy)
     if needs == 2 and not hess:
@@ -315,19 +315,18 @@ def _method(title: str, method: Any, *, jac: bool = True, hess: bool = False) ->
 
 
 def _value(title: str, value: Any, *, scalar: bool = False) -> Tensor:
-    """Return the objective or equations as a real floating array."""
-    made: Tensor = as_tensor(value)
-    if not is_float(made.dtype):
+    array: Tensor = as_tensor(value)
+    if not is_float(array.dtype):
         raise DTypeError(
-            f"{title} of {made!r}, whose dtype is not real floating.",
+            f"{title} of {array!r}, whose dtype is not real floating.",
             "Cast it with .astype('float64').",
         )
-    if scalar and made.ndim:
+    if scalar and array.ndim:
         raise ShapeError(
-            f"{title} of {made!r}, which is no scalar.",
+            f"{title} of {array!r}, which is no scalar.",
             "Reduce it first, as with .sum() or .mean().",
         )
-    return made
+    return array
 
 
 def _check_scalar(title: str, x: Tensor, instead: str) -> None:
@@ -359,30 +358,29 @@ class _Variables:
 
     @classmethod
     def of(cls, title: str, x: Any, value: Tensor) -> tuple[_Variables, Tensor]:
-        """The variables, and the value as a function of their formal parameter."""
+        """Return the variables, and the value as a function of their formal parameter."""
         several = isinstance(x, list | tuple)
-        xs = [_checked(title, one, value) for one in (x if several else [x])]
+        xs = [_check_variable(title, one, value) for one in (x if several else [x])]
         if not several:
             variable = stand_in(xs[0])
             return cls(xs[0], variable, None), _in_terms(value, xs, [variable])
         start, shapes = pack(*xs)
         variable = stand_in(start)
-        parts = [
+        unpacked_arrays = [
             part.astype(one.dtype) for part, one in zip(unpack(variable, shapes), xs, strict=True)
         ]
-        return cls(start, variable, shapes), _in_terms(value, xs, parts)
+        return cls(start, variable, shapes), _in_terms(value, xs, unpacked_arrays)
 
-    def unpacked(self, solution: Tensor) -> Any:
-        """A solution in the shapes of the user's variables."""
+    def unpack_solution(self, solution: Tensor) -> Any:
         return solution if self.shapes is None else unpack(solution, self.shapes)
 
 
 def _in_terms(value: Tensor, xs: Sequence[Tensor], parts: Sequence[Tensor]) -> Tensor:
-    (made,) = gathered(replaced([value], dict(zip(xs, parts, strict=True))), parts)
-    return made  # type: ignore[return-value]
+    (result,) = gathered(replaced([value], dict(zip(xs, parts, strict=True))), parts)
+    return result  # type: ignore[return-value]
 
 
-def _checked(title: str, x: Any, value: Tensor) -> Tensor:
+def _check_variable(title: str, x: Any, value: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or x not in toposort([value]):
         raise ArgumentError(
             f"{title}: {value!r} does not depend on {x!r}.",
@@ -396,7 +394,7 @@ def _checked(title: str, x: Any, value: Tensor) -> Tensor:
     return x
 
 
-def _solved(  # noqa: PLR0913, PLR0917
+def _solve(  # noqa: PLR0913, PLR0917
     title: str,
     variables: _Variables,
     value: Tensor,
@@ -405,12 +403,12 @@ def _solved(  # noqa: PLR0913, PLR0917
     keywords: Mapping[str, Any] | None,
     ends: Sequence[Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The solution and whether SciPy reports success, with ``order`` derivatives for SciPy."""
+    """Return the solution and SciPy's success, with ``order`` derivatives for SciPy."""
     outputs = [value]
     for _ in range(order):
         derivative = jacobian if outputs[-1].ndim else grad
         outputs.append(derivative(outputs[-1], variables.variable, disconnected_inputs="ignore"))
-    graph, outside = closed([variables.variable], outputs, {})
+    graph, outside = close_graph([variables.variable], outputs, {})
     numbers = [] if ends is None else [stack([cast(x, "float64") for x in ends])]
     op = Problem(graph, title, method, SolverOptions(title, keywords))
     solution, success = picks(Node.make(op, variables.start, *outside, *numbers))

@@ -13,14 +13,14 @@ from graphc.ir import Node
 
 
 class SolverOptions:
-    """Immutable keywords: equal where their numbers, texts and nesting are equal.
+    """Immutable keywords, equal if their numbers, texts and nesting are equal.
 
     Functions and other objects are compared by identity.
 
     Attributes:
         keywords: The keywords as SciPy takes them.
-        text: The keywords as text, with a number in place of each other object.
-        objects: These objects.
+        text: The keywords as text, with a number for each other object.
+        objects: The other objects.
     """
 
     __slots__ = ("keywords", "objects", "text")
@@ -32,7 +32,7 @@ class SolverOptions:
         self.objects = tuple(objects)
 
     def key(self) -> str:
-        """The text, which enters the keys of programs."""
+        """Return the text, which enters the keys of programs."""
         return self.text
 
     def __eq__(self, other: object) -> bool:

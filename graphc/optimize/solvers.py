@@ -30,7 +30,7 @@ class Solver:
     """One of SciPy's functions.
 
     Attributes:
-        search: Calls the function.
+        search: A call of the function.
         residual: The array that is zero at a solution, from the graph's value and the variable.
         rank: The axes of the value that SciPy expects, each derivative having one more; None where
             value and derivatives are numbers.
@@ -44,18 +44,17 @@ class Solver:
 
 
 def _scipy() -> Any:
-    """SciPy's module, loaded when something is solved."""
     from scipy import optimize
 
     return optimize
 
 
-def _slope(value: Tensor, x: Tensor) -> Tensor:
+def _gradient(value: Tensor, x: Tensor) -> Tensor:
     return grad(value, x, disconnected_inputs="ignore")
 
 
 def _minimize(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) -> Any:
-    found = _scipy().minimize(
+    result = _scipy().minimize(
         # The value and its gradient come from one evaluation.
         outputs(*range(min(order, 1) + 1)),
         start.ravel().astype(np.float64),
@@ -63,7 +62,7 @@ def _minimize(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) 
         hess=outputs(2) if order > 1 else None,
         **keywords,
     )
-    return found.x, found.success
+    return result.x, result.success
 
 
 def _minimize_scalar(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) -> Any:
@@ -71,19 +70,19 @@ def _minimize_scalar(outputs: Any, order: int, start: Any, ends: Any, **keywords
     if ends is not None:
         keywords["bounds" if bounded else "bracket"] = tuple(map(float, ends))
     try:
-        found = _scipy().minimize_scalar(outputs(0), **keywords)
+        result = _scipy().minimize_scalar(outputs(0), **keywords)
     except (RuntimeError, ValueError):
         if bounded and ends is None:
             raise
         # No minimum lies between the ends of the bracket, or they are out of order.
         return np.nan, False
-    return found.x, found.success
+    return result.x, result.success
 
 
 def _root(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) -> Any:
     start = start.ravel().astype(np.float64)
-    found = _scipy().root(outputs(*range(order + 1)), start, jac=order > 0 or None, **keywords)
-    return found.x, found.success
+    result = _scipy().root(outputs(*range(order + 1)), start, jac=order > 0 or None, **keywords)
+    return result.x, result.success
 
 
 def _root_scalar(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) -> Any:
@@ -94,8 +93,8 @@ def _root_scalar(outputs: Any, order: int, start: Any, ends: Any, **keywords: An
         low, high = (float(functions["f"](x)) for x in bracket)
         if not low * high <= 0:
             return np.nan, False
-    found = _scipy().root_scalar(**functions, x0=float(start), bracket=bracket, **keywords)
-    return found.root, found.converged
+    result = _scipy().root_scalar(**functions, x0=float(start), bracket=bracket, **keywords)
+    return result.root, result.converged
 
 
 def _methods(names: str, *args: Any, **kwargs: Any) -> dict[str, Method]:
@@ -105,7 +104,7 @@ def _methods(names: str, *args: Any, **kwargs: Any) -> dict[str, Method]:
 SOLVERS: dict[str, Solver] = {
     "minimize": Solver(
         _minimize,
-        _slope,
+        _gradient,
         0,
         {
             **_methods("nelder-mead powell cobyla cobyqa"),
@@ -117,7 +116,7 @@ SOLVERS: dict[str, Solver] = {
     ),
     "minimize_scalar": Solver(
         _minimize_scalar,
-        _slope,
+        _gradient,
         None,
         {**_methods("brent golden"), **_methods("bounded", between=True)},
     ),

@@ -1,4 +1,4 @@
-"""Draws from given elements: categories, permutations and choices."""
+"""Draws from categories and elements: categorical draws, permutations and choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from graphc.random.distribution import (
     batch_lengths,
     discrete,
     float_dtype,
-    registered,
+    refuse_keys,
+    register_distribution,
     rng_of,
     with_next,
 )
@@ -37,7 +38,7 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of
 
 
 def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
-    """The index of the largest element; XLA fuses it, unlike ``argmax``, with what computes x."""
+    """Return the index of the largest element; XLA fuses this code, unlike ``argmax``."""
     is_largest = equal(x, max(x, -1, keepdims=True))
     return min(where(is_largest, arange(n), n), -1)
 
@@ -67,7 +68,7 @@ def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
 
 
 ROUNDS = tuple(math.ceil(0xFFFFFFFF ** (i / 3)) for i in range(5))
-"""The least numbers of elements that need 1, 2, ... rounds of sorting; the first entry is 2.
+"""The smallest numbers of elements that need 1, 2, ... rounds of sorting; the first entry is 2.
 
 With that many rounds, two elements almost surely get different bits in one of them.
 """
@@ -81,16 +82,16 @@ def _rounds(n: int | Tensor) -> Any:
 
 
 def orders(keys: Tensor, n: int | Tensor) -> Tensor:
-    """A permutation of ``n`` elements for each key, as ``jax.random.permutation`` draws it.
+    """Draw a permutation of ``n`` elements for each key, as ``jax.random.permutation`` does.
 
     The elements are sorted by random bits, repeatedly, so that equal bits do not matter.
     """
 
     def step(state: tuple[Tensor, Tensor], _: None) -> tuple[tuple[Tensor, Tensor], None]:
         keys, order = state
-        parts = split(keys)
-        sorting = argsort(random_bits(parts[..., 1, :], (n,)), -1, stable=True)
-        return (parts[..., 0, :], take_along_axis(order, sorting, -1)), None
+        new_keys = split(keys)
+        order_of_bits = argsort(random_bits(new_keys[..., 1, :], (n,)), -1, stable=True)
+        return (new_keys[..., 0, :], take_along_axis(order, order_of_bits, -1)), None
 
     state = keys, broadcast_to(arange(n), (*lengths(keys)[:-1], n))
     rounds = _rounds(n)
@@ -101,8 +102,8 @@ def orders(keys: Tensor, n: int | Tensor) -> Tensor:
     return state[1]
 
 
-def _things(title: str, x: Any, axis: int) -> tuple[Tensor | None, int | Tensor, int]:
-    """An array, the length of the axis, and the axis; for an integer n, no array and n."""
+def _array_and_axis(title: str, x: Any, axis: int) -> tuple[Tensor | None, int | Tensor, int]:
+    """Return an array, its length along the axis, and the axis; or no array and an integer n."""
     x = as_tensor(x)
     if x.ndim:
         (at,) = axes_of(title, axis, x.ndim)
@@ -116,15 +117,15 @@ def _things(title: str, x: Any, axis: int) -> tuple[Tensor | None, int | Tensor,
     return None, n, 0
 
 
-def _taken(x: Tensor | None, places: Tensor, axis: int) -> Tensor:
-    """The elements at indices, whose last axis replaces ``axis``; their other axes come first."""
+def _take(x: Tensor | None, indices: Tensor, axis: int) -> Tensor:
+    """Return the elements at indices, whose last axis replaces ``axis``."""
     if x is None:
-        return places
-    batch = places.ndim - 1
-    return moveaxis(moveaxis(x, axis, 0)[places], batch, batch + axis)
+        return indices
+    batch = indices.ndim - 1
+    return moveaxis(moveaxis(x, axis, 0)[indices], batch, batch + axis)
 
 
-@registered
+@register_distribution
 def permutation(
     x: TensorLike,
     size: TensorLike | None = None,
@@ -138,7 +139,7 @@ def permutation(
     Args:
         x: An array, whose slices along the axis are permuted; or an integer n, also symbolic, for
             the integers below n.
-        size: The shape of a batch of permutations, each with its own part of the key.
+        size: The shape of a batch of permutations, each from another key.
         rng: The key, as for ``uniform``.
         return_next_rng: Return a pair of the next key and the permutation.
         axis: The axis.
@@ -147,22 +148,23 @@ def permutation(
         An array of x's shape and dtype, with the axes of ``size`` in front.
 
     Raises:
-        DTypeError: A scalar that is no integer.
-        ShapeError: x has no such axis.
+        DTypeError: If x is a scalar and no integer.
+        ShapeError: If x lacks the axis.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.permutation(5, rng=gt.random.key(0)).eval(mode="NUMPY").tolist()
         [0, 1, 4, 3, 2]
     """
-    things, n, at = _things("permutation", x, axis)
+    refuse_keys("permutation", x, size)
+    array, n, along = _array_and_axis("permutation", x, axis)
     key = rng_of("permutation", rng)
     batch = () if size is None else tuple(batch_lengths("permutation", size, [], []))
-    places = orders(split(key, batch) if batch else key, n)
-    return with_next(key, _taken(things, places, at), return_next_rng)
+    indices = orders(split(key, batch) if batch else key, n)
+    return with_next(key, _take(array, indices, along), return_next_rng)
 
 
-@registered
+@register_distribution
 def choice(  # noqa: PLR0913 (PyTensor's arguments)
     a: TensorLike,
     size: TensorLike | None = None,
@@ -187,12 +189,12 @@ def choice(  # noqa: PLR0913 (PyTensor's arguments)
         axis: The axis.
 
     Returns:
-        An array of a's dtype, with the axes of ``size`` in place of the axis.
+        An array of a's dtype, with the axes of ``size`` instead of the axis.
 
     Raises:
-        ArgumentError: More elements than there are, without replacement.
-        DTypeError: A scalar that is no integer.
-        ShapeError: a has no such axis; p is no vector, or of another length.
+        ArgumentError: If more elements are chosen than there are, without replacement.
+        DTypeError: If a is a scalar and no integer.
+        ShapeError: If a lacks the axis, or p is not a vector of its length.
 
     Example:
         >>> import graphc.tensor as gt
@@ -200,22 +202,25 @@ def choice(  # noqa: PLR0913 (PyTensor's arguments)
         >>> x.eval(mode="NUMPY").tolist()
         [20, 20, 10, 10, 10]
     """
-    things, n, at = _things("choice", a, axis)
+    refuse_keys("choice", a, size)
+    array, n, along = _array_and_axis("choice", a, axis)
     key = rng_of("choice", rng)
     shape = () if size is None else tuple(batch_lengths("choice", size, [], []))
     weights = None if p is None else _weights(p, n)
-    places = _chosen(key, shape, n, weights) if replace else _apart(key, shape, n, weights)
-    if things is not None:
-        rest = lengths(things)
-        chosen = moveaxis(things, at, 0)[reshape(places, (-1,))]
-        places = reshape(moveaxis(chosen, 0, at), (*rest[:at], *shape, *rest[at + 1 :]))
-    return with_next(key, places, return_next_rng)
+    indices = (
+        _sample(key, shape, n, weights) if replace else _sample_distinct(key, shape, n, weights)
+    )
+    if array is not None:
+        rest = lengths(array)
+        chosen = moveaxis(array, along, 0)[reshape(indices, (-1,))]
+        indices = reshape(moveaxis(chosen, 0, along), (*rest[:along], *shape, *rest[along + 1 :]))
+    return with_next(key, indices, return_next_rng)
 
 
 def _weights(p: Any, n: int | Tensor) -> Tensor:
     p = as_tensor(p, dtype=promote(float_dtype([p]), "float32"))
-    known = p.type.shape[0] if p.ndim == 1 else -1
-    if p.ndim != 1 or (isinstance(n, int) and known not in {n, None}):
+    static_length = p.type.shape[0] if p.ndim == 1 else -1
+    if p.ndim != 1 or (isinstance(n, int) and static_length not in {n, None}):
         raise ShapeError(
             f"choice: expected one probability for each of {n} elements, got {p!r}.",
             "Give a vector of that length.",
@@ -223,8 +228,7 @@ def _weights(p: Any, n: int | Tensor) -> Tensor:
     return p  # type: ignore[no-any-return]
 
 
-def _chosen(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
-    """Indices drawn with replacement."""
+def _sample(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
     if p is None:
         last = as_tensor(n, dtype="int64") - 1
         return integers_from(key, shape, "int64", as_tensor(np.int64(0)), last)
@@ -232,8 +236,8 @@ def _chosen(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> T
     return searchsorted(sums, sums[-1] * (1 - uniforms(key, shape, p.dtype)))
 
 
-def _apart(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
-    """Indices drawn without replacement.
+def _sample_distinct(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
+    """Draw indices without replacement.
 
     Source: for weights, Efraimidis & Spirakis, Information Processing Letters 97, 2006.
     """
@@ -245,5 +249,5 @@ def _apart(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Te
         )
     if p is None:
         return reshape(orders(key, n)[:count], shape)
-    _, places = top_k(gumbels(key, (n,), p.dtype) + log(p), count)
-    return reshape(places, shape)
+    _, indices = top_k(gumbels(key, (n,), p.dtype) + log(p), count)
+    return reshape(indices, shape)

@@ -10,7 +10,7 @@ from graphc.loop.functional import loop, while_loop
 from graphc.random.distribution import as_draws, discrete
 from graphc.random.gamma_family import betas
 from graphc.random.keys import Lengths, split
-from graphc.random.rejection import accepted, log_of_ratio
+from graphc.random.rejection import log_of_ratio, sample_by_rejection
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.constants import get_scalar_constant_value
@@ -68,49 +68,49 @@ def bernoulli(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     return as_draws(cast(draw, "int64"), valid, dtype)
 
 
-FEW = 10
+MAX_COUNTED_MEAN = 10
 """The mean up to which successes are counted one by one."""
 
 
 def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
-    """Binomial draws as floating numbers, as by ``jax.random.binomial``; -1 where invalid."""
-    most = _most(n)
+    """Draw binomial counts as floating numbers, as ``jax.random.binomial``; -1 where invalid."""
+    limit = _constant_trials(n)
     n = broadcast_to(floor(n), shape)
     p = broadcast_to(p, shape)
-    valid = _is_probable(n, p)
-    # The rarer of success and failure is counted.
+    valid = _is_valid(n, p)
+    # The rarer of success and failure is counted, as its probability is below a half.
     rare = less(p, 0.5)
     q = where(valid, where(rare, p, 1 - p), 0.01)
     n = where(valid, n, 0)
-    if most < 2:
-        draws = cast(less_equal(_waiting_time(split(key)[0], shape, q), n), q.dtype)
-    elif most <= 2 * FEW:
-        draws = _one_by_one(key, shape, n, q)
+    if limit < 2:
+        draws = cast(less_equal(_draw_waiting_time(split(key)[0], shape, q), n), q.dtype)
+    elif limit <= 2 * MAX_COUNTED_MEAN:
+        draws = _count_successes(key, shape, n, q)
     else:
-        few = less_equal(n * q, FEW)
+        few = less_equal(n * q, MAX_COUNTED_MEAN)
         draws = where(
             few,
-            _one_by_one(key, shape, where(few, n, 0), q),
-            _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
+            _count_successes(key, shape, where(few, n, 0), q),
+            _draw_by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
         )
     return where(valid, where(rare, draws, n - draws), -1)
 
 
-def _most(n: Tensor) -> float:
-    """The number of trials, if that is a constant; infinity otherwise."""
+def _constant_trials(n: Tensor) -> float:
+    """Return the number of trials if it is a constant, else infinity."""
     try:
         return float(get_scalar_constant_value(n))
     except SymbolicValueError:
         return math.inf
 
 
-def _is_probable(n: Tensor, p: Tensor) -> Tensor:
+def _is_valid(n: Tensor, p: Tensor) -> Tensor:
     number = logical_and(greater_equal(n, 0), isfinite(n))
     return logical_and(number, logical_and(greater_equal(p, 0), less_equal(p, 1)))
 
 
-def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
-    """The number of geometric waiting times within ``n`` trials.
+def _count_successes(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
+    """Count the geometric waiting times within ``n`` trials.
 
     Source: Devroye, Non-uniform random variate generation, 1986, X.4.3.
     """
@@ -120,21 +120,20 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, trials = state
-        parts = split(key)
-        waited = _waiting_time(parts[0], shape, p)
-        return parts[1], count + cast(less_equal(trials, n), p.dtype), trials + waited
+        keys = split(key)
+        wait = _draw_waiting_time(keys[0], shape, p)
+        return keys[1], count + cast(less_equal(trials, n), p.dtype), trials + wait
 
     first = key, zeros(shape, p.dtype), zeros(shape, p.dtype)
     return while_loop(is_left, step, first, name="binomial")[1] - 1
 
 
-def _waiting_time(key: Tensor, shape: Lengths, p: Tensor) -> Tensor:
-    """The number of trials up to the first success."""
+def _draw_waiting_time(key: Tensor, shape: Lengths, p: Tensor) -> Tensor:
     return ceil(log(uniforms(key, shape, p.dtype)) / log1p(-p))
 
 
-def _by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
-    """Draws by transformed rejection, for means of at least 10 and ``p`` up to a half.
+def _draw_by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
+    """Draw by transformed rejection, for means of at least 10 and ``p`` up to a half.
 
     Source: Hörmann, Journal of Statistical Computation and Simulation 46, 1993, algorithm BTRS.
     """
@@ -159,7 +158,7 @@ def _by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
         bound = (k - mode) * (log(odds) + misses[0] - hits[0]) + hits[1] + misses[1]
         return k, logical_or(quick, logical_and(logical_not(refused), less_equal(height, bound)))
 
-    return accepted(key, shape, p.dtype, attempt)
+    return sample_by_rejection(key, shape, p.dtype, attempt)
 
 
 @discrete
@@ -200,7 +199,7 @@ def betabinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, a: Tensor, b: 
     Args:
         n: The number of trials, at least 0; rounded down.
         a: The first parameter of the beta distribution, positive.
-        b: The second, positive. Otherwise a draw is -1.
+        b: The second parameter, positive. Otherwise a draw is -1.
 
     Distribution:
         - probability of k: ``comb(n, k) * beta(k + a, n - k + b) / beta(a, b)``, where
@@ -249,8 +248,8 @@ def multinomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -
     outcomes = length(p, -1)
     n = broadcast_to(n, shape)
     p = broadcast_to(p, (*shape, outcomes))
-    left = flip(cumsum(flip(p, -1), -1), -1)
-    ratios = clip(moveaxis(p / where(equal(left, 0), 1, left), -1, 0), 0, 1)
+    remaining = flip(cumsum(flip(p, -1), -1), -1)
+    ratios = clip(moveaxis(p / where(equal(remaining, 0), 1, remaining), -1, 0), 0, 1)
 
     def step(remainder: Tensor, element: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         ratio, key = element
@@ -258,9 +257,9 @@ def multinomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -
         return remainder - count, count
 
     _, counts = loop(step, n, (ratios, split(key, outcomes)), name="multinomial")
-    probable = logical_and(all(greater_equal(p, 0), -1, True), any(greater(p, 0), -1, True))
+    valid_p = logical_and(all(greater_equal(p, 0), -1, True), any(greater(p, 0), -1, True))
     counts = moveaxis(counts, 0, -1)
-    valid = logical_and(probable, all(greater_equal(counts, 0), -1, True))
+    valid = logical_and(valid_p, all(greater_equal(counts, 0), -1, True))
     return as_draws(counts, valid, dtype)
 
 
@@ -289,39 +288,41 @@ def geometric(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     return as_draws(trials, logical_and(greater(p, 0), less_equal(p, 1)), dtype)
 
 
-WIDE = 2 * math.sqrt(2 / math.e), 3 - 2 * math.sqrt(3 / math.e)
+HRUE_WIDTH = 2 * math.sqrt(2 / math.e), 3 - 2 * math.sqrt(3 / math.e)
 """The width of the region of candidates: a factor of the standard deviation, and a term."""
 
 
-def _ratios(key: Tensor, shape: Lengths, few: Tensor, many: Tensor, taken: Tensor) -> Tensor:
-    """The number of the rarer kind in a sample of at most half, by a ratio of uniform numbers.
+def _draw_by_ratio(
+    key: Tensor, shape: Lengths, rare: Tensor, common: Tensor, drawn: Tensor
+) -> Tensor:
+    """Draw the number of the rarer kind in a sample of at most half, by a ratio of uniforms.
 
     Source: Stadlober, Journal of Computational and Applied Mathematics 31, 1990, algorithm HRUE.
     """
-    total = few + many
-    share = few / maximum(total, 1)
-    middle = taken * share + 0.5
-    variance = (total - taken) * taken * share * (1 - share) / maximum(total - 1, 1)
-    width = WIDE[0] * sqrt(variance + 0.5) + WIDE[1]
-    mode = floor((taken + 1) * (few + 1) / (total + 2))
-    least, most = maximum(0, taken - many), minimum(taken, few)
+    total = rare + common
+    fraction = rare / maximum(total, 1)
+    middle = drawn * fraction + 0.5
+    variance = (total - drawn) * drawn * fraction * (1 - fraction) / maximum(total - 1, 1)
+    width = HRUE_WIDTH[0] * sqrt(variance + 0.5) + HRUE_WIDTH[1]
+    mode = floor((drawn + 1) * (rare + 1) / (total + 2))
+    low, high = maximum(0, drawn - common), minimum(drawn, rare)
 
     def height(k: Tensor) -> Tensor:
-        """The logarithm of the probability of k over that of the mode."""
-        up = [log_of_ratio(mode, k), log_of_ratio(many - taken + mode, many - taken + k)]
-        down = [log_of_ratio(few - mode, few - k), log_of_ratio(taken - mode, taken - k)]
-        slope = up[0][0] + up[1][0] - down[0][0] - down[1][0]
-        return (mode - k) * slope + up[0][1] + up[1][1] + down[0][1] + down[1][1]
+        """Return the log of the probability of k relative to the mode."""
+        up = [log_of_ratio(mode, k), log_of_ratio(common - drawn + mode, common - drawn + k)]
+        down = [log_of_ratio(rare - mode, rare - k), log_of_ratio(drawn - mode, drawn - k)]
+        log_ratio = up[0][0] + up[1][0] - down[0][0] - down[1][0]
+        return (mode - k) * log_ratio + up[0][1] + up[1][1] + down[0][1] + down[1][1]
 
     def attempt(keys: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        u = uniforms(keys[0], shape, few.dtype)
-        v = uniforms(keys[1], shape, few.dtype)
+        u = uniforms(keys[0], shape, rare.dtype)
+        v = uniforms(keys[1], shape, rare.dtype)
         k = floor(middle + width * (v - 0.5) / u)
-        within = clip(k, least, most)
-        below = less_equal(2 * log(u), height(within))
-        return within, logical_and(equal(k, within), below)
+        clipped = clip(k, low, high)
+        below = less_equal(2 * log(u), height(clipped))
+        return clipped, logical_and(equal(k, clipped), below)
 
-    return accepted(key, shape, few.dtype, attempt)
+    return sample_by_rejection(key, shape, rare.dtype, attempt)
 
 
 @discrete
@@ -331,9 +332,9 @@ def hypergeometric(
     """Draw the number of good elements among ``nsample`` drawn without replacement.
 
     Args:
-        ngood: The number of good elements, at least 0; like the others, rounded down.
+        ngood: The number of good elements, at least 0; all three numbers are rounded down.
         nbad: The number of bad elements, at least 0.
-        nsample: The size of the sample, at least 0 and at most all. Otherwise a draw is -1.
+        nsample: The size of the sample, from 0 to ``ngood + nbad``. Otherwise a draw is -1.
 
     Distribution:
         - probability of k: ``comb(ngood, k) * comb(nbad, nsample - k) / comb(ngood +
@@ -351,14 +352,14 @@ def hypergeometric(
         >>> x.eval(mode="NUMPY").tolist()
         [9, 7, 3, 10, 13]
     """
-    good, bad, taken = (broadcast_to(floor(x), shape) for x in (ngood, nbad, nsample))
+    good, bad, drawn = (broadcast_to(floor(x), shape) for x in (ngood, nbad, nsample))
     valid = logical_and(isfinite(good), isfinite(bad))
-    for x in (good, bad, taken, good + bad - taken):
+    for x in (good, bad, drawn, good + bad - drawn):
         valid = logical_and(valid, greater_equal(x, 0))
-    good, bad, taken = (where(valid, x, 1) for x in (good, bad, taken))
-    rest = good + bad - taken
-    # The rest is a sample too, and good and bad elements can be exchanged.
-    draws = _ratios(key, shape, minimum(good, bad), maximum(good, bad), minimum(taken, rest))
-    draws = where(greater(good, bad), minimum(taken, rest) - draws, draws)
-    draws = where(greater(taken, rest), good - draws, draws)
+    good, bad, drawn = (where(valid, x, 1) for x in (good, bad, drawn))
+    rest = good + bad - drawn
+    # By symmetry, draw the smaller of sample and rest, and count the rarer kind.
+    draws = _draw_by_ratio(key, shape, minimum(good, bad), maximum(good, bad), minimum(drawn, rest))
+    draws = where(greater(good, bad), minimum(drawn, rest) - draws, draws)
+    draws = where(greater(drawn, rest), good - draws, draws)
     return as_draws(draws, valid, dtype)

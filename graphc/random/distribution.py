@@ -1,10 +1,10 @@
-"""Public functions of distributions, made from samplers, which draw an array with a key."""
+"""Public functions of distributions, built from samplers, which draw an array with a key."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, overload
 
@@ -26,9 +26,9 @@ from graphc.ir import (
 from graphc.random.generator import DISTRIBUTIONS, KEY, Generator, as_generator, fresh
 from graphc.random.keys import Lengths, fold_in
 from graphc.tensor.arrays.broadcast import broadcast_lengths
-from graphc.tensor.core.elementwise import cast, minimum, where
+from graphc.tensor.core.elementwise import cast, greater_equal, minimum, where
 from graphc.tensor.core.runtime import Runtime
-from graphc.tensor.core.shape import entries
+from graphc.tensor.core.shape import mixed_entries
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import (
     Tensor,
@@ -44,11 +44,13 @@ __all__ = [
     "discrete",
     "distribution",
     "float_dtype",
-    "given",
     "integer_dtype",
+    "nan_unless",
     "own_float_dtype",
-    "registered",
+    "refuse_keys",
+    "register_distribution",
     "rng_of",
+    "to_arrays",
     "with_next",
 ]
 
@@ -58,7 +60,7 @@ Drawn = Tensor | tuple[Generator, Tensor]
 """A draw, or the next generator and the draw."""
 
 LAST = 0xFFFFFFFF
-"""The number folded into a key to make the next one; no draw uses it."""
+"""The number folded into a key for the next key; no draw uses it."""
 
 COMMON_DOCS = {
     "size": "The shape of the batch of draws: integers, Python's or symbolic, or an int64 vector\n"
@@ -67,17 +69,17 @@ COMMON_DOCS = {
     "shared variable of fresh entropy, which nothing updates: the draw is the same in each call.",
     "return_next_rng": "Return a pair of the next key and the draw.",
 }
-"""The documentation of the arguments that all distributions have."""
+"""The documentation of the arguments of all distributions."""
 
 
 # Parameters.
 
 
-def given(title: str, values: Sequence[Any], dtype: str | None = None) -> list[Tensor | None]:
+def to_arrays(title: str, values: Sequence[Any], dtype: str | None = None) -> list[Tensor | None]:
     """Return parameters as symbolic arrays of a dtype; None stays None.
 
     Raises:
-        DTypeError: A parameter is complex.
+        DTypeError: If a parameter is complex.
     """
     result = []
     for x in values:
@@ -94,10 +96,10 @@ def _is_weak(x: Any) -> bool:
 
 
 def float_dtype(values: Sequence[Any]) -> str:
-    """The dtype of the parameters that are floating arrays; ``config.floatX`` if none is."""
+    """Return the dtype of the floating arrays among the parameters, or ``config.floatX``."""
     arrays = [as_tensor(x) for x in values if isinstance(x, Tensor | np.ndarray | np.generic)]
-    found = [x.dtype for x in arrays if is_float(x.dtype)]
-    return promote(*found) if found else config.floatX
+    dtypes = [x.dtype for x in arrays if is_float(x.dtype)]
+    return promote(*dtypes) if dtypes else config.floatX
 
 
 def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
@@ -110,10 +112,10 @@ def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
 
 
 def integer_dtype(title: str, dtype: Any) -> str:
-    """The dtype of integer draws, int64 by default.
+    """Return the dtype of integer draws, int64 by default.
 
     Raises:
-        DTypeError: It is no integer dtype.
+        DTypeError: If the dtype is no integer dtype.
     """
     name = "int64" if dtype is None else dtype_name(dtype)
     if not is_integer(name):
@@ -122,11 +124,11 @@ def integer_dtype(title: str, dtype: Any) -> str:
 
 
 def batch_lengths(title: str, size: Any, params: Sequence[Tensor], cores: Sequence[int]) -> Lengths:
-    """The shape of the batch: ``size``, or the parameters broadcast without their core axes.
+    """Return the shape of the batch: ``size``, or the broadcast parameters without core axes.
 
     Raises:
-        DTypeError: An entry of the size is no integer.
-        ShapeError: A parameter lacks axes, or does not broadcast to the size.
+        DTypeError: If an entry of the size is no integer.
+        ShapeError: If a parameter lacks axes, or does not broadcast to the size.
     """
     for x, core in zip(params, cores, strict=True):
         if x.ndim < core:
@@ -136,8 +138,9 @@ def batch_lengths(title: str, size: Any, params: Sequence[Tensor], cores: Sequen
             )
     heads = [(x, x.type.shape[: x.ndim - core]) for x, core in zip(params, cores, strict=True)]
     if size is None:
-        return _common(title, params, cores)
-    static, symbolic = entries(title, size)
+        return _broadcast_shape(title, params, cores)
+    shape = mixed_entries(title, size)
+    static = tuple(None if isinstance(n, Tensor) else n for n in shape)
     for x, head in heads:
         pairs = zip(head[::-1], static[::-1], strict=False)
         if len(head) > len(static) or any(None not in {n, m} and n not in {1, m} for n, m in pairs):
@@ -145,12 +148,11 @@ def batch_lengths(title: str, size: Any, params: Sequence[Tensor], cores: Sequen
                 f"{title}: the parameter {x!r} does not broadcast to size={static}.",
                 "Give the whole shape of the batch, the parameters' own axes included.",
             )
-    left = iter(symbolic)
-    return [next(left) if n is None else n for n in static]
+    return shape
 
 
-def _common(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengths:
-    # The first number of each element has the batch's axes only.
+def _broadcast_shape(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengths:
+    # The first number of each core has the batch's axes only.
     heads = [
         x if not core else x[(..., *[0] * core)] for x, core in zip(params, cores, strict=True)
     ]
@@ -169,12 +171,35 @@ def _common(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengt
 # Keys.
 
 
+def refuse_keys(title: str, *parameters: Any) -> None:
+    """Check that no parameter is a key, which is the first argument in ``jax.random``.
+
+    Raises:
+        ArgumentError: If a parameter is a key.
+    """
+    for x in parameters:
+        if _is_key(x):
+            raise ArgumentError(
+                f"{title}: a key is no parameter, got {x!r}.",
+                f"Write {title}(..., size=(3,), rng=key). Of two numbers in uint32 that are no "
+                "key, use x.astype('int64').",
+            )
+
+
+def _is_key(x: Any) -> bool:
+    """Return whether a value is NumPy's generator, JAX's typed key, or has the type of a key."""
+    if isinstance(x, np.random.Generator | np.random.RandomState):
+        return True
+    dtype, shape = str(getattr(x, "dtype", "")), getattr(getattr(x, "type", x), "shape", None)
+    return dtype.startswith("key<") or (dtype == KEY.dtype and shape == KEY.shape)
+
+
 def rng_of(title: str, rng: Any) -> Tensor:
     """Return a user's key, checked; a fresh one for None.
 
     Raises:
-        DTypeError: It is no key.
-        ShapeError: It is a batch of keys.
+        DTypeError: If the key has another dtype.
+        ShapeError: If there is a batch of keys.
     """
     if rng is None:
         return fresh()
@@ -199,32 +224,48 @@ def rng_of(title: str, rng: Any) -> Tensor:
 
 
 def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Drawn:
-    """The draw, or a pair of the next generator and the draw."""
+    """Return the draw, or a pair of the next generator and the draw."""
 
-    def following() -> Generator:
+    def next_generator() -> Generator:
         return as_generator(fold_in(key, LAST))
 
     if not isinstance(draw.op, Input | Leaf | Constant):
-        BESIDE[draw] = following
-    return (following(), draw) if return_next_rng else draw
+        BESIDE[draw] = next_generator
+    return (next_generator(), draw) if return_next_rng else draw
 
 
 # Draws.
 
 
 def as_draws(x: Tensor, valid: Any, dtype: str) -> Tensor:
-    """Integers of a dtype; -1 where they are invalid, the dtype's largest where they overflow."""
-    top = min(np.iinfo(dtype).max, np.iinfo("int64").max)
-    most = np.array(top, x.dtype)
-    if int(most) > top:
-        most = np.nextafter(most, most.dtype.type(0))
-    return cast(cast(where(valid, minimum(x, most), -1), "int64"), dtype)
+    """Return draws as integers of a dtype: -1 where invalid, the dtype's largest on overflow."""
+    limit = min(np.iinfo(dtype).max, np.iinfo("int64").max)
+    largest = np.array(limit, x.dtype)
+    if int(largest) > limit:
+        largest = np.nextafter(largest, largest.dtype.type(0))
+    return cast(cast(where(valid, minimum(x, largest), -1), "int64"), dtype)
+
+
+def nan_unless(valid: Tensor, x: Tensor) -> Tensor:
+    """Return draws where a comparison of their parameters holds, and NaN elsewhere."""
+    values = [y.op.value for y in valid.inputs if isinstance(y.op, Constant)]
+    if len(values) == len(valid.inputs) and valid.op.perform(*values).all():
+        return x
+    return where(valid, x, np.nan)
+
+
+def _within_scales(x: Tensor, parameters: Mapping[str, Tensor | None]) -> Tensor:
+    """Return floating draws where their scale is not negative, and NaN elsewhere."""
+    scales = [parameters.get(name) for name in ("scale", "sigma")]
+    for scale in scales:
+        x = x if scale is None else nan_unless(greater_equal(scale, 0), x)
+    return x
 
 
 # Public functions.
 
 
-def registered(f: Callable[..., Any]) -> Callable[..., Any]:
+def register_distribution(f: Callable[..., Any]) -> Callable[..., Any]:
     """Register a public function of a distribution as a method of generators and streams."""
     DISTRIBUTIONS[f.__name__] = f
     return f
@@ -257,7 +298,7 @@ def distribution(sampler: Sampler | str) -> Any:
         name = own_float_dtype(title, values, dtype)
         return name, name
 
-    return _decorated(sampler, dtypes_of, dtypes)
+    return _decorate(sampler, dtypes_of, dtypes)
 
 
 @overload
@@ -278,10 +319,10 @@ def discrete(sampler: Sampler | str) -> Any:
     def dtypes_of(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
         return promote(float_dtype(values), "float32"), integer_dtype(title, dtype)
 
-    return _decorated(sampler, dtypes_of, dtypes)
+    return _decorate(sampler, dtypes_of, dtypes)
 
 
-def _decorated(sampler: Sampler | str, dtypes_of: Any, dtypes: str) -> Any:
+def _decorate(sampler: Sampler | str, dtypes_of: Any, dtypes: str) -> Any:
     if not isinstance(sampler, str):
         return _public(sampler, None, dtypes_of, dtypes)
     inputs = re.findall(r"\((.*?)\)", sampler.partition("->")[0])
@@ -299,43 +340,47 @@ def _public(
 ) -> Callable[..., Any]:
     title = sampler.__name__
     parameters = [*inspect.signature(sampler).parameters.values()][3:]
-    typed = [p.replace(annotation=_taken(p)) for p in parameters]
-    own = inspect.Signature([*typed, *COMMON_PARAMETERS], return_annotation="Drawn")
+    annotated = [p.replace(annotation=_annotation(p)) for p in parameters]
+    signature = inspect.Signature([*annotated, *COMMON_PARAMETERS], return_annotation="Drawn")
     ranks = dict(zip([p.name for p in parameters], cores or [0] * len(parameters), strict=True))
 
     @wraps(sampler)
     def draw(*args: Any, **kwargs: Any) -> Any:
-        bound = _bound(title, own, args, kwargs)
+        # By position, the key of jax.random's functions may stand where `rng` does.
+        refuse_keys(title, *args)
+        bound = _bind_arguments(title, signature, args, kwargs)
         size, rng, dtype, return_next_rng = (bound.pop(p.name) for p in COMMON_PARAMETERS)
-        kind, result = dtypes_of(title, list(bound.values()), dtype)
-        params = given(title, list(bound.values()), kind)
+        refuse_keys(title, *bound.values(), size)
+        param_dtype, result = dtypes_of(title, list(bound.values()), dtype)
+        params = to_arrays(title, list(bound.values()), param_dtype)
         arrays = [(x, ranks[name]) for x, name in zip(params, bound, strict=True) if x is not None]
         shape = batch_lengths(title, size, [x for x, _ in arrays], [n for _, n in arrays])
         key = rng_of(title, rng)
-        return with_next(key, sampler(key, tuple(shape), result, *params), return_next_rng)
+        x = sampler(key, tuple(shape), result, *params)
+        x = _within_scales(x, dict(zip(bound, params, strict=True)))
+        return with_next(key, x, return_next_rng)
 
-    draw.__signature__ = own  # type: ignore[attr-defined]
-    draw.__annotations__ = {p.name: p.annotation for p in own.parameters.values()}
-    draw.__annotations__["return"] = own.return_annotation
-    more = {**COMMON_DOCS, "dtype": dtypes}
-    draw.__doc__ = with_returns(documented(sampler.__doc__ or "", more), vectors=own_axes)
+    draw.__signature__ = signature  # type: ignore[attr-defined]
+    draw.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+    draw.__annotations__["return"] = signature.return_annotation
+    argument_docs = {**COMMON_DOCS, "dtype": dtypes}
+    draw.__doc__ = with_returns(add_args(sampler.__doc__ or "", argument_docs), vectors=own_axes)
     del draw.__wrapped__
-    return registered(draw)
+    return register_distribution(draw)
 
 
-def _bound(
-    title: str, own: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]
+def _bind_arguments(
+    title: str, signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     try:
-        bound = own.bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise ArgumentError(f"{title}: {error}.", f"Its arguments are {own}.") from None
+        raise ArgumentError(f"{title}: {error}.", f"Its arguments are {signature}.") from None
     bound.apply_defaults()
     return bound.arguments
 
 
-def _taken(parameter: inspect.Parameter) -> str:
-    """What a public function takes for a parameter of its sampler, which gets an array."""
+def _annotation(parameter: inspect.Parameter) -> str:
     return "TensorLike | None" if parameter.default is None else "TensorLike"
 
 
@@ -355,20 +400,20 @@ COMMON_PARAMETERS = (
     _by_name("dtype", None, "Any"),
     _by_name("return_next_rng", False, "bool"),
 )
-"""The parameters that all distributions have after their own."""
+"""The last parameters of all distributions."""
 
 
-def documented(text: str, more: dict[str, str]) -> str:
+def add_args(text: str, arguments: dict[str, str]) -> str:
     """Return a docstring with more arguments at the end of its ``Args``."""
     text = inspect.cleandoc(text)
-    order = [name for name in ("size", "rng", "dtype", "return_next_rng") if name in more]
-    lines = [f"    {name}: " + more[name].replace("\n", "\n        ") for name in order]
+    order = [name for name in ("size", "rng", "dtype", "return_next_rng") if name in arguments]
+    lines = [f"    {name}: " + arguments[name].replace("\n", "\n        ") for name in order]
     first, head, rest = text.partition("\nArgs:\n")
     if not head:
         summary, gap, rest = text.partition("\n\n")
         return "\n".join([summary, "", "Args:", *lines, *([""] if gap else []), rest]).rstrip()
-    listed, gap, rest = rest.partition("\n\n")
-    return "\n".join([first + head + listed, *lines]) + gap + rest
+    args, gap, rest = rest.partition("\n\n")
+    return "\n".join([first + head + args, *lines]) + gap + rest
 
 
 def with_returns(text: str, *, vectors: bool) -> str:
@@ -376,5 +421,5 @@ def with_returns(text: str, *, vectors: bool) -> str:
     shape = "the shape of the batch, and then the axis of each" if vectors else "the shape ``size``"
     returns = f"    Draws of {shape}; with ``return_next_rng``, the next key and the draws."
     head, gap, rest = text.partition("\n\nArgs:\n")
-    listed, end, more = rest.partition("\n\n")
-    return f"{head}{gap}{listed}\n\nReturns:\n{returns}{end}{more}"
+    args, end, tail = rest.partition("\n\n")
+    return f"{head}{gap}{args}\n\nReturns:\n{returns}{end}{tail}"

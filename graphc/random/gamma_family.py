@@ -1,4 +1,4 @@
-"""The gamma distribution, and those derived from its draws: beta, Dirichlet, chi-square, t."""
+"""The gamma distribution, and distributions derived from it: beta, Dirichlet, chi-square, t."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphc.random.distribution import distribution
 from graphc.random.gaussian import normals
 from graphc.random.inversion import exponentials
 from graphc.random.keys import Lengths, Words, child
-from graphc.random.reparameterized import ReparameterizedDraw, drawn
+from graphc.random.reparameterized import ReparameterizedDraw, draw_each
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import all
@@ -36,14 +36,14 @@ from graphc.tensor.special.gamma import log_gamma_by_a
 from graphc.tensor.special.special import softmax
 
 MAX_CANDIDATES = 1000
-"""The most candidates for a draw; more than 19 in 20 are accepted."""
+"""The largest number of candidates for a draw; more than 19 in 20 are accepted."""
 
 SQUEEZE = 0.0331
 """For a candidate z, ``1 - SQUEEZE * z**4`` is a lower bound of the acceptance probability."""
 
 
-def _candidates(words: Words, a: Tensor) -> Tensor:
-    """Draws of shape a >= 1, divided by ``a - 1/3``: cubes of normal numbers, with rejection.
+def _draw_by_rejection(words: Words, a: Tensor) -> Tensor:
+    """Draw with shape a >= 1, divided by ``a - 1/3``: cubes of normal numbers, with rejection.
 
     Source: Marsaglia & Tsang, A simple method for generating gamma variables, ACM TOMS 26(3), 2000.
     """
@@ -52,37 +52,44 @@ def _candidates(words: Words, a: Tensor) -> Tensor:
     c = (1 / 3) / sqrt(d)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
-        key, inner, uniform, anew, done, taken = carry
+        key, inner, uniform, again, done, draws = carry
         key, inner, uniform = (
-            tuple([where(anew, new, old) for new, old in zip(child(key, i), now, strict=True)])
+            tuple([where(again, new, old) for new, old in zip(child(key, i), now, strict=True)])
             for i, now in enumerate((key, inner, uniform))
         )
-        inner, own = child(inner, 0), child(inner, 1)
-        z = normals(own, (), dtype)
+        inner, key_normal = child(inner, 0), child(inner, 1)
+        z = normals(key_normal, (), dtype)
         v = 1 + z * c
         # Where v is not positive, z is drawn again and compared with the same uniform number.
-        anew = logical_not(less_equal(v, 0))
+        again = logical_not(less_equal(v, 0))
         square, cube = z * z, v * v * v
         u = uniforms(uniform, (), dtype)
-        refused = logical_and(
+        rejected = logical_and(
             greater_equal(u, 1 - SQUEEZE * (square * square)),
             greater_equal(log(u), square / 2 + d * (1 - cube + log(cube))),
         )
-        found = logical_and(anew, logical_not(refused))
-        fresh = logical_and(found, logical_not(done))
-        return (key, inner, uniform, anew, logical_or(done, found), where(fresh, cube, taken)), None
+        good = logical_and(again, logical_not(rejected))
+        fresh = logical_and(good, logical_not(done))
+        return (
+            key,
+            inner,
+            uniform,
+            again,
+            logical_or(done, good),
+            where(fresh, cube, draws),
+        ), None
 
     first = zeros_like(a, "bool")
     carry = (words, words, words, logical_not(first), first, zeros_like(a))
-    (*_, taken), _ = loop(step, carry, until=lambda carry: all(carry[4]), max_steps=MAX_CANDIDATES)
-    return taken  # type: ignore[no-any-return]
+    (*_, draws), _ = loop(step, carry, until=lambda carry: all(carry[4]), max_steps=MAX_CANDIDATES)
+    return draws  # type: ignore[no-any-return]
 
 
-def _of_one_more(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Whether a is at least 1, the shape that is drawn with (a or a + 1), and a draw."""
-    whole = greater_equal(a, 1)
-    high = where(whole, a, a + 1)
-    return whole, high, _candidates(child((k0, k1), 0), high)
+def _draw_high_shape(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return whether a is at least 1, the shape to draw with (a or a + 1), and a draw."""
+    is_high = greater_equal(a, 1)
+    high = where(is_high, a, a + 1)
+    return is_high, high, _draw_by_rejection(child((k0, k1), 0), high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,55 +100,54 @@ class Gamma(ReparameterizedDraw):
     def name(self) -> str:
         return "random_gamma"
 
-    def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
-        """For a below 1, a draw for a + 1, times a power of a uniform number."""
-        whole, high, cube = _of_one_more(k0, k1, a)
+    def draw(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """Draw with a, or with a + 1 times a power of a uniform number if a is below 1."""
+        is_high, high, cube = _draw_high_shape(k0, k1, a)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
-        y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
+        y = (high - 1 / 3) * cube * where(is_high, 1, u ** (1 / a))
         return where(greater_equal(a, 0), y, np.nan)
 
-    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
-        """The derivative of the logarithm times the draw, which is 0 where the draw is."""
-        there = greater(y, 0)
-        return (where(there, y * log_gamma_by_a(a, log(where(there, y, 1))), 0),)
+    def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """Return the derivative of the logarithm times the draw; 0 where the draw is 0."""
+        positive = greater(y, 0)
+        return (where(positive, y * log_gamma_by_a(a, log(where(positive, y, 1))), 0),)
 
 
 @dataclass(frozen=True, slots=True)
 class LogGamma(ReparameterizedDraw):
-    """The logarithm of a gamma draw, which for a small shape may underflow itself."""
+    """The logarithm of a gamma draw; with a small shape, the draw may underflow."""
 
     @property
     def name(self) -> str:
         return "random_log_gamma"
 
-    def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
-        """For a below 1, the logarithm of a draw for a + 1, minus an exponential draw over a."""
-        whole, high, cube = _of_one_more(k0, k1, a)
+    def draw(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """Draw with a, or with a + 1 minus an exponential draw over a if a is below 1."""
+        is_high, high, cube = _draw_high_shape(k0, k1, a)
         e = exponentials(child((k0, k1), 1), (), a.dtype)
-        boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
+        boost = where(logical_or(is_high, equal(e, 0)), 0, -e * (1 / a))
         y = log(high - 1 / 3) + log(cube) + boost
         return where(greater_equal(a, 0), y, np.nan)
 
-    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
-        """The derivative at a fixed quantile."""
+    def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         return (log_gamma_by_a(a, y),)
 
 
 def gammas(key: Any, shape: Lengths, dtype: str, a: Tensor) -> Tensor:
-    """Draws of shape a and rate 1, as by ``jax.random.gamma``."""
-    return drawn(Gamma(), key, shape, a)
+    """Draw gamma numbers of shape a and rate 1, as ``jax.random.gamma``."""
+    return draw_each(Gamma(), key, shape, a)
 
 
 def log_gammas(key: Any, shape: Lengths, dtype: str, a: Tensor) -> Tensor:
-    """Logarithms of gamma draws, as by ``jax.random.loggamma``."""
-    return drawn(LogGamma(), key, shape, a)
+    """Draw logarithms of gamma numbers, as ``jax.random.loggamma``."""
+    return draw_each(LogGamma(), key, shape, a)
 
 
 @distribution
 def gamma(
     key: Tensor, lengths: Lengths, dtype: str, shape: Any, rate: Any = None, scale: Any = None
 ) -> Tensor:
-    """Draws from the gamma distribution, differentiable in all parameters, ``shape`` too.
+    """Draw from the gamma distribution, differentiable in all parameters, ``shape`` too.
 
     Args:
         shape: The shape, positive.
@@ -156,7 +162,7 @@ def gamma(
         - draws are differentiable in shape and scale, or rate
 
     Raises:
-        ArgumentError: Both a rate and a scale are given.
+        ArgumentError: If there are both a rate and a scale.
 
     Example:
         >>> import graphc.tensor as gt
@@ -173,7 +179,7 @@ def gamma(
 
 @distribution
 def invgamma(key: Tensor, lengths: Lengths, dtype: str, shape: Any, scale: Any = 1.0) -> Tensor:
-    """Reciprocals of draws from the gamma distribution.
+    """Draw reciprocals of gamma-distributed numbers.
 
     Args:
         shape: The shape of the gamma distribution, positive.
@@ -198,7 +204,7 @@ def invgamma(key: Tensor, lengths: Lengths, dtype: str, shape: Any, scale: Any =
 def gengamma(
     key: Tensor, shape: Lengths, dtype: str, alpha: Any = 1.0, p: Any = 1.0, lambd: Any = 1.0
 ) -> Tensor:
-    """Powers of draws from the gamma distribution; of density ``x**(alpha - 1) * exp(-x**p)``.
+    """Draw powers of gamma-distributed numbers, with density ``x**(alpha - 1) * exp(-x**p)``.
 
     Args:
         alpha: The first shape parameter, positive: the exponent at 0, plus 1.
@@ -222,7 +228,7 @@ def gengamma(
 
 @distribution
 def chisquare(key: Tensor, shape: Lengths, dtype: str, df: Any) -> Tensor:
-    """Draws from the chi-square distribution: sums of squares of normal draws.
+    """Draw from the chi-square distribution: sums of squares of normal draws.
 
     Args:
         df: The degrees of freedom, positive; the number of squares where it is an integer.
@@ -243,7 +249,7 @@ def chisquare(key: Tensor, shape: Lengths, dtype: str, df: Any) -> Tensor:
 
 
 def betas(key: Any, shape: Lengths, dtype: str, a: Tensor, b: Tensor) -> Tensor:
-    """Draws from the beta distribution, as by ``jax.random.beta``."""
+    """Draw beta numbers, as ``jax.random.beta``."""
     x = log_gammas(child(key, 0), shape, dtype, a)
     y = log_gammas(child(key, 1), shape, dtype, b)
     # Both may underflow, but not their ratio.
@@ -254,7 +260,7 @@ def betas(key: Any, shape: Lengths, dtype: str, a: Tensor, b: Tensor) -> Tensor:
 
 @distribution
 def beta(key: Tensor, shape: Lengths, dtype: str, alpha: Any, beta: Any) -> Tensor:
-    """Draws from the beta distribution, between 0 and 1, differentiable in both parameters.
+    """Draw from the beta distribution, between 0 and 1, differentiable in both parameters.
 
     Args:
         alpha: The first shape parameter, positive: the exponent at 0, plus 1.
@@ -277,10 +283,10 @@ def beta(key: Tensor, shape: Lengths, dtype: str, alpha: Any, beta: Any) -> Tens
 
 @distribution("(k)->(k)")
 def dirichlet(key: Tensor, shape: Lengths, dtype: str, alphas: Any) -> Tensor:
-    """Draws from the Dirichlet distribution along the last axis, differentiable in all parameters.
+    """Draw from the Dirichlet distribution along the last axis, differentiable in all parameters.
 
     Args:
-        alphas: The concentrations, positive: draws vary less where all are larger.
+        alphas: The concentrations, positive; larger ones reduce the variance.
 
     Distribution:
         - density at x: ``gamma(sum(alphas)) * prod(x**(alphas - 1) / gamma(alphas))``,
@@ -300,7 +306,7 @@ def dirichlet(key: Tensor, shape: Lengths, dtype: str, alphas: Any) -> Tensor:
 
 @distribution
 def t(key: Tensor, shape: Lengths, dtype: str, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from Student's t distribution, differentiable in all parameters.
+    """Draw from Student's t distribution, differentiable in all parameters.
 
     Args:
         df: The degrees of freedom, positive.

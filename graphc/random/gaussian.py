@@ -1,4 +1,4 @@
-"""The normal distribution: scalars, truncated ones, vectors, and functions of a draw."""
+"""The normal distribution, its truncations and vectors, and transforms of normal draws."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from graphc.random.distribution import (
     Drawn,
     batch_lengths,
     distribution,
-    given,
+    nan_unless,
     own_float_dtype,
-    registered,
+    refuse_keys,
+    register_distribution,
     rng_of,
+    to_arrays,
     with_next,
 )
 from graphc.random.keys import Lengths, child
@@ -48,19 +50,19 @@ from graphc.tensor.linalg.svd import svd
 from graphc.tensor.special.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
 
 
-def above(dtype: str) -> float:
-    """The least uniform number above -1."""
+def least_above_minus_one(dtype: str) -> float:
+    """Return the smallest uniform number above -1."""
     return 2.0 ** -(FRACTION[dtype] + 1) - 1
 
 
 def normals(key: Any, shape: Lengths, dtype: str) -> Tensor:
-    """Normal draws of mean 0 and variance 1, as by ``jax.random.normal``."""
-    return math.sqrt(2) * erfinv(uniforms(key, shape, dtype, above(dtype), 1.0))
+    """Draw normal numbers of mean 0 and variance 1, as ``jax.random.normal``."""
+    return math.sqrt(2) * erfinv(uniforms(key, shape, dtype, least_above_minus_one(dtype), 1.0))
 
 
 @distribution
 def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the normal distribution.
+    """Draw from the normal distribution.
 
     Args:
         loc: The mean.
@@ -83,7 +85,7 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
 
 @distribution
 def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
-    """Draws from the normal distribution of mean 0 and variance 1.
+    """Draw from the normal distribution of mean 0 and variance 1.
 
     Distribution:
         - density at x: ``exp(-(x**2) / 2) / sqrt(2 * pi)``
@@ -100,7 +102,7 @@ def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
 
 @distribution
 def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: Any = 1.0) -> Tensor:
-    """Draws from the log-normal distribution: their logarithms are normal.
+    """Draw from the log-normal distribution: their logarithms are normal.
 
     Args:
         mean: The mean of the logarithm.
@@ -123,7 +125,7 @@ def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: A
 
 @distribution
 def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Absolute values of draws from the normal distribution, from ``loc`` on.
+    """Draw absolute values of normal numbers, plus ``loc``.
 
     Args:
         loc: The lower end.
@@ -144,18 +146,18 @@ def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
     return loc + scale * abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
 
 
-FAR = 1.0
-"""The distance on one side from which draws invert the logarithm of the tail: the probabilities
-themselves round to 0 or 1."""
+TAIL_DISTANCE = 1.0
+"""The distance from which draws invert the logarithm of the tail probability: the probability
+itself rounds to 0 or 1."""
 
 
-def _in_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Negative draws with cumulative probabilities between those of two ends."""
-    return ndtri_exp(logaddexp(log1p(-u) + _log_share(near), log(u) + _log_share(far)))
+def _draw_in_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    """Draw negative numbers with cumulative probabilities between the ends' probabilities."""
+    return ndtri_exp(logaddexp(log1p(-u) + _log_probability(near), log(u) + _log_probability(far)))
 
 
-def _log_share(x: Tensor) -> Any:
-    """The log of the cumulative probability; at -inf its gradient is zero."""
+def _log_probability(x: Tensor) -> Any:
+    """Return the log of the cumulative probability; at -inf its gradient is zero."""
     return where(isinf(x), -np.inf, log_ndtr(where(isinf(x), -2, x)))
 
 
@@ -163,13 +165,13 @@ def _log_share(x: Tensor) -> Any:
 def truncnorm(  # noqa: PLR0913, PLR0917
     key: Tensor, shape: Lengths, dtype: str, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0
 ) -> Tensor:
-    """Draws from a truncated normal distribution, differentiable in all parameters.
+    """Draw from a truncated normal distribution, differentiable in all parameters.
 
     Args:
         a: The lower end, in standard deviations from ``loc``; may be -inf.
-        b: The upper end, likewise; may be inf.
+        b: The upper end, in standard deviations from ``loc``; may be inf.
         loc: The mean of the distribution before truncation.
-        scale: Its standard deviation, positive.
+        scale: The standard deviation before truncation, positive.
 
     Distribution:
         - density at x: ``exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 * pi) *
@@ -186,18 +188,18 @@ def truncnorm(  # noqa: PLR0913, PLR0917
         float64[2]
     """
     u = uniforms(key, shape, dtype)
-    right, left = greater(a, FAR), less(b, -FAR)
-    tail = logical_or(right, left)
+    in_right_tail, in_left_tail = greater(a, TAIL_DISTANCE), less(b, -TAIL_DISTANCE)
+    tail = logical_or(in_right_tail, in_left_tail)
     low, high = erf(where(tail, 0, a) / math.sqrt(2)), erf(where(tail, 1, b) / math.sqrt(2))
     middle = math.sqrt(2) * erfinv(maximum(low, u * (high - low) + low))
-    # The right tail is the left one, mirrored.
-    near = where(right, -a, where(left, a, -1))
-    far = where(right, -b, where(left, b, -2))
-    outer = _in_tail(u, near, far)
-    x = where(right, -outer, where(left, outer, middle))
+    # The right tail is the mirrored left tail.
+    near = where(in_right_tail, -a, where(in_left_tail, a, -1))
+    far = where(in_right_tail, -b, where(in_left_tail, b, -2))
+    outer = _draw_in_tail(u, near, far)
+    x = where(in_right_tail, -outer, where(in_left_tail, outer, middle))
     first = nextafter(disconnected_grad(a), np.inf)
     last = nextafter(disconnected_grad(b), -np.inf)
-    return loc + scale * clip(x, first, last)  # type: ignore[no-any-return]
+    return nan_unless(less_equal(a, b), loc + scale * clip(x, first, last))
 
 
 def _by_cholesky(cov: Tensor) -> Tensor:
@@ -206,23 +208,23 @@ def _by_cholesky(cov: Tensor) -> Tensor:
 
 def _by_svd(cov: Tensor) -> Tensor:
     u, s, _ = svd(cov)
-    return _symmetric(s, u)
+    return _symmetric_root(s, u)
 
 
 def _by_eigh(cov: Tensor) -> Tensor:
-    return _symmetric(*eigh(cov))
+    return _symmetric_root(*eigh(cov))
 
 
-def _symmetric(w: Tensor, v: Tensor) -> Tensor:
-    """The symmetric square root, independent of the signs and order of eigenvectors."""
+def _symmetric_root(w: Tensor, v: Tensor) -> Tensor:
+    """Return the symmetric square root, which depends on no sign or order of eigenvectors."""
     return (v * sqrt(maximum(w, 0))[..., None, :]) @ v.mT
 
 
 ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
-"""Functions from a covariance to a matrix whose product with its transpose it is."""
+"""Functions from a covariance C to a matrix R with R @ R.T == C."""
 
 
-@registered
+@register_distribution
 def multivariate_normal(  # noqa: PLR0913
     mean: TensorLike | None = None,
     cov: TensorLike | None = None,
@@ -239,9 +241,9 @@ def multivariate_normal(  # noqa: PLR0913
         mean: Vectors in the last axis; a single 0 by default.
         cov: Covariances, symmetric matrices in the last two axes; the identity by default.
         size: The shape of the batch of vectors, as for ``normal``.
-        method: The root of the covariance: ``"cholesky"``, which gives NaN where it is not positive
-            definite, or the symmetric root by ``"svd"`` or ``"eigh"``, where it may be singular.
-            Only the first gives JAX's draws.
+        method: The root of the covariance: ``"cholesky"``, which is NaN unless the covariance is
+            positive definite, or the symmetric root by ``"svd"`` or ``"eigh"``, which accept a
+            singular covariance. Only the first returns JAX's draws.
         rng: The key, as for ``normal``.
         dtype: The dtype of the draws, as for ``normal``.
         return_next_rng: Return a pair of the next key and the draw.
@@ -257,8 +259,8 @@ def multivariate_normal(  # noqa: PLR0913
         An array of the batch's shape, with the mean's axis last.
 
     Raises:
-        ArgumentError: An unknown method.
-        ShapeError: The mean is no vector, the covariance no matrix, or their lengths differ.
+        ArgumentError: If the method is unknown.
+        ShapeError: If the mean is no vector, the covariance no matrix, or their lengths differ.
 
     Example:
         >>> import graphc.tensor as gt
@@ -272,22 +274,23 @@ def multivariate_normal(  # noqa: PLR0913
             f"Use one of {', '.join(ROOTS)}.",
         )
     title = "multivariate_normal"
+    refuse_keys(title, mean, cov, size)
     values = [
         np.zeros(1) if mean is None else mean,
         np.eye(1, dtype=config.floatX) if cov is None else cov,
     ]
-    kind = own_float_dtype(title, values, dtype)
-    params: list[Any] = given(title, values, kind)
+    float_dtype = own_float_dtype(title, values, dtype)
+    params: list[Any] = to_arrays(title, values, float_dtype)
     center, spread = params
     shape = tuple(batch_lengths(title, size, params, [1, 2]))
-    known = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
-    if len(known) > 1:
+    static = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
+    if len(static) > 1:
         raise ShapeError(
             f"{title}: the mean {center!r} and the covariance {spread!r} differ in length.",
             "Give it a row and a column for each element of the mean.",
         )
     key = rng_of(title, rng)
-    noise = normals(key, (*shape, length(spread, -1)), kind)
+    noise = normals(key, (*shape, length(spread, -1)), float_dtype)
     return with_next(key, center + matvec(ROOTS[method](spread), noise), return_next_rng)
 
 
@@ -303,14 +306,14 @@ class Wald(ReparameterizedDraw):
     def name(self) -> str:
         return "random_wald"
 
-    def numbers(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
-        """One of two reciprocal roots, chosen with the right probability."""
+    def draw(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """Return one of two reciprocal roots, chosen by the uniform number u."""
         t = z * z / (2 * a)
         root = 1 + t + sqrt(t * (2 + t))
         return where(less_equal(u, root / (1 + root)), 1 / root, root)
 
-    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
-        """The slope by the distribution function, without terms that cancel."""
+    def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """Return the derivative of the quantile, without terms that cancel."""
         c = sqrt(a / (2 * y)) * (1 + y)
         rest = 1 - c * math.sqrt(math.pi) * erfcx(c)
         return (y / a * ((1 - y) + 2 * y * rest) / (1 + y),)
@@ -318,7 +321,7 @@ class Wald(ReparameterizedDraw):
 
 @distribution
 def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the Wald (or inverse Gaussian) distribution, differentiable in both parameters.
+    """Draw from the Wald (or inverse Gaussian) distribution, differentiable in both parameters.
 
     Args:
         mean: The mean, positive.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from graphc import hooks
 from graphc.ir import Input, Parameter, TensorType
-from graphc.lazy import provided
 from graphc.loop.draws import is_in_step
 from graphc.site import frames_up
 from graphc.tensor.arrays.reduce import Composite
@@ -24,31 +24,31 @@ DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
 KEY = TensorType("uint32", (2,))
 """The type of a key: two words, as ``jax.random.key_data`` returns them."""
 
-GIVEN = ("rng", "return_next_rng")
-"""The arguments of a distribution that a method gives it."""
+SET_BY_METHOD = ("rng", "return_next_rng")
+"""The arguments of a distribution that a method sets."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def as_method(distribution: Callable[..., Any]) -> Callable[[F], F]:
-    """Document a method as the function that it draws by, without the arguments that it gives."""
+    """Return a decorator that documents a method by a distribution, without arguments it sets."""
 
-    def documented(method: F) -> F:
-        gives = method.__annotations__["return"]
+    def document(method: F) -> F:
+        result = method.__annotations__["return"]
         wraps(distribution)(method)
-        signature = inspect.signature(distribution).replace(return_annotation=gives)
-        own = [p for name, p in signature.parameters.items() if name not in GIVEN]
-        method.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        signature = inspect.signature(distribution).replace(return_annotation=result)
+        remaining = [p for name, p in signature.parameters.items() if name not in SET_BY_METHOD]
+        method.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]
         return method
 
-    return documented
+    return document
 
 
 if TYPE_CHECKING:
     from graphc.random.signatures import Draws
 
     class Drawing(Tensor, Draws["tuple[Generator, Tensor]"]):
-        """An array with the distributions as methods that give the next generator, too."""
+        """An array with the distributions as methods, which also return the next generator."""
 
 else:
     Drawing = Tensor
@@ -88,7 +88,7 @@ class Generator(Drawing):
 
     @classmethod
     def of_kind(cls, x: Tensor) -> Tensor:
-        """The same key as a generator."""
+        """Return the same key as a generator."""
         return as_generator(x)
 
 
@@ -113,7 +113,7 @@ GeneratorInput.node_class = Generator
 
 @dataclass(frozen=True, slots=True)
 class AsGenerator(Composite):
-    """The same key, as a generator."""
+    """The identity from a key to a generator."""
 
     @property
     def name(self) -> str:
@@ -123,7 +123,6 @@ class AsGenerator(Composite):
         return key
 
     def expand(self, key: Tensor) -> Tensor:
-        """The key itself."""
         return key
 
     def perform(self, key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -140,7 +139,7 @@ AsGenerator.node_class = Generator
 
 
 def as_generator(key: Tensor) -> Generator:
-    """The same key with the distributions as methods."""
+    """Return a key as a generator, with the distributions as methods."""
     return key if isinstance(key, Generator) else Generator.make(AsGenerator(), key)
 
 
@@ -170,7 +169,7 @@ def rng(name: str | None = None) -> Generator:
 
 
 def fresh() -> Tensor:
-    """A new key for a draw without one: a shared generator, which a higher layer has."""
+    """Return a shared generator with a new key, for a draw without ``rng``."""
     if is_in_step():
         warnings.warn(
             "A draw without rng= in a step of a loop: its key stays as it is, and every step draws "
@@ -178,5 +177,4 @@ def fresh() -> Tensor:
             "key that the loop carries.",
             stacklevel=frames_up(),
         )
-    made: Tensor = provided("graphc.random", "shared_rng")(seed=None, name="rng")
-    return made
+    return hooks.shared_key()

@@ -1,28 +1,38 @@
-"""Distributions that are sampled by inverting their distribution function."""
+"""Distributions sampled by inverting their distribution function."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from graphc.random.distribution import distribution
-from graphc.random.gaussian import above
+from graphc.random.distribution import distribution, nan_unless
+from graphc.random.gaussian import least_above_minus_one
 from graphc.random.keys import Lengths
 from graphc.random.uniform import FRACTION, LEAST, uniforms
-from graphc.tensor.core.elementwise import abs, less, maximum, minimum, sign, sqrt, where
+from graphc.tensor.core.elementwise import (
+    abs,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    sign,
+    sqrt,
+    where,
+)
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.core.trigonometric import tan
 
 
 def exponentials(key: Any, shape: Lengths, dtype: str) -> Tensor:
-    """Exponential draws of mean 1, as by ``jax.random.exponential``."""
+    """Draw exponential numbers of mean 1, as ``jax.random.exponential``."""
     return -log1p(-uniforms(key, shape, dtype))
 
 
 @distribution
 def exponential(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tensor:
-    """Draws from the exponential distribution, that of the times between random events.
+    """Draw from the exponential distribution: times between random events.
 
     Args:
         scale: The mean, positive.
@@ -45,7 +55,7 @@ def exponential(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Te
 def truncexpon(
     key: Tensor, shape: Lengths, dtype: str, b: Any, loc: Any = 0.0, scale: Any = 1.0
 ) -> Tensor:
-    """Draws from the exponential distribution truncated to values below ``b * scale``.
+    """Draw from the exponential distribution truncated to values below ``b * scale``.
 
     Args:
         b: The upper end, positive, as a multiple of ``scale``.
@@ -65,12 +75,12 @@ def truncexpon(
         float64[2]
     """
     x = -log1p(uniforms(key, shape, dtype) * expm1(-b))
-    return loc + scale * minimum(x, b)  # type: ignore[no-any-return]
+    return nan_unless(greater_equal(b, 0), loc + scale * minimum(x, b))
 
 
 @distribution
 def weibull(key: Tensor, lengths: Lengths, dtype: str, shape: Any) -> Tensor:
-    """Draws from the Weibull distribution: powers of exponential draws.
+    """Draw from the Weibull distribution: powers of exponential draws.
 
     Args:
         shape: The reciprocal of the power, positive.
@@ -86,12 +96,13 @@ def weibull(key: Tensor, lengths: Lengths, dtype: str, shape: Any) -> Tensor:
         >>> gt.random.weibull([0.5, 2.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    return exponentials(key, lengths, dtype) ** (1 / shape)  # type: ignore[no-any-return]
+    x = exponentials(key, lengths, dtype) ** (1 / shape)
+    return nan_unless(greater_equal(shape, 0), x)
 
 
 @distribution
 def rayleigh(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tensor:
-    """Draws from the Rayleigh distribution, that of lengths of normal vectors in the plane.
+    """Draw from the Rayleigh distribution: lengths of normal vectors in the plane.
 
     Args:
         scale: The standard deviation of the vectors' elements, positive.
@@ -107,14 +118,14 @@ def rayleigh(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tenso
         >>> gt.random.rayleigh([1.0, 10.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    # A uniform 0 stands for all numbers below the first step.
+    # A uniform 0 represents all numbers below the resolution.
     u = maximum(uniforms(key, shape, dtype), 2.0 ** -(FRACTION[dtype] + 1))
     return scale * sqrt(-2 * log(u))  # type: ignore[no-any-return]
 
 
 @distribution
 def pareto(key: Tensor, shape: Lengths, dtype: str, b: Any, scale: Any = 1.0) -> Tensor:
-    """Draws from the Pareto distribution, which exceed x with probability ``(scale / x)**b``.
+    """Draw from the Pareto distribution, which exceed x with probability ``(scale / x)**b``.
 
     Args:
         b: The exponent, positive.
@@ -131,17 +142,18 @@ def pareto(key: Tensor, shape: Lengths, dtype: str, b: Any, scale: Any = 1.0) ->
         >>> gt.random.pareto([1.0, 3.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    return scale * exp(exponentials(key, shape, dtype) / b)  # type: ignore[no-any-return]
+    x = scale * exp(exponentials(key, shape, dtype) / b)
+    return nan_unless(greater_equal(b, 0), x)
 
 
 def gumbels(key: Any, shape: Lengths, dtype: str) -> Tensor:
-    """Gumbel draws of location 0 and scale 1, as by ``jax.random.gumbel``."""
+    """Draw Gumbel numbers of location 0 and scale 1, as ``jax.random.gumbel``."""
     return -log(-log(uniforms(key, shape, dtype, LEAST[dtype], 1.0)))
 
 
 @distribution
 def gumbel(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the Gumbel distribution, that of the largest of many exponential draws.
+    """Draw from the Gumbel distribution: the limit of the largest of many exponential draws.
 
     Args:
         loc: The mode.
@@ -163,11 +175,11 @@ def gumbel(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
 
 @distribution
 def laplace(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the Laplace distribution, whose distances from ``loc`` are exponential.
+    """Draw from the Laplace distribution, whose distances from ``loc`` are exponential.
 
     Args:
         loc: The mean.
-        scale: The mean distance from it, positive.
+        scale: The mean distance from ``loc``, positive.
 
     Distribution:
         - density at x: ``exp(-abs(x - loc) / scale) / (2 * scale)``
@@ -180,13 +192,13 @@ def laplace(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any 
         >>> gt.random.laplace(scale=[1.0, 10.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    u = uniforms(key, shape, dtype, above(dtype), 1.0)
+    u = uniforms(key, shape, dtype, least_above_minus_one(dtype), 1.0)
     return loc + scale * (sign(u) * log1p(-abs(u)))  # type: ignore[no-any-return]
 
 
 @distribution
 def logistic(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the logistic distribution.
+    """Draw from the logistic distribution.
 
     Args:
         loc: The mean.
@@ -208,14 +220,14 @@ def logistic(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any
 
 
 def cauchys(key: Any, shape: Lengths, dtype: str) -> Tensor:
-    """Cauchy draws of location 0 and scale 1, as by ``jax.random.cauchy``."""
+    """Draw Cauchy numbers of location 0 and scale 1, as ``jax.random.cauchy``."""
     u = uniforms(key, shape, dtype, 2.0 ** -FRACTION[dtype], 1.0)
     return tan(math.pi * (u - 0.5))
 
 
 @distribution
 def cauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Draws from the Cauchy distribution.
+    """Draw from the Cauchy distribution.
 
     Args:
         loc: The median.
@@ -236,11 +248,11 @@ def cauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
 
 @distribution
 def halfcauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
-    """Absolute values of draws from the Cauchy distribution, from ``loc`` on.
+    """Draw absolute values of Cauchy numbers, plus ``loc``.
 
     Args:
         loc: The lower end.
-        scale: The distance of the median from it, positive.
+        scale: The distance of the median from ``loc``, positive.
 
     Distribution:
         - density at x: ``2 / (pi * scale * (1 + ((x - loc) / scale)**2))``, where ``x
@@ -258,7 +270,7 @@ def halfcauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
 
 @distribution
 def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, right: Any) -> Tensor:
-    """Draws from the triangular distribution on ``left`` to ``right``, densest at ``mode``.
+    """Draw from the triangular distribution on ``left`` to ``right``, densest at ``mode``.
 
     Args:
         left: The lower end.
@@ -279,7 +291,8 @@ def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, ri
         float64[2]
     """
     u = uniforms(key, shape, dtype)
-    whole = right - left
-    rising = left + sqrt(u * whole * (mode - left))
-    falling = right - sqrt((1 - u) * whole * (right - mode))
-    return where(less(u, (mode - left) / whole), rising, falling)
+    width = right - left
+    rising = left + sqrt(u * width * (mode - left))
+    falling = right - sqrt((1 - u) * width * (right - mode))
+    valid = less_equal(left, mode) & less_equal(mode, right)
+    return nan_unless(valid, where(less(u, (mode - left) / width), rising, falling))

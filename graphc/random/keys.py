@@ -1,4 +1,4 @@
-"""Keys, and random bits: each number is the hash of its position by a key."""
+"""Keys and random bits: each number is the hash of its position by a key."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def as_key(x: Any) -> Tensor:
     """Return keys as a symbolic array whose last axis has the two words.
 
     Raises:
-        DTypeError: The dtype is not uint32.
-        ShapeError: The last axis does not have length 2.
+        DTypeError: If the dtype is not uint32.
+        ShapeError: If the last axis does not have length 2.
     """
     key = as_tensor(x)
     if key.dtype != "uint32":
@@ -62,7 +62,7 @@ def as_key(x: Any) -> Tensor:
 
 
 def words_of(key: Any) -> Words:
-    """The words of keys; words are returned as they are."""
+    """Return the words of keys; words are returned unchanged."""
     if isinstance(key, tuple):
         return key
     key = as_key(key)
@@ -70,37 +70,37 @@ def words_of(key: Any) -> Words:
 
 
 def key_of(words: Words) -> Tensor:
-    """The keys of words."""
+    """Return the keys of words."""
     return stack(words, -1)
 
 
 def counters(shape: Lengths) -> Words:
-    """The positions 0, 1, 2, ... in an array, in row-major order, as pairs of words."""
+    """Return the positions 0, 1, 2, ... of an array in row-major order, as pairs of words."""
     zero = constant(np.uint32(0))
     if not shape:
         return zero, zero
     n = math.prod(shape)
     if isinstance(n, int) and n <= LOW:
         return zero, reshape(arange(n, dtype="uint32"), shape)
-    places = reshape(arange(n, dtype="int64"), shape)
-    low = bitwise_and(places, np.int64(LOW))
-    return cast(right_shift(places, np.int64(32)), "uint32"), cast(low, "uint32")
+    positions = reshape(arange(n, dtype="int64"), shape)
+    low = bitwise_and(positions, np.int64(LOW))
+    return cast(right_shift(positions, np.int64(32)), "uint32"), cast(low, "uint32")
 
 
 def split_words(words: Words, shape: Lengths) -> Words:
-    """New keys, an array of a shape for each key; their axes come after its own."""
+    """Split each key into new keys of a shape, along new last axes."""
     axes = tuple(range(-len(shape), 0))
     k0, k1 = (expand_dims(k, axes) if axes and k.ndim else k for k in words)
     return threefry(k0, k1, *counters(shape))
 
 
 def child(key: Any, i: int) -> Words:
-    """The key number i of those that a key is split into; it does not depend on their number."""
+    """Return the key number i of a split; it does not depend on the number of keys."""
     return threefry(*words_of(key), constant(np.uint32(0)), constant(np.uint32(i)))
 
 
 def bits_of(key: Any, shape: Lengths, width: int) -> Tensor:
-    """Random bits, an array of a shape for each key."""
+    """Draw random bits, an array of a shape for each key."""
     high, low = split_words(words_of(key), shape)
     if width == 64:
         return bitwise_or(left_shift(cast(high, "uint64"), np.uint64(32)), cast(low, "uint64"))
@@ -116,11 +116,11 @@ def random_bits(key: Any, shape: Lengths = (), width: int = 32) -> Tensor:
         width: The bits of each number: 8, 16, 32 or 64.
 
     Returns:
-        An array of the shape for each key, its axes after those of the keys.
+        An array of the shape for each key, with the keys' axes first.
 
     Raises:
-        DTypeError: An invalid width, or a key that is not uint32.
-        ShapeError: The key has no last axis of length 2.
+        DTypeError: If the width is invalid, or the key is not uint32.
+        ShapeError: If the key has no last axis of length 2.
 
     Example:
         >>> import graphc.tensor as gt
@@ -137,18 +137,17 @@ def random_bits(key: Any, shape: Lengths = (), width: int = 32) -> Tensor:
 def key(seed: Any) -> Tensor:
     """Make a key from a seed; equal seeds give equal keys, in any process and on any backend.
 
-    It is ``jax.random.key_data(jax.random.key(seed))``, computed in 64 bits whatever JAX is set to.
+    The key is ``jax.random.key_data(jax.random.key(seed))`` with JAX in 64 bits.
 
     Args:
-        seed: An integer, taken modulo 2**64, or a symbolic one or an array of them. The key of a
-            Python integer is passed to a program when it runs: another seed does not compile
-            another program.
+        seed: An integer, taken modulo 2**64, or a symbolic integer or array. The key of a Python
+            integer is an argument of the compiled program: another seed compiles no other program.
 
     Returns:
         A key, uint32[2], with the axes of the seed in front.
 
     Raises:
-        DTypeError: The seed is no integer.
+        DTypeError: If the seed is no integer.
 
     Example:
         >>> import graphc.tensor as gt
@@ -157,8 +156,8 @@ def key(seed: Any) -> Tensor:
     """
     number = seed.number if isinstance(seed, Runtime) else seed
     if isinstance(number, int | np.integer) and not isinstance(number, bool):
-        whole = int(number)
-        words = np.array([whole >> 32 & LOW, whole & LOW], np.uint32)
+        integer = int(number)
+        words = np.array([integer >> 32 & LOW, integer & LOW], np.uint32)
         return Tensor.make(Leaf(words, "key"))
     x = as_tensor(number)
     if not is_integer(x.dtype):
@@ -179,14 +178,14 @@ def split(key: Any, num: Any = 2) -> Tensor:
 
     Args:
         key: A key, or an array of keys.
-        num: The number of new keys, an integer, Python's or symbolic; or a shape, a tuple of them.
+        num: The number of new keys, an integer, Python's or symbolic; or a shape.
 
     Returns:
         ``num`` keys for each key, uint32, the last axis of length 2, as of ``jax.random.split``.
 
     Raises:
-        DTypeError: The key is not uint32.
-        ShapeError: The key has no last axis of length 2.
+        DTypeError: If the key is not uint32.
+        ShapeError: If the key has no last axis of length 2.
 
     Example:
         >>> import graphc.tensor as gt
@@ -202,15 +201,15 @@ def fold_in(key: Any, data: Any) -> Tensor:
 
     Args:
         key: A key, or an array of keys.
-        data: An integer, Python's or symbolic, taken modulo 2**32; or an array of them that
+        data: An integer, Python's or symbolic, taken modulo 2**32; or an array of integers that
             broadcasts with the keys.
 
     Returns:
         A new key for each key, as of ``jax.random.fold_in``.
 
     Raises:
-        DTypeError: The key is not uint32, or ``data`` is no integer.
-        ShapeError: The key has no last axis of length 2.
+        DTypeError: If the key is not uint32, or ``data`` is no integer.
+        ShapeError: If the key has no last axis of length 2.
 
     Example:
         >>> import graphc.tensor as gt

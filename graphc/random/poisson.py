@@ -1,4 +1,4 @@
-"""The Poisson distribution, and the negative binomial one as a mixture of it."""
+"""The Poisson distribution, and its mixture, the negative binomial distribution."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from graphc.random.distribution import as_draws, discrete
 from graphc.random.gamma_family import gammas
 from graphc.random.generator import DISTRIBUTIONS
 from graphc.random.keys import Lengths, split
-from graphc.random.rejection import accepted, log_of_poisson
+from graphc.random.rejection import log_of_poisson, sample_by_rejection
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.reduce import any
@@ -27,27 +27,27 @@ from graphc.tensor.core.elementwise import (
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.tensor import Tensor
 
-FEW = 10
+MAX_COUNTED_MEAN = 10
 """The mean below which events are counted one by one."""
 
 
 def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """Poisson draws as floating numbers; -1 where the mean is negative or NaN.
+    """Draw Poisson counts as floating numbers; -1 where the mean is negative or NaN.
 
     Uniform numbers have 32 bits, as in ``jax.random``; the draws have lam's dtype.
     """
     # A comparison with NaN is false.
-    many = greater_equal(lam, FEW)
+    many = greater_equal(lam, MAX_COUNTED_MEAN)
     draws = where(
         many,
-        _by_rejection(key, shape, where(many, lam, 1e5)),
-        _one_by_one(key, shape, where(many, 0, lam)),
+        _draw_by_rejection(key, shape, where(many, lam, 1e5)),
+        _count_events(key, shape, where(many, 0, lam)),
     )
     return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)
 
 
-def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """The number of exponential waiting times within a time of ``lam``.
+def _count_events(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
+    """Count the exponential waiting times within a time of ``lam``.
 
     Source: Knuth, The Art of Computer Programming, volume 2, 3.4.1.
     """
@@ -57,16 +57,16 @@ def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, time = state
-        parts = split(key)
-        waited = log(cast(uniforms(parts[1], shape, "float32"), lam.dtype))
-        return parts[0], count + cast(greater(time, -lam), lam.dtype), time + waited
+        keys = split(key)
+        wait = log(cast(uniforms(keys[1], shape, "float32"), lam.dtype))
+        return keys[0], count + cast(greater(time, -lam), lam.dtype), time + wait
 
     first = key, zeros(shape, lam.dtype), zeros(shape, lam.dtype)
     return while_loop(is_left, step, first, name="poisson")[1] - 1
 
 
-def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """Draws by transformed rejection, for means of at least 10.
+def _draw_by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
+    """Draw by transformed rejection, for means of at least 10.
 
     Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993, algorithm PTRS.
     """
@@ -86,7 +86,7 @@ def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
         below = less_equal(height, log_of_poisson(k, lam))
         return k, logical_or(quick, logical_and(~refused, below))
 
-    return accepted(key, shape, lam.dtype, attempt)  # type: ignore[arg-type]
+    return sample_by_rejection(key, shape, lam.dtype, attempt)  # type: ignore[arg-type]
 
 
 @discrete
@@ -119,8 +119,8 @@ def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tenso
 def nbinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> Tensor:
     """Draw from the negative binomial distribution: the failures before ``n`` successes.
 
-    It is a mixture of Poisson distributions with gamma-distributed means, so n need not be an
-    integer.
+    The distribution is a mixture of Poisson distributions with gamma-distributed means, so n need
+    not be an integer.
 
     Args:
         n: The number of successes, positive.

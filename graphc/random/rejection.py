@@ -16,11 +16,13 @@ from graphc.tensor.core.exponential import log, log1p
 from graphc.tensor.core.tensor import Tensor, constant
 
 Attempt = Callable[[Sequence[Tensor]], tuple[Tensor, Tensor]]
-"""A function from keys to candidates, and whether each is accepted."""
+"""A function from keys to candidates and whether each is accepted."""
 
 
-def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: int = 2) -> Tensor:
-    """Draws by rejection: the last accepted candidate of each element.
+def sample_by_rejection(
+    key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: int = 2
+) -> Tensor:
+    """Draw by rejection: return the last accepted candidate of each element.
 
     All elements are tried until each has an accepted candidate, which is when ``jax.random`` stops
     too. Whether an element is tried again does not depend on its value, so the draws are unbiased.
@@ -30,15 +32,15 @@ def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: in
         key: A key.
         shape: The shape of the draws.
         dtype: The dtype of the draws.
-        attempt: Returns candidates of that shape, and whether each is accepted.
-        keys: The number of keys that an attempt takes.
+        attempt: A function from keys to candidates, and whether each is accepted.
+        keys: The number of keys of an attempt.
     """
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, draws, done = state
-        parts = split(key, keys + 1)
-        new, good = attempt([parts[i + 1] for i in range(keys)])
-        return parts[0], where(good, new, draws), logical_or(done, good)
+        new_keys = split(key, keys + 1)
+        new, is_accepted = attempt([new_keys[i + 1] for i in range(keys)])
+        return new_keys[0], where(is_accepted, new, draws), logical_or(done, is_accepted)
 
     def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         return any(logical_not(state[2]))
@@ -56,28 +58,28 @@ TAILS = (
 """The error of Stirling's formula for ``log(k!)``, for k from 0 to 9."""
 
 
-def _tail(k: Tensor) -> Tensor:
+def _stirling_error(k: Tensor) -> Tensor:
     """``log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2)``, for k of at least 0."""
-    known = constant(np.array(TAILS), dtype=k.dtype, bake=True)
-    few = less_equal(k, len(TAILS) - 1)
+    tails = constant(np.array(TAILS), dtype=k.dtype, bake=True)
+    in_table = less_equal(k, len(TAILS) - 1)
     square = (k + 1) * (k + 1)
     series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
-    place = cast(clip(where(few, k, 0), 0, len(TAILS) - 1), "int64")
-    return where(few, known[place], series)
+    index = cast(clip(where(in_table, k, 0), 0, len(TAILS) - 1), "int64")
+    return where(in_table, tails[index], series)
 
 
 def log_of_ratio(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return x and y with ``log(a! / b!) == (a - b) * x + y``.
 
-    The first terms of several such ratios are large and nearly cancel: add up their x first.
+    The x of several ratios are large and nearly cancel: sum them before multiplying.
     """
     step = a - b
     rest = (a + 0.5) * log1p(step / (b + 1)) - step
-    return log(b + 1), rest + _tail(a) - _tail(b)
+    return log(b + 1), rest + _stirling_error(a) - _stirling_error(b)
 
 
 def log_of_poisson(k: Tensor, mean: Tensor) -> Tensor:
-    """The logarithm of the Poisson probability of k."""
+    """Return the logarithm of the Poisson probability of k."""
     distance = mean - (k + 1)
-    small = 0.5 * log(k + 1) + _tail(k) + 0.5 * math.log(2 * math.pi)
+    small = 0.5 * log(k + 1) + _stirling_error(k) + 0.5 * math.log(2 * math.pi)
     return k * log1p(distance / (k + 1)) - distance - small

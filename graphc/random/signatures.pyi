@@ -1,6 +1,6 @@
 """The distributions as type checkers see them: functions, and methods of generators and streams.
 
-A decorator makes them of samplers, and no type of a decorator can say what it adds to a signature.
+A decorator derives them from samplers, and no type of a decorator expresses the parameters it adds.
 A test compares each with the signature at run time.
 """
 
@@ -20,19 +20,19 @@ class Kind(TypedDict, total=False):
     dtype: Any
 
 class Draw(Kind, total=False):
-    """Those of a function that gives a draw."""
+    """The keyword arguments of a function that returns a draw."""
 
     rng: A | None
     return_next_rng: Literal[False]
 
 class Both(Kind, total=False):
-    """Those of a function that gives the next key, too."""
+    """The keyword arguments of a function that also returns the next key."""
 
     rng: A | None
     return_next_rng: Required[Literal[True]]
 
 class Draws(Generic[Result_co]):
-    """What has the distributions as methods."""
+    """A class with the distributions as methods."""
 
     def bernoulli(self, p: A, size: Size = None, **options: Unpack[Kind]) -> Result_co: ...
     def beta(self, alpha: A, beta: A, size: Size = None, **options: Unpack[Kind]) -> Result_co: ...

@@ -1,4 +1,4 @@
-"""Threefry-2x32: the hash of a counter by a key, from which all random numbers are made.
+"""Threefry-2x32: the hash of a counter by a key, the source of all random numbers.
 
 Source: Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError
-from graphc.ir import Check, Op, TensorType, TupleType, picks
-from graphc.tensor.core.elementwise import aligned, broadcast_checks, broadcast_shapes
+from graphc.ir import Op, TensorType, TupleType, picks
+from graphc.tensor.core.elementwise import aligned, broadcast_shapes
 from graphc.tensor.core.tensor import Tensor
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -47,19 +47,16 @@ class Threefry(Op):
         word = TensorType("uint32", broadcast_shapes("threefry", types))
         return TupleType((word, word))
 
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        return broadcast_checks(types)
-
     def perform(self, *words: np.ndarray[Any, Any]) -> tuple[Any, Any]:
         """Hash block by block, as each word is read and written a hundred times."""
         shape = np.broadcast_shapes(*[np.shape(x) for x in words])
         y, z = np.empty(shape, np.uint32), np.empty(shape, np.uint32)
-        whole = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in words]
+        flat = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in words]
         flat_y, flat_z = y.reshape(-1), z.reshape(-1)
         for start in range(0, y.size, BLOCK):
             block = slice(start, start + BLOCK)
-            parts = [x[block] if np.ndim(x) else x for x in whole]
-            _hash_into(flat_y[block], flat_z[block], *parts)
+            blocks = [x[block] if np.ndim(x) else x for x in flat]
+            _hash_into(flat_y[block], flat_z[block], *blocks)
         return y, z
 
     def pullback(self, g: Any, y: Any, *words: Tensor) -> tuple[None, ...]:
@@ -72,15 +69,15 @@ class Threefry(Op):
         return tuple(picks(Tensor.make(self, *aligned(batched, words))))
 
 
-def hashed(k0: Any, k1: Any, x0: Any, x1: Any, rotated: Callable[[Any, int], Any]) -> Any:
-    """Hash the words of a counter by those of a key, in the operators of a library's arrays.
+def hash_words(k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any]) -> Any:
+    """Hash the words of counters by words of keys, with the operators of a library's arrays.
 
     Args:
         k0: The first words of keys, uint32.
-        k1: The second ones.
+        k1: The second words of keys.
         x0: The first words of counters.
-        x1: The second ones.
-        rotated: Rotates the bits of each word to the left.
+        x1: The second words of counters.
+        rotate: A function that rotates the bits of each word to the left.
 
     Returns:
         The two words of each hash.
@@ -90,13 +87,13 @@ def hashed(k0: Any, k1: Any, x0: Any, x1: Any, rotated: Callable[[Any, int], Any
     for i in range(INJECTIONS):
         for bits in ROTATIONS[i % 2]:
             x0 = x0 + x1
-            x1 = rotated(x1, bits) ^ x0
+            x1 = rotate(x1, bits) ^ x0
         x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + np.uint32(i + 1))
     return x0, x1
 
 
 def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:
-    """Hash in the memory of the results: a new array for each step would take twice as long."""
+    """Hash in the memory of the results: new arrays in each step would take twice as long."""
     keys = (k0, k1, k0 ^ k1 ^ PARITY)
     np.add(c0, k0, out=x0)
     np.add(c1, k1, out=x1)

@@ -13,7 +13,9 @@ from graphc.random.distribution import (
     batch_lengths,
     distribution,
     integer_dtype,
-    registered,
+    nan_unless,
+    refuse_keys,
+    register_distribution,
     rng_of,
     with_next,
 )
@@ -23,6 +25,7 @@ from graphc.tensor.core.elementwise import (
     clip,
     equal,
     greater_equal,
+    less_equal,
     maximum,
     right_shift,
     where,
@@ -40,27 +43,27 @@ LEAST = {"bfloat16": 2.0**-126, "float16": 2.0**-14, "float32": 2.0**-126, "floa
 
 
 def uniforms(key: Any, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
-    """Uniform numbers, at least ``low`` and below ``high``, as by ``jax.random.uniform``.
+    """Draw uniform numbers, at least ``low`` and below ``high``, as ``jax.random.uniform``.
 
     Args:
         key: A key, an array of keys, or their words.
         shape: The shape of the numbers for each key.
         dtype: A floating dtype.
         low: A number, or an array of the dtype that broadcasts with the result.
-        high: The same.
+        high: A number, or an array of the dtype that broadcasts with the result.
     """
     fraction, width = FRACTION[dtype], WIDTH[dtype]
     down = constant(width - fraction, dtype=f"uint{width}")
     unit = cast(right_shift(bits_of(key, shape, width), down), dtype) * 2.0**-fraction
     if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
         return unit
-    # Rounding must not give a number below ``low``.
+    # Rounding must not lead below ``low``.
     return maximum(low, unit * (high - low) + low)
 
 
 @distribution
 def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
-    """Draws from the uniform distribution: at least ``low``, below ``high``.
+    """Draw from the uniform distribution: at least ``low``, below ``high``.
 
     Args:
         low: The lower end.
@@ -78,28 +81,29 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         >>> x.eval(mode="NUMPY").round(4).tolist()
         [-0.1631, -0.5674, 0.9306]
     """
-    return uniforms(key, shape, dtype, low, high)
+    x = uniforms(key, shape, dtype, low, high)
+    return nan_unless(less_equal(low, high), x)
 
 
 def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: Tensor) -> Tensor:
-    """Integers from ``first`` to ``last`` inclusive, as by ``jax.random.randint``.
+    """Draw integers from ``first`` to ``last`` inclusive, as ``jax.random.randint``.
 
-    They are remainders of numbers with twice the bits of the dtype, so that probabilities differ by
-    a factor of at most 1 + 2**-32. Where the last is below the first, all are the first.
+    The integers are remainders of numbers with twice the bits of the dtype, so that probabilities
+    differ by a factor of at most 1 + 2**-32. Where last is below first, all are first.
     """
     width = max(np.iinfo(dtype).bits, 32)
     unsigned = f"uint{width}"
     high, low = (random_bits(part, shape, width) for part in split(key))
     span = cast(last, unsigned) - cast(first, unsigned) + 1
     span = where(greater_equal(last, first), span, 1)
-    # The span of all numbers overflows to 0, and leaves the bits as they are.
-    whole, some = equal(span, 0), maximum(span, 1)
-    half = np.array(2 ** (width // 2), unsigned) % some
-    offset = ((high % some) * (half * half % some) + low % some) % some
-    return cast(first, dtype) + cast(where(whole, low, offset), dtype)
+    # The full span overflows to 0: then the bits are the draw.
+    is_full, divisor = equal(span, 0), maximum(span, 1)
+    half = np.array(2 ** (width // 2), unsigned) % divisor
+    offset = ((high % divisor) * (half * half % divisor) + low % divisor) % divisor
+    return cast(first, dtype) + cast(where(is_full, low, offset), dtype)
 
 
-@registered
+@register_distribution
 def integers(
     low: TensorLike,
     high: TensorLike | None = None,
@@ -111,8 +115,8 @@ def integers(
 ) -> Drawn:
     """Draw uniform integers, at least ``low`` and below ``high``.
 
-    They are the draws of ``jax.random.randint`` for the dtype. Where ``high`` is not above ``low``,
-    a draw is ``low``.
+    The draws are the same as of ``jax.random.randint`` for the dtype. Where ``high`` is not above
+    ``low``, a draw is ``low``.
 
     Args:
         low: The lower end; without ``high``, the exclusive upper end, and 0 is the lower one.
@@ -129,8 +133,8 @@ def integers(
         - draws are integers, which have no derivatives
 
     Raises:
-        ArgumentError: Python integers with none between them.
-        DTypeError: An end that is no integer, or does not fit the dtype.
+        ArgumentError: If no integer is between the ends.
+        DTypeError: If an end is no integer, or does not fit the dtype.
 
     Example:
         >>> import graphc.tensor as gt
@@ -138,6 +142,7 @@ def integers(
         >>> x.eval(mode="NUMPY").tolist()
         [4, 6, 6, 6, 4, 2, 3, 1]
     """
+    refuse_keys("integers", low, high, size)
     kind = integer_dtype("integers", dtype)
     first, end = (0, low) if high is None else (low, high)
     if isinstance(first, int) and isinstance(end, int) and first >= end:
@@ -151,7 +156,7 @@ def integers(
 
 
 def _end(dtype: str, x: Any, less: int) -> Tensor:
-    """An end as an integer of the dtype, minus ``less``: 1 for an exclusive end."""
+    """Return an end as an integer of the dtype, minus ``less``: 1 for an exclusive end."""
     bounds = np.iinfo(dtype)
     if isinstance(x, int):
         if not bounds.min <= x - less <= bounds.max:

@@ -10,9 +10,9 @@ import numpy as np
 
 from graphc.loop.functional import loop
 from graphc.random.distribution import distribution
-from graphc.random.gaussian import above
+from graphc.random.gaussian import least_above_minus_one
 from graphc.random.keys import Lengths, child
-from graphc.random.reparameterized import ReparameterizedDraw, drawn
+from graphc.random.reparameterized import ReparameterizedDraw, draw_each
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import all, sum
@@ -30,21 +30,21 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    missing_gradient,
     real_inexact,
     remainder,
     sign,
     sqrt,
-    undefined,
     where,
 )
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.tensor import Tensor, constant
 from graphc.tensor.core.trigonometric import arcsin, arctan, cos, sin, tan
 from graphc.tensor.special.bessel import i0e, i1e
-from graphc.tensor.special.series import computed, polynomial, wide
+from graphc.tensor.special.series import from_definition, polynomial, wide
 
 MAX_CANDIDATES = 1000
-"""The most candidates for an angle; more than 13 in 20 are accepted."""
+"""The largest number of candidates for an angle; more than 13 in 20 are accepted."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
@@ -57,7 +57,7 @@ SERIES = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 
 
 def _shortfall(kappa: Tensor) -> Tensor:
-    """1 minus the mean of the angle's cosine (for large kappa, DLMF 10.40.1)."""
+    """Return 1 minus the mean of the angle's cosine (for large kappa, DLMF 10.40.1)."""
     small, large = minimum(kappa, LARGE), maximum(kappa, LARGE)
     return where(
         less(kappa, LARGE), 1 - i1e(small) / i0e(small), polynomial(1 / large, SERIES) / large
@@ -66,27 +66,27 @@ def _shortfall(kappa: Tensor) -> Tensor:
 
 @wide
 def _by_kappa(x: Tensor, kappa: Tensor) -> Any:
-    """The derivative of the distribution function with respect to kappa, over the density.
+    """Return the derivative of the distribution function with respect to kappa, over the density.
 
     The integral runs from 0 to an angle near 0, and otherwise from the angle outwards as far as the
     density is not negligible; in both, hardly any digits cancel.
     """
-    sound = logical_and(less_equal(abs(x), math.pi), kappa >= 0) & less(kappa, np.inf)
-    # At a fixed angle it falls like 1 / kappa: divide before anything overflows.
-    beyond = maximum(where(sound, kappa, 1) / HUGE, 1)
-    size, k = where(sound, abs(x), 1), where(sound, kappa, 1) / beyond
-    own, other = sin(size / 2), cos(size / 2)
+    valid = logical_and(less_equal(abs(x), math.pi), kappa >= 0) & less(kappa, np.inf)
+    # At a fixed angle, the derivative falls like 1 / kappa: divide before anything overflows.
+    beyond = maximum(where(valid, kappa, 1) / HUGE, 1)
+    size, k = where(valid, abs(x), 1), where(valid, kappa, 1) / beyond
+    sin_half, cos_half = sin(size / 2), cos(size / 2)
     # The distance of two angles, given the difference of their cosines.
-    further = minimum(20 / k, other * other)
-    down = own * sqrt(maximum(other * other - further, 0))
-    outer = 2 * arcsin(further / (sqrt(own * own + further) * other + down))
-    reach = where(less(k * own * own, 0.5), -size, outer)
+    further = minimum(20 / k, cos_half * cos_half)
+    down = sin_half * sqrt(maximum(cos_half * cos_half - further, 0))
+    outer = 2 * arcsin(further / (sqrt(sin_half * sin_half + further) * cos_half + down))
+    reach = where(less(k * sin_half * sin_half, 0.5), -size, outer)
     half, rest = (expand_dims(z, -1) for z in (size / 2, reach / 2))
     rest = rest * constant((1 + NODES) / 2, bake=True)
     k, short = (expand_dims(z, -1) for z in (k, _shortfall(k)))
     density = exp(-2 * k * sin(rest) * sin(2 * half + rest))
     y = sum(constant(WEIGHTS / 2, bake=True) * (short - 2 * sin(half + rest) ** 2) * density, -1)
-    return where(sound, sign(x) * reach * y / beyond, np.nan)
+    return where(valid, sign(x) * reach * y / beyond, np.nan)
 
 
 vonmises_by_kappa: Binary = binary(
@@ -95,9 +95,9 @@ vonmises_by_kappa: Binary = binary(
     real_inexact,
     lambda g, y, x, kappa: (
         g * (2 * sin(x / 2) ** 2 - _shortfall(kappa) + kappa * sin(x) * y),
-        undefined("vonmises_by_kappa", "kappa", kappa),
+        missing_gradient("vonmises_by_kappa", "kappa", kappa),
     ),
-    computed(_by_kappa),
+    from_definition(_by_kappa),
     expand=_by_kappa,
 )
 
@@ -114,8 +114,8 @@ class VonMises(ReparameterizedDraw):
     def name(self) -> str:
         return "random_vonmises"
 
-    def numbers(self, k0: Tensor, k1: Tensor, kappa: Tensor) -> Tensor:  # type: ignore[override]
-        """Angles of a wrapped Cauchy distribution, with rejection."""
+    def draw(self, k0: Tensor, k1: Tensor, kappa: Tensor) -> Tensor:  # type: ignore[override]
+        """Draw angles of a wrapped Cauchy distribution, with rejection."""
         dtype = kappa.dtype
         kappa = where(less(kappa, 0), np.nan, kappa)
         h = hypot(1, 2 * kappa)
@@ -126,30 +126,30 @@ class VonMises(ReparameterizedDraw):
         least = above_kappa * above_kappa / (4 * total)
 
         def step(carry: Any, _: None) -> tuple[Any, None]:
-            words, done, taken = carry
-            words, own = child(words, 0), child(words, 1)
-            u = uniforms(child(own, 0), (), dtype, above(dtype), 1.0)
-            v = uniforms(child(own, 1), (), dtype)
+            words, done, result = carry
+            words, key = child(words, 0), child(words, 1)
+            u = uniforms(child(key, 0), (), dtype, least_above_minus_one(dtype), 1.0)
+            v = uniforms(child(key, 1), (), dtype)
             angle = 2 * arctan(narrow * tan(math.pi / 2 * u))
             y = least + 2 * kappa * sin(angle / 2) ** 2
-            # NaN, as of a negative kappa, is accepted.
-            found = logical_not(greater(log(v) + (y - 1), log(y)))
-            fresh = logical_and(found, logical_not(done))
-            return (words, logical_or(done, found), where(fresh, angle, taken)), None
+            # NaN, from a negative kappa, is accepted.
+            accepted = logical_not(greater(log(v) + (y - 1), log(y)))
+            fresh = logical_and(accepted, logical_not(done))
+            return (words, logical_or(done, accepted), where(fresh, angle, result)), None
 
         carry = ((k0, k1), zeros_like(kappa, "bool"), zeros_like(kappa))
-        (*_, taken), _ = loop(
+        (*_, result), _ = loop(
             step, carry, until=lambda carry: all(carry[1]), max_steps=MAX_CANDIDATES
         )
-        return taken  # type: ignore[no-any-return]
+        return result  # type: ignore[no-any-return]
 
-    def slopes(self, y: Tensor, kappa: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+    def derivatives(self, y: Tensor, kappa: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         return (vonmises_by_kappa(y, kappa),)
 
 
 @distribution
 def vonmises(key: Tensor, shape: Lengths, dtype: str, mu: Any, kappa: Any) -> Tensor:
-    """Angles from the von Mises distribution, in -pi to pi, differentiable in both parameters.
+    """Draw angles from -pi to pi of the von Mises distribution, differentiable in both parameters.
 
     Args:
         mu: The mode, in radians.
@@ -167,6 +167,6 @@ def vonmises(key: Tensor, shape: Lengths, dtype: str, mu: Any, kappa: Any) -> Te
         >>> gt.random.vonmises(0.0, [0.5, 2.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    x = mu + drawn(VonMises(), key, shape, kappa)
-    turned = remainder(x + math.pi, 2 * math.pi) - math.pi
-    return where(less_equal(abs(x), math.pi), x, turned)
+    x = mu + draw_each(VonMises(), key, shape, kappa)
+    wrapped = remainder(x + math.pi, 2 * math.pi) - math.pi
+    return where(less_equal(abs(x), math.pi), x, wrapped)

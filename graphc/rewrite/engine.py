@@ -15,10 +15,10 @@ from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
 from graphc.site import derived_from
 
 TOLD = "loop"
-"""The subject of rules whose changes a plan tells."""
+"""The subject of rules whose changes a plan reports."""
 
-MOST_CHANGES_A_NODE = 50
-"""Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
+MAX_CHANGES_PER_NODE = 50
+"""Largest number of changes a node, against endless rules; real programs need about 3."""
 
 ATOMS = frozenset({Constant, Input, Leaf, Slot})
 """Operations that no rule replaces."""
@@ -36,15 +36,15 @@ class Change:
     after: Node
 
 
-MOST_SORTS = 20_000
-"""An index forgets what it found for so many sorts of nodes; a program has some hundreds."""
+MAX_SORTS = 20_000
+"""Largest number of cached sorts of nodes; a program has some hundreds."""
 
 
 class Index:
-    """An index of rules: those of a node's operation that its operands do not rule out.
+    """An index of rules, by the operations of a node and its operands.
 
     Args:
-        rules: All there are, in the order to try them.
+        rules: All rules, in the order to try them.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -58,34 +58,34 @@ class Index:
         self._by_sort: dict[tuple[Any, ...], Chosen] = {}
 
     def __call__(self, node: Node) -> Chosen:
-        """The rules for a node, by their pass."""
+        """Return the rules for a node, by their pass."""
         key = sort(node, self._numbers)
-        found = self._by_sort.get(key)
-        if found is None:
-            found = self._chosen(node)
-            if len(self._by_sort) >= MOST_SORTS:
+        rules = self._by_sort.get(key)
+        if rules is None:
+            rules = self._chosen(node)
+            if len(self._by_sort) >= MAX_SORTS:
                 self._by_sort.clear()
-            self._by_sort[key] = found
-        return found
+            self._by_sort[key] = rules
+        return rules
 
     def _chosen(self, node: Node) -> Chosen:
         roots = dict.fromkeys([kind(node), *type(node.op).__mro__])
-        found: dict[str, dict[Rule, None]] = {step: {} for step in PASSES}
+        rules_by_step: dict[str, dict[Rule, None]] = {step: {} for step in PASSES}
         for root in roots:
             for rule in self._by_root.get(root, ()):
                 if rule.concerns(node):
-                    found[rule.step][rule] = None
-        return {step: tuple(rules) for step, rules in found.items()}
+                    rules_by_step[rule.step][rule] = None
+        return {step: tuple(rules) for step, rules in rules_by_step.items()}
 
 
 @lru_cache(maxsize=16)
 def index_of(rules: tuple[Rule, ...]) -> Index:
-    """The index of some rules, which all programs that are rewritten by them share."""
+    """Return the index of some rules, which all programs share."""
     return Index(rules)
 
 
-def applied(rule: Rule, node: Node) -> Node | None:
-    """Apply a rule to a node; its name is added to an error."""
+def apply_rule(rule: Rule, node: Node) -> Node | None:
+    """Apply a rule to a node; add the rule's name to an error."""
     try:
         return rule.apply(node)
     except Exception as error:
@@ -95,8 +95,8 @@ def applied(rule: Rule, node: Node) -> Node | None:
 
 Apply = Callable[[Rule, Node], Node | None]
 
-APPLY: ContextVar[Apply] = ContextVar("apply", default=applied)
-"""The function by which sweeps apply a rule to a node; a profile has one that is timed."""
+APPLY: ContextVar[Apply] = ContextVar("apply", default=apply_rule)
+"""The function by which sweeps apply a rule to a node; a profile times it."""
 
 
 class Sweep:
@@ -105,14 +105,14 @@ class Sweep:
     Args:
         step: The pass.
         rules: The rules to try on a node.
-        chosen: Those of nodes that other passes have met, to which all are added.
-        recording: Keep each change.
+        chosen: The cached rules of nodes, shared by all passes.
+        recording: Whether to keep each change.
 
     Attributes:
-        attempts: How often a rule was tried.
-        changes: How often one applied.
+        attempts: Number of rules tried.
+        changes: Number of rules applied.
         recording: Whether each change is kept.
-        records: Each change, where recording; those that concern loops in any case.
+        records: Each change, if recording; changes of loops in any case.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class Sweep:
         """Compute the normal form of each node; inputs come first.
 
         Raises:
-            InvalidGraphError: Rules that undo each other or grow the graph without end, or one
-                that gives a value of another type.
+            InvalidGraphError: If rules undo each other or grow the graph without end, or a rule
+                returns a node of another type.
         """
         tell(self._progress)
-        most = self.changes + MOST_CHANGES_A_NODE * (len(nodes) + MOST_CHANGES_A_NODE)
+        most = self.changes + MAX_CHANGES_PER_NODE * (len(nodes) + MAX_CHANGES_PER_NODE)
         done = self._done
         with derived_from(None) as origin:
             for node in nodes:
@@ -158,7 +158,7 @@ class Sweep:
         return self._done[node]
 
     def _settle(self, stack: list[Node], most: int, origin: derived_from) -> None:
-        # A node waits on the stack for its inputs first, then for the form of what it became.
+        # A node waits on the stack for its inputs first, then for the form of its replacement.
         done, became = self._done, self._became
         while stack:
             node = stack[-1]
@@ -200,11 +200,11 @@ class Sweep:
             apply = self._apply
             origin.move(node.site)
             for i, rule in enumerate(rules, 1):
-                found = apply(rule, new)
-                if found is not None and found is not new:
+                replacement = apply(rule, new)
+                if replacement is not None and replacement is not new:
                     self.attempts += i
-                    self._note(rule, new, found)
-                    return found, rule
+                    self._note(rule, new, replacement)
+                    return replacement, rule
             self.attempts += len(rules)
         return new, None
 

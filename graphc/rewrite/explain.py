@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from graphc.ir import Graph, Input, Node, pprint, toposort, unwrapped_all
-from graphc.lazy import provided
-from graphc.loop.subgraph import inlined
-from graphc.rewrite.pairing import Entry, entries, told_apart
+from graphc.loop.subgraph import inline_subgraphs
+from graphc.rewrite.pairing import Entry, distinct_texts, entries
 from graphc.rewrite.passes import PassReport, optimize
 
-WIDEST = 72
-"""About how many characters an expression has before it is cut by dots."""
+MAX_WIDTH = 72
+"""Approximate number of characters after which an expression is abbreviated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,8 @@ class Explanation:
     """The rewriting of a graph; ``str()`` is a text to read, ``html()`` a page to step through.
 
     Attributes:
-        before: The graph as it was.
-        graph: The graph as it is now.
+        before: The original graph.
+        graph: The rewritten graph.
         passes: A report for each run of a pass, with each change.
     """
 
@@ -36,15 +35,16 @@ class Explanation:
         return "\n".join(self._lines())
 
     def html(self) -> str:
-        """One page of HTML that needs nothing else: steps, changes, the graph before and after."""
-        made: str = provided(__name__, "page")(self.before, self.passes, str(self))
-        return made
+        """Return one self-contained page of HTML: steps, changes, the graph before and after."""
+        from graphc.rewrite.page import page  # noqa: PLC0415 (few programs draw one)
+
+        return page(self.before, self.passes, str(self))
 
     def save(self, path: str | Path) -> Path:
         """Write the page of HTML to a file.
 
         Args:
-            path: Where; what is there is replaced.
+            path: The file, which is replaced if it exists.
 
         Returns:
             The path.
@@ -54,7 +54,7 @@ class Explanation:
         return path
 
     def _repr_html_(self) -> str:
-        # In a frame of its own, the page's styles and keys are not those of the notebook.
+        # A frame separates the page's styles and keys from the notebook's.
         style = "width: 100%; height: 40em; border: 0"
         return f'<iframe srcdoc="{escape(self.html())}" style="{style}"></iframe>'
 
@@ -65,26 +65,26 @@ class Explanation:
                 f"{report.before} -> {report.after} nodes"
             )
             for entry in entries(report.records):
-                yield from _described(entry)
+                yield from _lines_of(entry)
         yield "result"
-        yield from (f"  {pprint(node, WIDEST)}" for node in self.graph.outputs)
+        yield from (f"  {pprint(node, MAX_WIDTH)}" for node in self.graph.outputs)
 
 
-def _described(entry: Entry) -> Iterator[str]:
+def _lines_of(entry: Entry) -> Iterator[str]:
     where = entry.before.where
     yield f"  {entry.name}" + (f"   {where}" if where else "")
-    for before, after in told_apart(entry.before, entry.after, WIDEST):
+    for before, after in distinct_texts(entry.before, entry.after, MAX_WIDTH):
         yield f"    {before}"
         yield f"    -> {after}"
 
 
 @runtime_checkable
 class Compiled(Protocol):
-    """A function, which knows the graph as written and its mode.
+    """A function that keeps its requested graph and its mode.
 
     Attributes:
         requested: The graph before any rule.
-        mode: Which rules are excluded and included.
+        mode: The mode, with its excluded and included rules.
     """
 
     requested: Graph
@@ -101,16 +101,16 @@ def explain(
 
     Args:
         graph: A graph, a symbolic array, several, or a compiled function.
-        excluding: Rules to leave out, by their name, pass or subject, as for ``optimize``; for a
-            function, those of its mode by default.
-        including: Only these; all by default, for a function those of its mode.
+        excluding: Rules to exclude, by name, pass or subject, as for ``optimize`` (default: those
+            of a function's mode, or none).
+        including: Rules to include (default: those of a function's mode, or all).
 
     Returns:
-        An explanation to print; its ``graph`` is the result. ``html()`` and ``save(path)`` give a
-        page on which a reader steps through the changes; notebooks show that at once.
+        An explanation to print; its ``graph`` is the result. ``html()`` and ``save(path)`` make a
+        page with all changes, step by step; notebooks show the page.
 
     Raises:
-        ArgumentError: A name that no rule, pass or subject has.
+        ArgumentError: If no rule, pass or subject has a given name.
 
     Example:
         >>> import graphc.tensor as gt
@@ -133,9 +133,9 @@ def explain(
         including = graph.mode.included if including is None else including
         graph = graph.requested
     elif not isinstance(graph, Graph):
-        given: Any = unwrapped_all(graph)
-        outputs = [given] if isinstance(given, Node) else list(given)
+        arrays: Any = unwrapped_all(graph)
+        outputs = [arrays] if isinstance(arrays, Node) else list(arrays)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]
-        graph = Graph(inputs, inlined(outputs))
+        graph = Graph(inputs, inline_subgraphs(outputs))
     done = optimize(graph, excluding=excluding or (), including=including, recording=True)
     return Explanation(graph, done.graph, done.passes)

@@ -1,4 +1,4 @@
-"""What differs between a graph and another one made of it, in the graphs of loops too."""
+"""Differences between a graph and one made from it, also within the graphs of loops."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from graphc.ir import Node, Op, Pick, pprint
-from graphc.ir.print import described, label
+from graphc.ir.print import describe, label
 from graphc.rewrite.engine import Change
 from graphc.rewrite.rule import Rule
 
-MOST_PAIRS = 3
-"""How many differences within a loop are told of one change."""
+MAX_PAIRS = 3
+"""Largest number of differences within a loop to report of one change."""
 
-MOST_ROUNDS = 5
-"""How often loops that are left are compared; each may have others among its operands."""
+MAX_ROUNDS = 5
+"""Largest number of rounds of comparing loops; each may have others among its operands."""
 
-FARTHEST = 300
-"""How many pairs of nodes are compared to find what a change did."""
+MAX_COMPARED = 300
+"""Largest number of pairs of nodes to compare for one change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +31,38 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The names of the rules."""
+        """Names of the rules."""
         return ", ".join(rule.name for rule in self.rules)
 
 
 def entries(records: Iterable[Change]) -> list[Entry]:
-    """Return changes, with those that replaced one node by one node as a single entry."""
-    found = groupby(records, key=lambda change: (change.before, change.after))
-    return [Entry(tuple([x.rule for x in group]), *ends) for ends, group in found]
+    """Return changes, those with the same two nodes as a single entry."""
+    groups = groupby(records, key=lambda change: (change.before, change.after))
+    return [Entry(tuple([x.rule for x in group]), *ends) for ends, group in groups]
 
 
 def pairs(before: Sequence[Node], after: Sequence[Node]) -> Iterator[tuple[Node, Node, bool]]:
-    """Yield nodes of two graphs that stand in the same place, and whether they do the same.
+    """Yield nodes at the same position of two graphs, and whether their operations are alike.
 
-    The walk goes from the outputs to the operands of nodes that do the same, and into the graphs
-    that they hold; what is one node in both graphs is not part of it.
+    The walk goes from the outputs to the operands of nodes that are alike, and into their graphs;
+    it skips nodes that both graphs share.
     """
     stack = [*zip(before, after, strict=False)][::-1]
-    known: set[Node] = set()
+    visited: set[Node] = set()
     while stack:
         a, b = stack.pop()
-        if a is b or a in known:
+        if a is b or a in visited:
             continue
-        known.add(a)
+        visited.add(a)
         alike = is_alike(a, b)
         yield a, b, alike
         if alike:
             inner = zip(a.op.graphs(), b.op.graphs(), strict=True)
             stack += [pair for x, y in inner for pair in zip(x.outputs, y.outputs, strict=True)]
-            stack += _operands(a, b)[::-1]
+            stack += _operand_pairs(a, b)[::-1]
 
 
-def _operands(a: Node, b: Node) -> list[tuple[Node, Node]]:
-    """The operands of both, beside each other; those of commutative operations have no order."""
+def _operand_pairs(a: Node, b: Node) -> list[tuple[Node, Node]]:
     xs, ys = a.inputs, b.inputs
     if a.op.is_commutative() and (xs[0] is ys[1] or xs[1] is ys[0]):
         ys = ys[::-1]
@@ -71,7 +70,7 @@ def _operands(a: Node, b: Node) -> list[tuple[Node, Node]]:
 
 
 def is_alike(a: Node, b: Node) -> bool:
-    """Whether two nodes have one operation, up to the graphs that it holds."""
+    """Return whether two nodes have the same operation, up to its graphs."""
     if len(a.inputs) != len(b.inputs) or type(a.op) is not type(b.op):
         return False
     if b in a.inputs or a in b.inputs:  # as the product in 1 * (x * y)
@@ -84,25 +83,22 @@ def is_alike(a: Node, b: Node) -> bool:
 
 
 def marks(
-    before: Sequence[Node],
-    after: Sequence[Node],
-    left: Collection[Node],
-    right: Collection[Node],
+    before: Sequence[Node], after: Sequence[Node], left: Collection[Node], right: Collection[Node]
 ) -> dict[Node, str]:
-    """Return which nodes are gone, new, or hold a graph within which something is.
+    """Return which nodes are gone, new, or have a graph with such nodes.
 
-    A node that was only made again, with the same operation on new operands, has no mark.
+    A node with the same operation on new operands has no mark.
 
     Args:
         before: The outputs before.
         after: The outputs after.
-        left: The nodes before, those of graphs within the graph too.
+        left: The nodes before, nested graphs included.
         right: The nodes after.
     """
     same: set[Node] = set()
     holders: dict[Node, str] = {}
     starts, ends = [*before], [*after]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         for a, b, alike in pairs(starts, ends):
             if alike:
                 same |= {a, b}
@@ -115,75 +111,73 @@ def marks(
 
 
 def _loops_again(gone: Iterable[Node], new: Iterable[Node]) -> tuple[list[Node], list[Node]]:
-    """The loops and their results that are on both sides, below what is not in one place."""
-    left, right = ({_loop(x): x for x in nodes} for nodes in (gone, new))
-    both = [key for key in left if key is not None and key in right]
-    return [left[key] for key in both], [right[key] for key in both]
+    """Return the loops and their results that both sides have at different positions."""
+    gone_by_key, new_by_key = ({_loop_key(x): x for x in nodes} for nodes in (gone, new))
+    common = [key for key in gone_by_key if key is not None and key in new_by_key]
+    return [gone_by_key[key] for key in common], [new_by_key[key] for key in common]
 
 
-def _loop(node: Node) -> tuple[Op, int] | None:
-    """What a loop, or a result of one, has in common with one on other operands."""
+def _loop_key(node: Node) -> tuple[Op, int] | None:
     if isinstance(node.op, Pick) and node.inputs[0].op.graphs():
         return node.inputs[0].op, node.op.index
     return (node.op, -1) if node.op.graphs() else None
 
 
 def everything(outputs: Iterable[Node], most: int, ends: Collection[Node] = ()) -> dict[Node, None]:
-    """Return nodes that outputs are made of and those of the graphs that they hold.
+    """Return the nodes below outputs, nested graphs included.
 
     Args:
-        outputs: Where to begin.
-        most: About how many nodes are looked for.
-        ends: Nodes whose inputs are not looked at.
+        outputs: The nodes to start from.
+        most: Approximate number of nodes after which to stop.
+        ends: Nodes whose inputs are skipped.
     """
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     level = [*outputs]
-    while level and len(found) < most:
-        found.update(dict.fromkeys(level))
+    while level and len(nodes) < most:
+        nodes.update(dict.fromkeys(level))
         inner = (y for node in level for graph in node.op.graphs() for y in graph.outputs)
         below = (x for node in level if node not in ends for x in node.inputs)
-        level = [x for x in dict.fromkeys([*below, *inner]) if x not in found]
-    return found
+        level = [x for x in dict.fromkeys([*below, *inner]) if x not in nodes]
+    return nodes
 
 
-def told_apart(before: Node, after: Node, limit: int) -> Iterator[tuple[str, str]]:
-    """Yield what a change replaced and the replacement, as texts that differ.
+def distinct_texts(before: Node, after: Node, limit: int) -> Iterator[tuple[str, str]]:
+    """Yield a node and its replacement as texts that differ.
 
-    An expression names a loop and not what it does; where both texts are equal, the parts within
-    the loops that differ stand for the whole.
+    The text of a loop does not show its step: where both texts are equal, the differences within
+    the loops are yielded instead.
 
     Args:
         before: The replaced node.
         after: The replacement.
-        limit: About how many characters a text has.
+        limit: Approximate number of characters of a text.
     """
-    whole = pprint(before, limit), pprint(after, limit)
-    if whole[0] != whole[1]:
-        yield whole
+    texts_of_ends = pprint(before, limit), pprint(after, limit)
+    if texts_of_ends[0] != texts_of_ends[1]:
+        yield texts_of_ends
         return
-    left = MOST_PAIRS
-    for _, (a, b, alike) in zip(range(FARTHEST), pairs([before], [after]), strict=False):
-        if alike or not left:
+    remaining = MAX_PAIRS
+    for _, (a, b, alike) in zip(range(MAX_COMPARED), pairs([before], [after]), strict=False):
+        if alike or not remaining:
             continue
         texts = next((t for t in _forms(a, b, limit) if t[0] != t[1]), None)
         if texts is not None:
-            left -= 1
+            remaining -= 1
             yield texts
-    if left == MOST_PAIRS:
-        yield described(before), described(after)
+    if remaining == MAX_PAIRS:
+        yield describe(before), describe(after)
 
 
 def _forms(a: Node, b: Node, limit: int) -> Iterator[tuple[str, str]]:
-    """Both nodes as expressions, with what their graphs give, and with their types."""
+    """Yield both nodes as expressions, with the outputs of their graphs, and with their types."""
     yield pprint(a, limit), pprint(b, limit)
-    yield _opened(a, limit), _opened(b, limit)
-    yield described(a), described(b)
+    yield _text_with_graphs(a, limit), _text_with_graphs(b, limit)
+    yield describe(a), describe(b)
 
 
-def _opened(node: Node, limit: int) -> str:
-    """A node with what the graphs that it holds give."""
+def _text_with_graphs(node: Node, limit: int) -> str:
     if isinstance(node.op, Pick):
-        return f"{label(node)} of {_opened(node.inputs[0], limit)}"
+        return f"{label(node)} of {_text_with_graphs(node.inputs[0], limit)}"
     if not node.op.graphs():
         return pprint(node, limit)
     gives = [

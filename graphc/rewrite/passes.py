@@ -9,7 +9,8 @@ from time import perf_counter
 
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
+from graphc.ir import Graph, Input, Node, replaced
+from graphc.ir.check import check, check_same_interface
 from graphc.rewrite.engine import Change, Chosen, Sweep, index_of
 from graphc.rewrite.loops.stage import Loops
 from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
@@ -17,8 +18,8 @@ from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
 EVERY = "all"
 """The name of all rules together."""
 
-ROUNDS = 10
-"""How often the passes run at most; a later one may make work for an earlier one."""
+MAX_ROUNDS = 10
+"""Largest number of rounds of all passes; a later pass may enable rules of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class PassReport:
     """The report of one run of a pass.
 
     Attributes:
-        name: Which pass.
-        seconds: How long it took.
-        before: How many nodes the graph had.
-        after: How many it has now.
-        attempts: How often a rule was tried.
-        changes: How often one applied.
-        records: Each change, where they were asked for; those that concern loops in any case.
-        graph: The graph after it, where changes were asked for.
+        name: Name of the pass.
+        seconds: Duration of the run.
+        before: Number of nodes before the run.
+        after: Number of nodes after the run.
+        attempts: Number of rules tried.
+        changes: Number of rules applied.
+        records: Each change, if recording; changes of loops in any case.
+        graph: The graph after the run, if recording.
     """
 
     name: str
@@ -62,22 +63,23 @@ def optimize(
     recording: bool = False,
     checking: bool = False,
 ) -> Rewritten:
-    """An equal graph that is more accurate, smaller, or made of cheaper operations.
+    """Return an equal graph that is more accurate, smaller, or has cheaper operations.
 
     Args:
-        graph: Any graph; it stays as it is.
-        excluding: Rules to leave out, by their name, pass or subject (``"reduce"``), or ``"all"``.
-        including: Only these, by the same names; all by default. The narrower name counts: a
+        graph: Any graph; it is not changed.
+        excluding: Rules to exclude, by name, pass or subject (``"reduce"``), or ``"all"``.
+        including: Rules to include, by the same names (default: all). The narrower name counts: a
             rule's own before its pass and subject.
-        recording: Keep each change in the reports.
-        checking: Check after each pass that the graph is sound and takes and gives the same.
+        recording: Whether to keep each change in the reports.
+        checking: Whether to check after each pass that the graph is valid, with the same inputs
+            and output types.
 
     Returns:
         The graph and a report for each run of a pass.
 
     Raises:
-        ArgumentError: A name that no rule, pass or subject has.
-        InvalidGraphError: A rule is at fault.
+        ArgumentError: If no rule, pass or subject has a given name.
+        InvalidGraphError: If a rule is wrong.
 
     Example:
         >>> import graphc.tensor as gt
@@ -86,9 +88,9 @@ def optimize(
         >>> optimize(Graph([x], [gt.log(1 + x)])).graph.outputs[0] is gt.log1p(x)
         True
     """
-    rules = selected(excluding, including)
+    rules = select_rules(excluding, including)
     run = _PassRunner(rules, recording=recording, checking=checking)
-    # A rule looks through nodes; what the graph's inputs are made of is none of its business.
+    # Rules inspect nodes, but must not look beyond the graph's inputs.
     hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
     if hidden:
         inputs = [hidden.get(x, x) for x in graph.inputs]
@@ -99,12 +101,12 @@ def optimize(
 
 
 class _PassRunner:
-    """The passes over a graph and over the graphs that its operations hold.
+    """The passes over a graph and over the graphs of its operations.
 
     Args:
-        rules: Those selected.
-        recording: Keep each change.
-        checking: Check each graph made.
+        rules: The selected rules.
+        recording: Whether to keep each change.
+        checking: Whether to check each new graph.
     """
 
     def __init__(self, rules: list[Rule], *, recording: bool, checking: bool) -> None:
@@ -116,38 +118,37 @@ class _PassRunner:
         self._better: dict[Graph, Graph] = {}
 
     def better(self, graph: Graph) -> Graph:
-        """Return a better graph than the one that an operation holds."""
-        found = self._better.get(graph)
-        if found is None:
-            found = self._better[graph] = self.rounds(graph).graph
-            self._better[found] = found
-        return found
+        result = self._better.get(graph)
+        if result is None:
+            result = self._better[graph] = self.rounds(graph).graph
+            self._better[result] = result
+        return result
 
     def rounds(self, graph: Graph) -> Rewritten:
         """Run the passes until nothing changes."""
         settled: dict[str, tuple[Node, ...]] = {}
         reports: list[PassReport] = []
-        for _ in range(ROUNDS):
-            known = len(reports)
+        for _ in range(MAX_ROUNDS):
+            report_count = len(reports)
             for step in (LOOPS, *PASSES):
                 if settled.get(step) == graph.outputs:
                     continue
                 before = graph
                 if step == LOOPS and not self._loops.concerns(graph):
                     continue
-                graph, report = self._done(step, before)
+                graph, report = self._run(step, before)
                 reports.append(report)
                 if step != LOOPS or before.outputs == graph.outputs:
                     settled[step] = graph.outputs
                 if self._checking:
                     check(graph)
                     check_same_interface(before, graph)
-            if len(reports) == known:
+            if len(reports) == report_count:
                 break
         return Rewritten(graph, tuple(reports))
 
-    def _done(self, step: str, graph: Graph) -> tuple[Graph, PassReport]:
-        """Run a pass or the stage once; return the reports, those of loops' steps included."""
+    def _run(self, step: str, graph: Graph) -> tuple[Graph, PassReport]:
+        """Run a pass or the stage once; return its report, with the changes in steps of loops."""
         counting: list[Sweep | Loops] = (
             [*self._sweeps.values(), self._loops] if step == LOOPS else [self._sweeps[step]]
         )
@@ -155,7 +156,7 @@ class _PassRunner:
         changes = sum(one.changes for one in counting)
         records = [len(one.records) for one in counting]
         start = perf_counter()
-        new = self._loops(graph) if step == LOOPS else _swept(self._sweeps[step], graph)
+        new = self._loops(graph) if step == LOOPS else _sweep(self._sweeps[step], graph)
         report = PassReport(
             name=step,
             seconds=perf_counter() - start,
@@ -165,42 +166,42 @@ class _PassRunner:
             changes=sum(one.changes for one in counting) - changes,
             records=tuple(
                 change
-                for one, known in zip(counting, records, strict=True)
-                for change in one.records[known:]
+                for one, first in zip(counting, records, strict=True)
+                for change in one.records[first:]
             ),
             graph=new if self._recording else None,
         )
         return new, report
 
 
-def _swept(sweep: Sweep, graph: Graph) -> Graph:
+def _sweep(sweep: Sweep, graph: Graph) -> Graph:
     sweep.normal_forms(graph.nodes)
     outputs = tuple(sweep.form(y) for y in graph.outputs)
     return graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
 
 
-def names_of(given: Iterable[str] | None) -> frozenset[str]:
-    """Return names of rules, passes and subjects as a tuple; all of them for None."""
-    if given is None:
+def names_of(names: Iterable[str] | None) -> frozenset[str]:
+    """Return names of rules, passes and subjects as a set; ``{"all"}`` for None."""
+    if names is None:
         return frozenset([EVERY])
-    return frozenset([given] if isinstance(given, str) else given)
+    return frozenset([names] if isinstance(names, str) else names)
 
 
-def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[Rule]:
+def select_rules(excluding: Iterable[str], including: Iterable[str] | None) -> list[Rule]:
     """Return the rules selected by names of rules, passes and subjects.
 
     The narrower name counts: a rule's own before its pass and subject, these before ``"all"``.
-    Of two equally narrow ones the one to leave out does.
+    Of two equally narrow names, the excluded one counts.
 
     Raises:
-        ArgumentError: A name that no rule, pass or subject has.
+        ArgumentError: If no rule, pass or subject has a given name.
     """
     out, wanted = names_of(excluding), names_of(including)
     rules = list(RULES.values())
-    known = {EVERY, *PASSES, LOOPS, FUSE, *RULES, *(rule.subject for rule in rules)}
+    valid_names = {EVERY, *PASSES, LOOPS, FUSE, *RULES, *(rule.subject for rule in rules)}
     for name in sorted(out | wanted):
-        if name not in known:
-            close = get_close_matches(name, known)
+        if name not in valid_names:
+            close = get_close_matches(name, valid_names)
             raise ArgumentError(
                 f"No rule, pass or subject of rules is called {name!r}.",
                 f"Did you mean {' or '.join(map(repr, close))}?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -23,23 +23,23 @@ PASSES = ("canonicalize", "stabilize", "specialize")
 """The passes, in the order they run."""
 
 LOOPS = "loops"
-"""The stage after them, which sees who uses what."""
+"""The stage of loops, which sees the users of each node."""
 
 FUSE = "fuse"
-"""The last stage, which puts operations that a backend has in the place of what they compute."""
+"""The last stage, which replaces subgraphs by fused operations of a backend."""
 
 Root = type[Op] | Op
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its name, in the order entered."""
+"""Every rule by its name, in the order of their entry."""
 
 _users: set[str] = set()
-"""The names of rules that are not graphc's own."""
+"""The names of rules that users entered."""
 
 
 def users_rules() -> set[str]:
-    """Return the names of the rules that users entered; graphc's own come with a backend, too."""
+    """Return the names of the rules that users entered."""
     return _users & RULES.keys()
 
 
@@ -55,11 +55,11 @@ class Rule:
     """A replacement of nodes by equal ones.
 
     Attributes:
-        name: What reports call it; also what excludes it.
-        step: The pass it belongs to.
-        subject: The file or folder it stands in: that of its operations in ``tensor/``.
-        meaning: What holds, in a line.
-        optional: Whether it applies only where it is asked for by its name.
+        name: The name in reports, and for exclusion.
+        step: The pass.
+        subject: The file or folder of the rule, with the name of its operations' in ``tensor/``.
+        meaning: The equation or statement, in one line.
+        optional: Whether the rule applies only where it is included by its name.
     """
 
     optional = False
@@ -73,7 +73,7 @@ class Rule:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is graphc's, not a user's."""
+        """Whether the rule is graphc's, not a user's."""
         return self.function.__module__.startswith("graphc.")
 
     def __repr__(self) -> str:
@@ -81,43 +81,43 @@ class Rule:
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The operations of the nodes that a rule is tried on: rows, or classes with subclasses."""
+        """The operations of the nodes to try the rule on: rows, or classes with subclasses."""
         raise NotImplementedError
 
     def concerns(self, node: Node) -> bool:
-        """Whether the rule can apply to nodes of this operation with this ``sort``."""
+        """Return whether the rule can apply to nodes with this ``sort``."""
         return True
 
     def apply(self, node: Node) -> Node | None:
-        """Return a node that may stand for this one, or None."""
+        """Return a replacement of a node, or None."""
         raise NotImplementedError
 
 
 def kind(node: Node) -> Root:
-    """The key of patterns: the row of an elementwise node, the class of any other operation."""
+    """Return the key of patterns: the row of an elementwise node, else the operation's class."""
     op = node.op
     return op if type(op) is Elementwise else type(op)
 
 
-MOST_OPERANDS = 3
-"""Nodes of more operands are told apart by which kinds there are among these."""
+MAX_ORDERED_OPERANDS = 3
+"""Largest number of operands whose order is part of a ``sort``; of more, the set of kinds is."""
 
 
 def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
-    """A key of nodes by which rules are chosen: the same rules may apply to all that share it.
+    """Return a key that determines which rules may apply to a node.
 
-    That is the kinds of the node and its operands, their dtype, whether two are one, and which of
-    these numbers are among them.
+    The key holds the kinds of the node and its operands, their dtype, whether two are one, and
+    which of these numbers are among them.
     """
     op, inputs = node.op, node.inputs
     kinds: list[Any] = []
     for x in inputs:
-        own = x.op
-        form: Any = type(own)
+        operand_op = x.op
+        form: Any = type(operand_op)
         if form is Elementwise:
-            form = own
+            form = operand_op
         elif form is Constant:
-            value = _number(own)
+            value = _number(operand_op)
             form = (Constant, value) if value in numbers else Constant
         kinds.append(form)
     first: Any = type(op)
@@ -125,30 +125,28 @@ def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
         first = op
     dtype = None
     if inputs:
-        wanted = inputs[0].type
-        dtype = wanted.dtype if type(wanted) is TensorType else None
-    if len(kinds) > MOST_OPERANDS:
+        first_type = inputs[0].type
+        dtype = first_type.dtype if type(first_type) is TensorType else None
+    if len(kinds) > MAX_ORDERED_OPERANDS:
         return first, dtype, frozenset(kinds)
     return first, dtype, len(kinds) == 2 and inputs[0] is inputs[1], *kinds
 
 
-def _dtype(node: Node) -> str | None:
-    """The dtype of the first operand, if there is one that has one."""
-    wanted = node.inputs[0].type if node.inputs else None
-    return wanted.dtype if type(wanted) is TensorType else None
+def _first_dtype(node: Node) -> str | None:
+    first_type = node.inputs[0].type if node.inputs else None
+    return first_type.dtype if type(first_type) is TensorType else None
 
 
 class NodeRule(Rule):
-    """A function of a node and its operation that gives the replacement, or None.
+    """A function from a node and its operation to the replacement, or None.
 
     Attributes:
-        beside: The kinds that one of the operands must be of, where any others are not worth a
-            look.
-        dtypes: Which dtypes the first operand may have.
-        only: The class that all operands must be of, where there is one.
+        beside: The kinds one of which an operand must have; any if empty.
+        dtypes: Predicate of the first operand's dtype, or None.
+        only: The class of all operands' operations, or None.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 (what the decorator takes)
+    def __init__(  # noqa: PLR0913, PLR0917 (the decorator's parameters)
         self,
         step: str,
         roots: Sequence[Root],
@@ -170,7 +168,7 @@ class NodeRule(Rule):
         return self._roots
 
     def concerns(self, node: Node) -> bool:
-        dtype = _dtype(node)
+        dtype = _first_dtype(node)
         if self.dtypes is not None and (dtype is None or not self.dtypes(dtype)):
             return False
         if self.only is not None and any(type(x.op) is not self.only for x in node.inputs):
@@ -187,27 +185,28 @@ class NodeRule(Rule):
     def apply(self, node: Node) -> Node | None:
         if self.dtypes is not None and not self.dtypes(node.inputs[0].type.dtype):
             return None
-        found: Node | None = self.function(node, node.op)
-        return None if found is None or _is_less_known(found.type, node.type) else found
+        result: Node | None = self.function(node, node.op)
+        return (
+            None if result is None or _has_fewer_known_lengths(result.type, node.type) else result
+        )
 
 
-def _is_less_known(new: Any, old: Any) -> bool:
-    """Whether it is the other type without lengths that are known there."""
+def _has_fewer_known_lengths(new: Any, old: Any) -> bool:
     if new is old or type(new) is not TensorType or type(old) is not TensorType:
         return False
     return new.dtype == old.dtype and not old.admits(new) and new.admits(old)
 
 
 class EquationRule(Rule):
-    """A function of arrays that gives both sides; its parameters match anything.
+    """A function of arrays that returns both sides; its parameters match any node.
 
-    The left side is found by its wiring alone, then made anew of what was matched. Equal graphs
-    are one object, so ``is`` tells whether dtypes, shapes and constants are right too.
+    The left side is matched by its wiring alone, then rebuilt from the matched nodes. Equal graphs
+    are one object, so ``is`` tells whether dtypes, shapes and constants match too.
 
     Attributes:
-        dtypes: Which dtypes the parameters may have.
+        dtypes: Predicate of the parameters' dtypes.
         absorbing: Whether it holds only where the left side is finite: ``0 * inf`` is NaN.
-        domain: A condition on the parameters, where it does not hold everywhere.
+        domain: A condition on the parameters, or None where the equation always holds.
     """
 
     def __init__(
@@ -225,20 +224,20 @@ class EquationRule(Rule):
 
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
-        """Scalars that stand for anything in the pattern."""
+        """Scalar inputs, the parameters of the pattern."""
         dtype = next(d for d in ("float64", "int64", "complex128", "bool") if self.dtypes(d))
         names = inspect.signature(self.function).parameters
         return tuple(TensorType(dtype)(name) for name in names)
 
     @cached_property
     def pattern(self) -> Node:
-        """The left side, made of scalars."""
-        made: Equation = self.function(*self.parameters)
-        return made.lhs
+        """The left side, of scalars."""
+        both_sides: Equation = self.function(*self.parameters)
+        return both_sides.lhs
 
     @cached_property
     def needed(self) -> frozenset[Root]:
-        """The kinds that must be among those of the node's inputs."""
+        """Kinds that the node's operands must include."""
         return frozenset(kind(x) for x in self.pattern.inputs if not isinstance(x.op, Input))
 
     def concerns(self, node: Node) -> bool:
@@ -249,12 +248,12 @@ class EquationRule(Rule):
             return False
         if self.shared == (0, 0) and node.inputs[0] is not node.inputs[1]:
             return False
-        dtype = _dtype(node)
+        dtype = _first_dtype(node)
         return not bare or (dtype is not None and self.dtypes(dtype))
 
     @cached_property
     def number(self) -> Any:
-        """The constant among the pattern's inputs, if any: most nodes have another one."""
+        """The first constant among the pattern's operands, or None."""
         return next(
             (_number(x.op) for x in self.pattern.inputs if isinstance(x.op, Constant)), None
         )
@@ -265,9 +264,9 @@ class EquationRule(Rule):
 
     @cached_property
     def shared(self) -> tuple[int, int] | None:
-        """How deep in the first and second operand a parameter stands that both have, if one does.
+        """Depths in the first and second operand of a parameter that both contain, or None.
 
-        Most nodes have no such operands, which is seen sooner than that the pattern is another.
+        Most nodes share no such operand, which is a quicker test than matching.
         """
         operands = self.pattern.inputs
         if len(operands) != 2:
@@ -280,7 +279,7 @@ class EquationRule(Rule):
 
     @cached_property
     def form(self) -> Form:
-        """The operations of the pattern."""
+        """Operations of the pattern."""
         return _form(self.pattern)  # type: ignore[return-value]
 
     def apply(self, node: Node) -> Node | None:
@@ -292,9 +291,9 @@ class EquationRule(Rule):
             values = [bound[x] for x in self.parameters]
             if not all(self.dtypes(x.type.dtype) for x in values):
                 continue
-            made: Equation = self.function(*values)
-            if made.lhs is node:
-                return fitted(made.rhs, node)
+            both_sides: Equation = self.function(*values)
+            if _is_equal(both_sides.lhs, node, set(values)):
+                return fitted(both_sides.rhs, node)
         return None
 
     def _may_match(self, node: Node) -> bool:
@@ -310,8 +309,22 @@ class EquationRule(Rule):
         return node.op.is_commutative() and _meet(first(b), second(a))
 
 
+def _is_equal(a: Node, b: Node, ends: Collection[Node]) -> bool:
+    """Return whether nodes are equal up to the order of commuting operands above some nodes."""
+    if a is b:
+        return True
+    if a.op != b.op or a.type is not b.type or a in ends or b in ends or not a.inputs:
+        return False
+
+    def are_equal(xs: Sequence[Node], ys: Sequence[Node]) -> bool:
+        return all(_is_equal(x, y, ends) for x, y in zip(xs, ys, strict=True))
+
+    return are_equal(a.inputs, b.inputs) or (
+        a.op.is_commutative() and are_equal(a.inputs, b.inputs[::-1])
+    )
+
+
 def _is_known_not_finite(node: Node) -> bool:
-    """Whether all elements of an elementwise result are known now, and are infinite or NaN."""
     values = [scalar_value(x) for x in node.inputs]
     if any(value is None for value in values):
         return False
@@ -321,7 +334,7 @@ def _is_known_not_finite(node: Node) -> bool:
 
 
 Form = tuple[Op, bool, tuple[Any, ...]]
-"""An operation, whether its operands may change places, and the forms of these; None is any."""
+"""An operation, whether it is commutative, and the forms of its operands; None matches any."""
 
 
 def _form(pattern: Node) -> Form | None:
@@ -333,7 +346,7 @@ def _form(pattern: Node) -> Form | None:
 
 
 def _has_form(node: Node, form: Form) -> bool:
-    """Whether the operations are those of a pattern: a quick look before it is matched."""
+    """Return whether a node has a pattern's operations: a quick test before matching."""
     op, commutes, inner = form
     if node.op is not op and node.op != op:
         return False
@@ -344,7 +357,7 @@ def _has_form(node: Node, form: Form) -> bool:
 
 
 def _have_forms(nodes: Sequence[Node], forms: Sequence[Form | None]) -> bool:
-    # A loop, as this is where most attempts end.
+    # An explicit loop, as most attempts end here.
     for x, form in zip(nodes, forms, strict=True):
         if form is not None and not _has_form(x, form):
             return False
@@ -356,11 +369,11 @@ LEVELS: tuple[Callable[[Node], Sequence[Node]], ...] = (
     lambda x: x.inputs,
     lambda x: [z for y in x.inputs for z in y.inputs],
 )
-"""The nodes that are so many operations below a node."""
+"""Functions that return the nodes at each depth below a node."""
 
 
 def _meet(first: Sequence[Node], second: Sequence[Node]) -> bool:
-    # A loop, as this is where most attempts end.
+    # An explicit loop, as most attempts end here.
     for x in first:  # noqa: SIM110
         if x in second:
             return True
@@ -373,10 +386,10 @@ Bindings = Mapping[Node, Node]
 def _matches(pattern: Node, node: Node, bound: Bindings) -> Iterator[Bindings]:
     op = pattern.op
     if isinstance(op, Input):
-        known = bound.get(pattern)
-        if known is None:
+        previous = bound.get(pattern)
+        if previous is None:
             yield {**bound, pattern: node}
-        elif known is node:
+        elif previous is node:
             yield bound
     elif isinstance(op, Constant):
         if isinstance(node.op, Constant) and _number(node.op) == _number(op):
@@ -393,12 +406,12 @@ def _matches_all(
     if not patterns:
         yield bound
         return
-    for found in _matches(patterns[0], nodes[0], bound):
-        yield from _matches_all(patterns[1:], nodes[1:], found)
+    for more_bound in _matches(patterns[0], nodes[0], bound):
+        yield from _matches_all(patterns[1:], nodes[1:], more_bound)
 
 
 class StageRule(Rule):
-    """A change that is not one of a node by itself: its stage makes it where it is selected."""
+    """A change of more than one node, applied by its stage if selected."""
 
     def __init__(self, step: str, subject: str, name: str, meaning: str) -> None:
         self.name = name
@@ -418,11 +431,11 @@ class StageRule(Rule):
 LOOKED_THROUGH = (BroadcastTo, ExpandDims, Cast)
 
 UNIFORM = (Constant, *LOOKED_THROUGH)
-"""The kinds of arrays that ``scalar_value`` may know the one number of."""
+"""Kinds of arrays for which ``scalar_value`` may return a number."""
 
 
 def scalar_value(node: Node) -> Any:
-    """The one number that all elements of a constant array are, or None.
+    """Return the number that all elements of a constant array equal, or None.
 
     Example:
         >>> import graphc.tensor as gt
@@ -446,13 +459,12 @@ def scalar_value(node: Node) -> Any:
 
 
 def number_of(node: Node) -> Any:
-    """The one number that all elements of a constant are; None where they differ, or of others."""
+    """Return the number that all elements of a ``Constant`` equal; None for other nodes."""
     return _number(node.op) if type(node.op) is Constant else None
 
 
 @lru_cache(maxsize=4096)
 def _number(op: Constant) -> Any:
-    """The one number that all elements are, or None."""
     array = op.value
     if not op.shape:
         return array.item()
@@ -476,12 +488,12 @@ def stage_rule(step: str, subject: str, name: str, meaning: str) -> StageRule:
 
     Args:
         step: The stage.
-        subject: What it is about, as the files of rules are called.
-        name: What reports call it; also what excludes it.
-        meaning: What holds, in a line.
+        subject: The subject, named as the files of rules.
+        name: The name in reports, and for exclusion.
+        meaning: The statement, in one line.
 
     Raises:
-        ArgumentError: No such stage, or a second rule of this name.
+        ArgumentError: If there is no such stage, or another rule has this name.
     """
     rule = StageRule(step, subject, name, meaning)
     _enter(rule)
@@ -495,16 +507,16 @@ def equation(
     absorbing: bool = False,
     domain: Callable[..., Tensor] | None = None,
 ) -> Callable[[F], F]:
-    """Enter a function of arrays that gives an ``Equation``: its left side becomes its right.
+    """Enter a function of arrays that returns an ``Equation``: its left side becomes its right.
 
     Args:
-        step: The pass it belongs to.
-        dtypes: Which dtypes the parameters may have; numbers of any by default.
-        absorbing: It holds only where the left side is finite.
-        domain: A condition on the parameters, where it does not hold everywhere.
+        step: The pass.
+        dtypes: Predicate of the parameters' dtypes (default: any numbers).
+        absorbing: Whether the equation holds only where the left side is finite.
+        domain: A condition on the parameters (default: the equation always holds).
 
     Raises:
-        ArgumentError: No such pass, or a second rule of this name.
+        ArgumentError: If there is no such pass, or another rule has this name.
     """
 
     def enter(function: F) -> F:
@@ -525,17 +537,17 @@ def rewrite(
     """Enter a function from a node and its operation to the replacement, or None.
 
     Args:
-        step: The pass it belongs to.
-        roots: The operations it is tried on: rows such as ``multiply``, or classes such as
-            ``Sum``, whose subclasses count too.
-        beside: Rows or classes, one of which an operand must have; any by default. It is not tried
-            on other nodes.
-        dtypes: Which dtypes the first operand may have; any by default.
-        optional: Apply it only where it is asked for by its name, or a backend gains from it.
-        only: The class that all operands must be of; any by default.
+        step: The pass.
+        roots: The operations to try the rule on: rows such as ``multiply``, or classes such as
+            ``Sum``, with their subclasses.
+        beside: Rows or classes, one of which an operand must have (default: any); the rule is not
+            tried on other nodes.
+        dtypes: Predicate of the first operand's dtype (default: any dtype).
+        optional: Whether to apply the rule only where it is included by its name, or by a backend.
+        only: The class of all operands' operations (default: any).
 
     Raises:
-        ArgumentError: No such pass, or a second rule of this name.
+        ArgumentError: If there is no such pass, or another rule has this name.
     """
 
     def enter(function: F) -> F:

@@ -1,17 +1,19 @@
 """Neural-network functions that some backends provide as one operation.
 
-They replace the expression that a user wrote when a backend compiles, after all gradients and
-batches have been made, so they have no pullback. Other backends compute their definitions.
+They replace the user's expression when a backend compiles, after gradients and batches, so they
+have no pullback. Other backends compute their definitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.ir import Check, TensorType
+from graphc.errors import ShapeError
+from graphc.ir import TensorType
+from graphc.ir.lengths import agree
 from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.index import broadcast_fits
 from graphc.tensor.arrays.join import concatenate, stack
 from graphc.tensor.arrays.reduce import AxisComposite, sum
 from graphc.tensor.core.axes import expand_dims
@@ -35,22 +37,19 @@ class Normalization(AxisComposite):
     eps: float
 
     def infer(self, x: TensorType, *others: TensorType) -> TensorType:
+        if not agree(x.shape[-1], *[other.shape[0] for other in others]):
+            raise ShapeError(f"{self.name}({x!r}, {others!r}): the last lengths differ.")
         return AxisComposite.infer(self, x)
 
-    def checks(self, x: TensorType, *others: TensorType) -> Sequence[Check]:
-        return [(0, x.ndim - 1, i + 1, 0) for i in range(len(others))]
-
     def centred(self, x: Tensor) -> Tensor:
-        """The array that is scaled."""
         return x
 
     def spread(self, x: Tensor) -> Tensor:
-        """The square of the divisor."""
         (axis,) = self.axes
         return sum(square(x), axis) / cast(length(x, axis), x.dtype) + self.eps
 
     def expand(self, x: Tensor, *others: Tensor) -> Tensor:
-        """The definition: scaled, times the weight and plus the bias where they are given."""
+        """Scale, multiply with the weight and add the bias, if there are any."""
         x = self.centred(x)
         y = x / expand_dims(sqrt(self.spread(x)), self.axes)
         if others:
@@ -70,7 +69,6 @@ class LayerNorm(Normalization):
     __slots__ = ()
 
     def centred(self, x: Tensor) -> Tensor:
-        """The array less its mean."""
         return x - expand_dims(
             sum(x, self.axes) / cast(length(x, self.axes[0]), x.dtype), self.axes
         )
@@ -81,11 +79,11 @@ class Attention(AxisComposite):
     """Scaled dot-product attention, ``softmax(q @ k.T * scale + mask) @ v``.
 
     Inputs are q, k and v, matrices behind as many batch axes, then the scale if there is one, then
-    the mask if there is one. It is added, or tells which scores are kept.
+    the mask if there is one. The mask is added, or selects scores.
 
     Attributes:
-        axes: The last axis alone: that of the keys, in the weights.
-        scaled: ``"*"``, ``"/"`` or ``""``: how the scale, a scalar, is applied.
+        axes: The last axis alone: the axis of the keys, in the weights.
+        scaled: ``"*"``, ``"/"`` or ``""``: the operation that applies the scale, a scalar.
         masked: Whether there is a mask.
         fill: The score where a bool mask is false; None where the mask is added.
     """
@@ -95,24 +93,15 @@ class Attention(AxisComposite):
     fill: float | None = None
 
     def infer(self, q: TensorType, k: TensorType, v: TensorType, *others: Any) -> TensorType:  # type: ignore[override]
-        scores, values = self.products
-        return values.infer(scores.infer(q, k), v)
-
-    def checks(self, q: TensorType, k: TensorType, v: TensorType, *others: Any) -> Sequence[Check]:
-        (last,) = self.axes
-        batch = [(0, i, j, i) for i in range(last - 1) for j in (1, 2)]
-        checks = [(0, last, 1, last), (1, last - 1, 2, last - 1), *batch]
-        if self.masked:
-            mask: TensorType = others[-1]
-            of_scores = [*[(0, axis) for axis in range(last)], (1, last - 1)]
-            for i, place in enumerate(of_scores[len(of_scores) - mask.ndim :]):
-                if mask.shape[i] != 1:
-                    checks.append((*place, 2 + len(others), i))
-        return checks
+        product, values = self.products
+        scores = product.infer(q, k)
+        if self.masked and not broadcast_fits(others[-1], scores):
+            raise ShapeError(f"attention: a mask of type {others[-1]!r} for scores {scores!r}.")
+        return values.infer(scores, v)
 
     @property
     def products(self) -> tuple[DotGeneral, DotGeneral]:
-        """The product of queries with keys, and that of weights with values."""
+        """The products of queries with keys, and of weights with values."""
         (last,) = self.axes
         batch = tuple(range(last - 1))
         return (
@@ -131,7 +120,7 @@ class Attention(AxisComposite):
         return Tensor.make(values, Tensor.make(Softmax(self.axes), y), v)
 
 
-def halves_turned(x: Tensor, angle: Tensor) -> Tensor:
+def rotate_halves(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate each element of a row's first half with its partner in the second half."""
     half = length(x, -1) // 2
     a, b = x[..., :half], x[..., half:]
@@ -139,7 +128,7 @@ def halves_turned(x: Tensor, angle: Tensor) -> Tensor:
     return concatenate([a * c - b * s, a * s + b * c], -1)
 
 
-def pairs_turned(x: Tensor, angle: Tensor) -> Tensor:
+def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate each pair of neighbouring elements of a row."""
     a, b = x[..., ::2], x[..., 1::2]
     c, s = _directions(angle, x)
@@ -152,11 +141,11 @@ def _directions(angle: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Rotation(AxisComposite):
-    """Rotary position embedding: row i turned by i times one speed for each pair, in float32.
+    """Rotary position embedding: row i rotated by i times one speed for each pair, in float32.
 
     Attributes:
-        axes: The last axis alone: that of the elements.
-        pairs: Neighbours are turned; otherwise an element of the first half and one of the second.
+        axes: The last axis alone: the axis of the elements.
+        pairs: Whether neighbours are rotated, not elements of the first half with the second.
     """
 
     pairs: bool
@@ -167,4 +156,4 @@ class Rotation(AxisComposite):
     def expand(self, x: Tensor, speed: Tensor) -> Tensor:  # type: ignore[override]
         rows = cast(arange(length(x, -2)), speed.dtype)
         angle = expand_dims(rows, 1) * speed
-        return (pairs_turned if self.pairs else halves_turned)(x, angle)
+        return (rotate_pairs if self.pairs else rotate_halves)(x, angle)

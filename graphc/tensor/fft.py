@@ -15,7 +15,7 @@ from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
-from graphc.tensor.core.shape import are_equal, entries, length, shifted_axes
+from graphc.tensor.core.shape import are_equal, entries, fill_shape, length, shifted_axes
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -36,12 +36,12 @@ __all__ = [
 __dir__ = listing(globals())
 
 MIRRORED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""Each normalization, and that of the transposed transform."""
+"""The normalization of the transposed transform, by the transform's."""
 
 
 def needs_elements(op: Op, n: int | None) -> None:
     """Raise if an axis to transform is known to be empty."""
-    if n is not None and n < 1:
+    if isinstance(n, int) and n < 1:
         raise ShapeError(f"{op.name}: cannot transform an axis of {n} elements.")
 
 
@@ -53,8 +53,8 @@ class Fourier(Op):
     the exponent changed in the inverse, times a scale.
 
     Attributes:
-        axes: Distinct, non-negative and sorted.
-        inverse: The other direction.
+        axes: The axes, distinct, non-negative and sorted.
+        inverse: Whether the transform is the inverse.
         norm: ``"backward"`` scales the inverse by 1/n, ``"forward"`` the other direction, and
             ``"ortho"`` both by its root; n is the number of elements transformed.
     """
@@ -81,7 +81,7 @@ class Fourier(Op):
         return transform(x, axes=self.axes, norm=self.norm).astype(x.dtype, copy=False)  # type: ignore[arg-type]
 
     def transposed(self) -> Fourier:
-        """The conjugate transpose."""
+        """Return the conjugate transpose."""
         return replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -101,8 +101,8 @@ class RealFourier(Op):
     The other half is its mirrored conjugate.
 
     Attributes:
-        axis: Non-negative.
-        norm: As for ``Fourier``, of the direction forwards.
+        axis: The axis, non-negative.
+        norm: As for ``Fourier``, for the forward direction.
     """
 
     axis: int
@@ -116,7 +116,6 @@ class RealFourier(Op):
         return TensorType(COMPLEX_OF[x.dtype], self.half(x.shape))
 
     def half(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The result's shape."""
         n = shape[self.axis]
         return _with_length(shape, self.axis, None if n is None else n // 2 + 1)
 
@@ -126,7 +125,7 @@ class RealFourier(Op):
         return y.astype(COMPLEX_OF[x.dtype.name], copy=False)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The inverse counts each element of the half twice; here each counts once."""
+        """Divide by the multiplicity: the inverse counts each element of the half twice."""
         n = length(x, self.axis)
         once = g / _multiplicity(n, g, self.axis)
         return (_hermitian(once, n, self.axis, MIRRORED[self.norm]),)
@@ -143,12 +142,12 @@ class HermitianFourier(Op):
     """The inverse of ``RealFourier``: n real numbers from half of a Hermitian spectrum.
 
     An input has n // 2 + 1 elements along the axis; imaginary parts of the first, and for even n
-    of the last, are ignored. A second input is n where that is no parameter.
+    of the last, are ignored. A second input is n if the parameter is None.
 
     Attributes:
-        axis: Non-negative.
+        axis: The axis, non-negative.
         n: The result's length; None stands for an input.
-        norm: As for ``Fourier``, of the inverse.
+        norm: As for ``Fourier``, for the inverse.
     """
 
     axis: int
@@ -159,11 +158,12 @@ class HermitianFourier(Op):
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
         if not is_complex(x.dtype):
             raise DTypeError(f"irfft({x!r}): expected complex numbers.")
-        given = x.shape[self.axis]
+        half = x.shape[self.axis]
         needs_elements(self, self.n)
-        if self.n is not None and given is not None:
-            self.needs_half(given, self.n)
-        return TensorType(REAL_OF[x.dtype], _with_length(x.shape, self.axis, self.n))
+        if self.n is not None and isinstance(half, int):
+            self.needs_half(half, self.n)
+        (n,) = fill_shape((self.n,), symbolic)
+        return TensorType(REAL_OF[x.dtype], _with_length(x.shape, self.axis, n))
 
     def needs_half(self, given: int, n: int) -> None:
         """Raise if the input is not as long as the half of n elements."""
@@ -174,14 +174,10 @@ class HermitianFourier(Op):
             )
 
     def count(self, x: Any, symbolic: Sequence[Any]) -> int:
-        """The result's length."""
         n = int(symbolic[0]) if self.n is None else self.n
         needs_elements(self, n)
         self.needs_half(x.shape[self.axis], n)
         return n
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (1,) if self.n is None else ()
 
     def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> Any:
         n = self.count(x, symbolic)
@@ -189,9 +185,9 @@ class HermitianFourier(Op):
         return y.astype(REAL_OF[x.dtype.name], copy=False)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
-        made = Tensor.make(RealFourier(self.axis, MIRRORED[self.norm]), g)
+        half = Tensor.make(RealFourier(self.axis, MIRRORED[self.norm]), g)
         n = symbolic[0] if self.n is None else self.n
-        return (made * _multiplicity(n, x, self.axis), *(None for _ in symbolic))
+        return (half * _multiplicity(n, x, self.axis), *(None for _ in symbolic))
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
@@ -215,9 +211,9 @@ def _hermitian(x: Tensor, n: Any, axis: int, norm: str) -> Tensor:
 
 
 def _multiplicity(n: Any, like: Tensor, axis: int) -> Tensor:
-    """How many elements of a spectrum of n each of its half represents: 1 at the ends, else 2."""
-    places = arange(n // 2 + 1)
-    single = equal(places, 0) | equal(2 * places, n)
+    """Return how many elements of a spectrum each of its half represents: 1 at the ends, else 2."""
+    k = arange(n // 2 + 1)
+    single = equal(k, 0) | equal(2 * k, n)
     counts = cast(where(single, 1, 2), REAL_OF[like.dtype])
     others = [i for i in range(like.ndim) if i != axis]
     return expand_dims(counts, others) if others else counts
@@ -226,8 +222,7 @@ def _multiplicity(n: Any, like: Tensor, axis: int) -> Tensor:
 # Public functions: the array is made complex, cut or padded, and transformed.
 
 
-def _floating(x: Tensor) -> Tensor:
-    """Convert to float32 or float64, or complex."""
+def _as_float_or_complex(x: Tensor) -> Tensor:
     if is_complex(x.dtype):
         return x
     narrow = is_inexact(x.dtype) and x.dtype != "float64"
@@ -235,7 +230,7 @@ def _floating(x: Tensor) -> Tensor:
 
 
 def _complex(x: Tensor) -> Tensor:
-    x = _floating(x)
+    x = _as_float_or_complex(x)
     return x if is_complex(x.dtype) else cast(x, COMPLEX_OF[x.dtype])
 
 
@@ -247,27 +242,26 @@ def _norm(op: str, norm: str | None) -> str:
     return norm
 
 
-def _requested(op: str, n: Any) -> Any:
-    """A requested length, as a Python integer or an int64 scalar."""
-    (known,), symbolic = entries(op, n)
-    if known is None:
+def _requested_length(op: str, n: Any) -> Any:
+    (static,), symbolic = entries(op, n)
+    if static is None:
         return symbolic[0]
-    if known < 1:
-        raise ShapeError(f"{op}: cannot transform {known} elements.")
-    return known
+    if static < 1:
+        raise ShapeError(f"{op}: cannot transform {static} elements.")
+    return static
 
 
-def _resized(x: Tensor, n: Any, axis: int) -> Tensor:
+def _resize(x: Tensor, n: Any, axis: int) -> Tensor:
     """Truncate or zero-pad to n elements along an axis."""
     own = length(x, axis)
     if n is own or (isinstance(n, int) and n == own):
         return x
-    known = isinstance(n, int) and isinstance(own, int)
-    if not known or n < own:
+    is_static = isinstance(n, int) and isinstance(own, int)
+    if not is_static or n < own:
         x = x[slice_at_axis(slice(0, n), axis)]
-    if known and n < own:
+    if is_static and n < own:
         return x
-    missing = n - own if known else maximum(n - own, 0)
+    missing = n - own if is_static else maximum(n - own, 0)
     return pad(x, [(0, missing if i == axis else 0) for i in range(x.ndim)])
 
 
@@ -276,7 +270,7 @@ def _axis(op: str, x: Tensor, axis: int) -> int:
 
 
 def _targets(op: str, x: Tensor, s: Any, axes: Axis) -> list[tuple[int, Any]]:
-    """The axes in the given order, and the requested length of each, None for its own."""
+    """Return the axes in order, and the requested length of each, None for the array's."""
     if axes is None:
         count = x.ndim if s is None else len(s)
         axes = tuple(range(x.ndim - count, x.ndim))
@@ -301,7 +295,7 @@ def _transform(
 ) -> Tensor:
     norm = _norm(op, norm)
     for axis, n in targets:
-        x = x if n is None else _resized(x, _requested(op, n), axis)
+        x = x if n is None else _resize(x, _requested_length(op, n), axis)
     axes = tuple(sorted(axis for axis, _ in targets))
     return Tensor.make(Fourier(axes, inverse, norm), _complex(x)) if axes else _complex(x)
 
@@ -309,16 +303,16 @@ def _transform(
 def _real(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
     if is_complex(x.dtype):
         raise DTypeError(f"{op}({x!r}): expected real numbers.", "Use fft, or take x.real.")
-    x = x if n is None else _resized(x, _requested(op, n), axis)
-    return Tensor.make(RealFourier(axis, _norm(op, norm)), _floating(x))
+    x = x if n is None else _resize(x, _requested_length(op, n), axis)
+    return Tensor.make(RealFourier(axis, _norm(op, norm)), _as_float_or_complex(x))
 
 
 def _from_half(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
     if n is None:
         n = 2 * (length(x, axis) - 1)
     else:
-        n = _requested(op, n)
-        x = _resized(x, n // 2 + 1, axis)
+        n = _requested_length(op, n)
+        x = _resize(x, n // 2 + 1, axis)
     if isinstance(n, int) and n < 1:
         raise ShapeError(f"{op}({x!r}): this is half the spectrum of {n} elements.", "Pass n=1.")
     return _hermitian(_complex(x), n, axis, _norm(op, norm))
@@ -344,7 +338,7 @@ def fft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -
 
     Raises:
         ShapeError: There is no such axis, or the axis is empty.
-        ArgumentError: No such norm.
+        ArgumentError: The norm is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -402,7 +396,7 @@ def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None
 
     Args:
         a: Numbers of any dtype and shape.
-        s: The length to transform on each axis, as ``n`` of ``fft``; None or -1 is its own.
+        s: The length to transform on each axis, as ``n`` of ``fft``; None or -1 is the array's.
         axes: The axes; all by default, or the last ones if ``s`` is given.
         norm: As for ``fft``; n is the product of the lengths.
 
@@ -411,7 +405,7 @@ def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None
 
     Raises:
         ShapeError: There are no such axes, or not as many as lengths.
-        ArgumentError: No such norm.
+        ArgumentError: The norm is unknown.
 
     Example:
         >>> import numpy as np
@@ -452,7 +446,7 @@ def rfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
         else complex128.
 
     Raises:
-        DTypeError: Complex numbers.
+        DTypeError: a is complex.
         ShapeError: There is no such axis, or the axis is empty.
 
     Example:
@@ -592,10 +586,10 @@ def ihfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
 # Frequencies, and their order.
 
 
-def _of_frequency(places: Tensor, n: Any, d: Any) -> Tensor:
+def _of_frequency(k: Tensor, n: Any, d: Any) -> Tensor:
     if isinstance(n, Tensor):
         n = cast(n, "float64")
-    return places * (1.0 / (n * d))  # type: ignore[no-any-return]
+    return k * (1.0 / (n * d))  # type: ignore[no-any-return]
 
 
 @function
@@ -611,9 +605,9 @@ def fftfreq(n: Any, d: Any = 1.0) -> Tensor:
         >>> gt.fft.fftfreq(5, 0.5).eval(mode="NUMPY").tolist()
         [0.0, 0.4, 0.8, -0.8, -0.4]
     """
-    n = _requested("fftfreq", n)
-    places = arange(n)
-    return _of_frequency(where(places < (n + 1) // 2, places, places - n), n, d)
+    n = _requested_length("fftfreq", n)
+    k = arange(n)
+    return _of_frequency(where(k < (n + 1) // 2, k, k - n), n, d)
 
 
 @function
@@ -625,11 +619,11 @@ def rfftfreq(n: Any, d: Any = 1.0) -> Tensor:
         >>> gt.fft.rfftfreq(4).eval(mode="NUMPY").tolist()
         [0.0, 0.25, 0.5]
     """
-    n = _requested("rfftfreq", n)
+    n = _requested_length("rfftfreq", n)
     return _of_frequency(arange(n // 2 + 1), n, d)
 
 
-def _shifted(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
+def _roll_axes(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
     x = as_tensor(x)
     for axis in axes_of(op, axes, x.ndim):
         n = length(x, axis)
@@ -650,7 +644,7 @@ def fftshift(x: TensorLike, axes: Axis = None) -> Tensor:
         >>> gt.fft.fftshift([0, 1, 2, -2, -1]).eval(mode="NUMPY").tolist()
         [-2, -1, 0, 1, 2]
     """
-    return _shifted("fftshift", x, axes, 1)
+    return _roll_axes("fftshift", x, axes, 1)
 
 
 @function
@@ -663,4 +657,4 @@ def ifftshift(x: TensorLike, axes: Axis = None) -> Tensor:
         >>> gt.fft.ifftshift(gt.fft.fftshift(x)).eval(mode="NUMPY").tolist()
         [0.0, 1.0, 2.0, -2.0, -1.0]
     """
-    return _shifted("ifftshift", x, axes, -1)
+    return _roll_axes("ifftshift", x, axes, -1)

@@ -22,13 +22,13 @@ Dim = str | Iterable[str] | EllipsisType | None
 """One dimension, several, or all of them."""
 
 
-def checked(title: str, given: Any) -> Dims:
+def check_dims(title: str, names: Any) -> Dims:
     """Return names of dimensions as a tuple; one string is one name.
 
     Raises:
-        ArgumentError: They are no strings, or one comes twice.
+        ArgumentError: If a name is no string, or comes twice.
     """
-    dims = (given,) if isinstance(given, str) else tuple(given)
+    dims = (names,) if isinstance(names, str) else tuple(names)
     wrong = [dim for dim in dims if not isinstance(dim, str)]
     if wrong:
         raise ArgumentError(f"{title}: the dimension {wrong[0]!r} is no name.", "Give strings.")
@@ -41,31 +41,31 @@ def checked(title: str, given: Any) -> Dims:
     return dims
 
 
-def chosen(title: str, x: XTensor, dim: Dim) -> Dims:
-    """Return the dimensions of an array that an argument ``dim`` names; None and ... are all.
+def select_dims(title: str, x: XTensor, dim: Dim) -> Dims:
+    """Return the dimensions that an argument ``dim`` names; all for None and ``...``.
 
     Raises:
-        AxisError: The array lacks one.
+        AxisError: If the array lacks a dimension.
     """
     if dim is None or dim is Ellipsis:
         return x.dims
-    dims = checked(title, dim)
+    dims = check_dims(title, dim)
     missing = [each for each in dims if each not in x.dims]
     if missing:
-        raise AxisError(f"{title}({x!r}): there is no dimension {missing[0]!r}.", has(x))
+        raise AxisError(f"{title}({x!r}): there is no dimension {missing[0]!r}.", dims_text(x))
     return dims
 
 
 def by_position(title: str, dims: Dims, sharding: Any) -> Any:
-    """Return a sharding by names of dimensions as a tuple, and anything else as it is.
+    """Return a sharding by names of dimensions as a tuple, and any other object itself.
 
     Args:
-        title: What is sharded, in messages.
+        title: The array, in messages.
         dims: The dimensions.
-        sharding: A dict; dimensions that it leaves out have the entry None.
+        sharding: A dict; dimensions that it lacks have the entry None.
 
     Raises:
-        ShardingError: It names a dimension that is not among them.
+        ShardingError: If ``sharding`` names a dimension that is not in ``dims``.
     """
     if not isinstance(sharding, Mapping):
         return sharding
@@ -79,43 +79,44 @@ def by_position(title: str, dims: Dims, sharding: Any) -> Any:
     return tuple([sharding.get(dim) for dim in dims])
 
 
-def has(x: XTensor) -> str:
-    """Say which dimensions an array has."""
+def dims_text(x: XTensor) -> str:
     return f"Its dimensions are {', '.join(map(repr, x.dims))}." if x.dims else "It is a scalar."
 
 
-def combined(title: str, xs: Sequence[XTensor], apart: Iterable[str] = ()) -> dict[str, int | None]:
-    """Return all dimensions of some arrays in the order in which they come, with their lengths.
+def dim_lengths(
+    title: str, xs: Sequence[XTensor], apart: Iterable[str] = ()
+) -> dict[str, int | None]:
+    """Return the dimensions of all arrays in order of occurrence, with their lengths.
 
-    A dimension has the same length wherever it occurs: unlike by position, 1 does not broadcast.
+    A dimension has one length in all arrays: unlike axes by position, length 1 does not broadcast.
 
     Args:
-        title: What messages are of.
+        title: The function, in messages.
         xs: The arrays.
-        apart: Dimensions whose lengths may differ, which are left out.
+        apart: Dimensions whose lengths may differ, which are excluded.
 
     Raises:
-        ShapeError: A dimension has two lengths.
+        ShapeError: If a dimension has two lengths.
     """
-    found: dict[str, int | None] = {}
+    lengths: dict[str, int | None] = {}
     first: dict[str, XTensor] = {}
     for x in xs:
         for dim, n in zip(x.dims, x.values.type.shape, strict=True):
             if dim in apart:
                 continue
-            known = found.setdefault(dim, n)
-            if known is None:
-                found[dim] = n
-            elif n is not None and n != known:
+            first_length = lengths.setdefault(dim, n)
+            if first_length is None:
+                lengths[dim] = n
+            elif n is not None and n != first_length:
                 raise ShapeError(
                     f"{title}({', '.join(map(repr, xs))}): the dimension {dim!r} has the length "
-                    f"{known} in {first[dim]!r}, and {n} in {x!r}.",
+                    f"{first_length} in {first[dim]!r}, and {n} in {x!r}.",
                     "Dimensions of one name have one length. Select equal parts with isel, or "
                     "rename one with x.rename(...).",
                 )
             if n is not None:
                 first.setdefault(dim, x)
-    return found
+    return lengths
 
 
 def length_of(xs: Sequence[XTensor], dim: str) -> int | Tensor:
@@ -124,20 +125,20 @@ def length_of(xs: Sequence[XTensor], dim: str) -> int | Tensor:
     return length(x.values, x.dims.index(dim))
 
 
-def declared(title: str, x: XTensor, lengths: Mapping[str, int | None]) -> Tensor:
-    """Return the array with lengths that are known of its dimensions, checked when it runs."""
-    known = [lengths.get(dim) for dim in x.dims]
+def with_lengths(title: str, x: XTensor, lengths: Mapping[str, int | None]) -> Tensor:
+    """Return the array with static lengths of its dimensions, checked at run time."""
+    static = [lengths.get(dim) for dim in x.dims]
     shape = x.values.type.shape
-    if all(n is None or m is not None for n, m in zip(known, shape, strict=True)):
+    if all(n is None or m is not None for n, m in zip(static, shape, strict=True)):
         return x.values
-    # No name of the array: that would be another program.
-    return specified(x.values, known, f"{title} along {', '.join(x.dims)}")
+    # The array's name is left out, as it would change the program's key.
+    return specified(x.values, static, f"{title} along {', '.join(x.dims)}")
 
 
-def placed(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:
-    """Return an array whose axes are in an order, with axes of length 1 for other dimensions.
+def permute(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:
+    """Return an array with its axes in an order, and axes of length 1 for other dimensions.
 
-    The first axes are left out where the array lacks them, as by position they broadcast.
+    Leading axes of length 1 are left out, since broadcasting adds them.
     """
     pattern: list[Any] = [dims.index(dim) if dim in dims else "x" for dim in order]
     while pattern and pattern[0] == "x":
@@ -145,22 +146,22 @@ def placed(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:
     return x if pattern == [*range(x.ndim)] else gt.dimshuffle(x, pattern)
 
 
-def filled(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:
-    """Return ``placed``, with an axis of length 1 also for each first dimension that is missing."""
-    made = placed(x, dims, order)
-    missing = len(order) - made.ndim
-    return gt.expand_dims(made, tuple(range(missing))) if missing else made
+def permute_all(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:
+    """Return the same as ``permute``, with leading axes of length 1."""
+    permuted = permute(x, dims, order)
+    missing = len(order) - permuted.ndim
+    return gt.expand_dims(permuted, tuple(range(missing))) if missing else permuted
 
 
-def aligned(title: str, xs: Sequence[Any], named: Sequence[XTensor]) -> tuple[list[Any], Dims]:
+def align(title: str, xs: Sequence[Any], named: Sequence[XTensor]) -> tuple[list[Any], Dims]:
     """Return operands as arrays that broadcast by position, and the dimensions of the result.
 
     Args:
-        title: What messages are of.
-        xs: Arrays with named dimensions, and anything else, which stays as it is.
-        named: Those of them with named dimensions.
+        title: The function, in messages.
+        xs: Arrays with named dimensions, and other operands, which are returned unchanged.
+        named: The arrays of ``xs`` with named dimensions.
     """
-    lengths = combined(title, named)
+    lengths = dim_lengths(title, named)
     order = tuple(lengths)
-    arrays = {id(x): placed(declared(title, x, lengths), x.dims, order) for x in named}
+    arrays = {id(x): permute(with_lengths(title, x, lengths), x.dims, order) for x in named}
     return [arrays.get(id(x), x) for x in xs], order

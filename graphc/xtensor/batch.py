@@ -7,17 +7,17 @@ from typing import Any
 
 from graphc.errors import AxisError
 from graphc.tensor import Tensor
-from graphc.xtensor.align import Dims, checked, combined, declared, filled, has
+from graphc.xtensor.align import Dims, check_dims, dim_lengths, dims_text, permute_all, with_lengths
 from graphc.xtensor.type import as_xtensor
 
 
 def core_of(title: str, dims: Any, n: Sequence[int]) -> Dims:
-    """Return names of core dimensions, of which there are to be so many.
+    """Return the names of ``n`` core dimensions.
 
     Raises:
-        AxisError: There are not.
+        AxisError: If the number of names is not in ``n``.
     """
-    names = checked(title, dims)
+    names = check_dims(title, dims)
     if len(names) not in n:
         several = " or ".join(map(str, n))
         raise AxisError(f"{title}: dims={dims!r}.", f"Name {several} dimensions.")
@@ -30,7 +30,7 @@ def with_core(
     """Return operands with their core as the last axes, and the dimensions of the batch in front.
 
     Args:
-        title: What messages are of.
+        title: The function, in messages.
         xs: The operands.
         cores: The core dimensions of each, in order.
 
@@ -47,18 +47,18 @@ def with_core(
     for x, core in zip(operands, cores, strict=True):
         missing = [dim for dim in core if dim not in x.dims]
         if missing:
-            raise AxisError(f"{title}({x!r}): there is no dimension {missing[0]!r}.", has(x))
+            raise AxisError(f"{title}({x!r}): there is no dimension {missing[0]!r}.", dims_text(x))
         foreign = [dim for dim in x.dims if dim in every and dim not in core]
         if foreign:
             raise AxisError(
                 f"{title}({x!r}): it has the core dimension {foreign[0]!r} of another operand.",
                 f"Its own are {core}: rename the other one.",
             )
-    lengths = combined(title, operands)
+    lengths = dim_lengths(title, operands)
     batch = {dim: n for dim, n in lengths.items() if dim not in every}
     arrays = []
     for x, core in zip(operands, cores, strict=True):
-        own = [dim for dim in batch if dim in x.dims]
-        order = [*batch, *core] if own else list(core)
-        arrays.append(filled(declared(title, x, lengths), x.dims, order))
+        present = [dim for dim in batch if dim in x.dims]
+        order = [*batch, *core] if present else list(core)
+        arrays.append(permute_all(with_lengths(title, x, lengths), x.dims, order))
     return arrays, batch

@@ -1,4 +1,4 @@
-"""Parts of arrays by places along named dimensions, and arrays with such parts changed."""
+"""Parts of arrays by indices along named dimensions, and arrays with changed parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphc.errors import ArgumentError, AxisError, BoundsError, DTypeError, Sha
 from graphc.ir import Constant, is_integer, unwrapped
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
-from graphc.xtensor.align import Dims, checked, combined, declared, has, placed
+from graphc.xtensor.align import Dims, check_dims, dim_lengths, dims_text, permute, with_lengths
 from graphc.xtensor.methods import Missing
 from graphc.xtensor.shape import missing_dim
 from graphc.xtensor.table import method
@@ -20,30 +20,30 @@ from graphc.xtensor.type import Part, XTensor, as_xtensor, is_named
 
 __all__ = ["head", "inc", "index", "isel", "set", "tail", "thin"]
 
-Place = slice | int | Tensor | XTensor
-"""Places along one dimension: a slice, an integer (a scalar), or an array of integers."""
+Indices = slice | int | Tensor | XTensor
+"""Indices along one dimension: a slice, an integer (a scalar), or an array of integers."""
 
-WHOLE = slice(None)
+ALL = slice(None)
 
 
 @method
 def index(x: Any, *indices: Any) -> XTensor:
-    """Return a part of an array by places along its dimensions, in their order.
+    """Return a part of an array by indices along its dimensions, in their order.
 
     Args:
         x: Any dimensions.
-        indices: As the values for ``isel``; ``...`` once, for dimensions in between.
+        indices: Indices as for ``isel``; ``...`` once, for the dimensions in between.
 
     Raises:
-        AxisError: More of them than dimensions, or several dimensions of an array without names.
-        BoundsError: An integer outside a length that is known.
-        DTypeError: A value that is no place.
-        ShapeError: Arrays of places share a dimension and differ in its length.
+        AxisError: More indices than dimensions, or several dimensions of an array without names.
+        BoundsError: An integer is outside a static length.
+        DTypeError: A value is no index.
+        ShapeError: Arrays of indices share a dimension and differ in its length.
     """
     x = as_xtensor(x)
-    given = _expanded(x, indices)
-    places = [_place(x, dim, each) for dim, each in zip(x.dims, given, strict=True)]
-    return _part(x, places)
+    entries = _entry_per_dim(x, indices)
+    indices_by_dim = [_as_indices(x, dim, each) for dim, each in zip(x.dims, entries, strict=True)]
+    return _part(x, indices_by_dim)
 
 
 @method
@@ -54,21 +54,21 @@ def isel(
     missing_dims: Missing = "raise",
     **indexers_kwargs: Any,
 ) -> XTensor:
-    """Return a part of an array by places along dimensions.
+    """Return a part of an array by indices along dimensions.
 
     Args:
         x: Any dimensions.
-        indexers: A dict of dimensions and places: an integer, a slice, an integer or bool array, or
-            a pair of names and an array. An array has names of its own, or stands along the
-            dimension that it selects from.
+        indexers: A dict of dimensions and indices: an integer, a slice, an integer or bool array,
+            or a pair of names and an array. An array without names is along the dimension that it
+            selects from.
         drop: Accepted for PyTensor compatibility: there are no coordinates.
-        missing_dims: What is done about a dimension that the array lacks: ``"raise"``, ``"warn"``
-            or ``"ignore"``.
-        indexers_kwargs: Dimensions and places.
+        missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"`` or
+            ``"ignore"``.
+        indexers_kwargs: Dimensions and indices.
 
     Raises:
         AxisError: The array lacks a dimension.
-        BoundsError: An integer outside a length that is known.
+        BoundsError: An integer is outside a static length.
 
     Example:
         >>> import graphc.xtensor as gx
@@ -83,50 +83,49 @@ def isel(
     if indexers is not None and indexers_kwargs:
         raise ArgumentError("isel: places in a dict and as keywords.", "Give one of them.")
     chosen: dict[str, Any] = {}
-    for dim, given in (indexers_kwargs if indexers is None else indexers).items():
-        if given is Ellipsis:
+    for dim, indices in (indexers_kwargs if indexers is None else indexers).items():
+        if indices is Ellipsis:
             raise ArgumentError(f"isel: {dim}=... is no place.", "Leave the dimension out.")
         if dim in x.dims:
-            chosen[dim] = given
+            chosen[dim] = indices
         else:
             missing_dim("isel", x, dim, missing_dims)
-    return index(x, *[chosen.get(dim, WHOLE) for dim in x.dims])
+    return index(x, *[chosen.get(dim, ALL) for dim in x.dims])
 
 
-def _expanded(x: XTensor, indices: Sequence[Any]) -> list[Any]:
-    """An entry for each dimension."""
+def _entry_per_dim(x: XTensor, indices: Sequence[Any]) -> list[Any]:
     dots = [i for i, each in enumerate(indices) if each is Ellipsis]
-    left = x.ndim - len(indices) + len(dots)
-    if len(dots) > 1 or left < 0:
+    missing = x.ndim - len(indices) + len(dots)
+    if len(dots) > 1 or missing < 0:
         raise AxisError(
             f"{x!r} with an index of {len(indices)} entries.",
-            f"{has(x)} Write ... once for those that are left.",
+            f"{dims_text(x)} Write ... once for those that are left.",
         )
-    place = dots[0] if dots else len(indices)
-    return [*indices[:place], *[WHOLE] * left, *indices[place + len(dots) :]]
+    position = dots[0] if dots else len(indices)
+    return [*indices[:position], *[ALL] * missing, *indices[position + len(dots) :]]
 
 
-# Places.
+# Indices.
 
 
-def _place(x: XTensor, dim: str, given: Any) -> Place:
-    if isinstance(given, slice):
-        return slice(*map(unwrapped, (given.start, given.stop, given.step)))
-    if given is None or isinstance(given, bool | np.bool_ | str | float | np.floating):
+def _as_indices(x: XTensor, dim: str, value: Any) -> Indices:
+    if isinstance(value, slice):
+        return slice(*map(unwrapped, (value.start, value.stop, value.step)))
+    if value is None or isinstance(value, bool | np.bool_ | str | float | np.floating):
         raise DTypeError(
-            f"{x!r}: {dim}={given!r} is no place.",
+            f"{x!r}: {dim}={value!r} is no place.",
             "Use an integer, a slice, an integer or bool array; expand_dims adds a dimension.",
         )
-    if isinstance(given, int | np.integer):
-        return _in_bounds(x, dim, int(given))
-    places = _array(x, dim, given)
-    if places.dtype == "bool":
-        return _true_places(x, dim, places)
-    if not is_integer(places.dtype):
+    if isinstance(value, int | np.integer):
+        return _in_bounds(x, dim, int(value))
+    array = _array(x, dim, value)
+    if array.dtype == "bool":
+        return _true_indices(x, dim, array)
+    if not is_integer(array.dtype):
         raise DTypeError(
-            f"{x!r}: the places {dim}={places!r} are no integers.", "Give integers or bools."
+            f"{x!r}: the places {dim}={array!r} are no integers.", "Give integers or bools."
         )
-    return places if places.ndim else places.values
+    return array if array.ndim else array.values
 
 
 def _in_bounds(x: XTensor, dim: str, i: int) -> int:
@@ -136,19 +135,19 @@ def _in_bounds(x: XTensor, dim: str, i: int) -> int:
     return i
 
 
-def _array(x: XTensor, dim: str, given: Any) -> XTensor:
-    """An array of places, which is named after the dimension where it has no names."""
-    if isinstance(given, tuple) and len(given) == 2 and _are_names(given[0]):
-        names, values = given
+def _array(x: XTensor, dim: str, value: Any) -> XTensor:
+    """Return an array of indices, named after the dimension if it has no names."""
+    if isinstance(value, tuple) and len(value) == 2 and _are_names(value[0]):
+        names, values = value
         if isinstance(values, XTensor) or is_named(values):
             raise ArgumentError(
                 f"{x!r}: names {names!r} for places that have names, {values!r}.",
                 "Use values.rename(...).",
             )
-        return XTensor(_integers(values), checked("isel", names))
-    if isinstance(given, XTensor) or is_named(given):
-        return as_xtensor(given)
-    values = _integers(given)
+        return XTensor(_integers(values), check_dims("isel", names))
+    if isinstance(value, XTensor) or is_named(value):
+        return as_xtensor(value)
+    values = _integers(value)
     if values.ndim > 1:
         raise AxisError(
             f"{x!r}: the places {dim}={values!r} have {values.ndim} axes and no names.",
@@ -157,24 +156,24 @@ def _array(x: XTensor, dim: str, given: Any) -> XTensor:
     return XTensor(values, (dim,)[: values.ndim])
 
 
-def _are_names(given: Any) -> bool:
-    several = isinstance(given, tuple | list) and all(isinstance(each, str) for each in given)
-    return isinstance(given, str) or several
+def _are_names(value: Any) -> bool:
+    several = isinstance(value, tuple | list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str) or several
 
 
-def _integers(given: Any) -> Tensor:
-    values: Tensor = gt.as_tensor(given)
-    # An empty list has no dtype of its own.
-    return values.astype("int64") if isinstance(given, list | tuple) and not given else values
+def _integers(value: Any) -> Tensor:
+    values: Tensor = gt.as_tensor(value)
+    # NumPy makes an empty list float64.
+    return values.astype("int64") if isinstance(value, list | tuple) and not value else values
 
 
-def _true_places(x: XTensor, dim: str, mask: XTensor) -> XTensor:
+def _true_indices(x: XTensor, dim: str, mask: XTensor) -> XTensor:
     if mask.dims != (dim,):
         raise AxisError(
             f"{x!r}: the mask {mask!r} for {dim!r} has the dimensions {mask.dims}.",
             "A mask has the dimension that it selects from, or no name; for others use where.",
         )
-    combined("isel", [x, mask])
+    dim_lengths("isel", [x, mask])
     values = mask.values
     if isinstance(values.op, Constant):
         return XTensor(gt.as_tensor(np.flatnonzero(values.op.value)), (dim,))
@@ -184,51 +183,50 @@ def _true_places(x: XTensor, dim: str, mask: XTensor) -> XTensor:
 # Parts.
 
 
-def _part(x: XTensor, places: list[Place]) -> XTensor:
-    shared = {d for each in places if isinstance(each, XTensor) for d in each.dims}
-    for axis, (dim, each) in enumerate(zip(x.dims, places, strict=True)):
+def _part(x: XTensor, keys: list[Indices]) -> XTensor:
+    shared = {d for each in keys if isinstance(each, XTensor) for d in each.dims}
+    for axis, (dim, each) in enumerate(zip(x.dims, keys, strict=True)):
         if isinstance(each, slice) and dim in shared:
             # Another dimension is indexed along this one: element by element.
             along = gt.arange(length(x.values, axis))[each]
-            places[axis] = XTensor(along, (dim,))
-    arrays = [each for each in places if isinstance(each, XTensor)]
-    lengths = combined("isel", arrays)
+            keys[axis] = XTensor(along, (dim,))
+    arrays = [each for each in keys if isinstance(each, XTensor)]
+    lengths = dim_lengths("isel", arrays)
     core = tuple(lengths)
     entries = [
-        placed(declared("isel", each, lengths), each.dims, core)
+        permute(with_lengths("isel", each, lengths), each.dims, core)
         if isinstance(each, XTensor)
         else each
-        for each in places
+        for each in keys
     ]
     values = x.values[tuple(entries)]
-    dims = _dims_by_place(x, places, core)
-    order = list(dict.fromkeys(d for pair in zip(x.dims, places, strict=True) for d in _of(*pair)))
+    dims = _dims_by_position(x, keys, core)
+    order = list(dict.fromkeys(d for pair in zip(x.dims, keys, strict=True) for d in _dims(*pair)))
     part = Part(x, values, dims)
-    return XTensor(placed(values, dims, order), order, part)
+    return XTensor(permute(values, dims, order), order, part)
 
 
-def _of(dim: str, place: Place) -> Dims:
-    """The dimensions of the result that an entry gives."""
-    if isinstance(place, slice):
+def _dims(dim: str, indices: Indices) -> Dims:
+    if isinstance(indices, slice):
         return (dim,)
-    return place.dims if isinstance(place, XTensor) else ()
+    return indices.dims if isinstance(indices, XTensor) else ()
 
 
-def _dims_by_place(x: XTensor, places: Sequence[Place], core: Dims) -> Dims:
-    """The dimensions in NumPy's order: arrays' own in their place, in front if they are apart."""
-    taken = [i for i, each in enumerate(places) if not isinstance(each, slice)]
-    if not any(isinstance(each, XTensor) for each in places):
-        return tuple(dim for i, dim in enumerate(x.dims) if i not in taken)
-    first = taken[0] if taken[-1] - taken[0] == len(taken) - 1 else 0
-    before = [dim for i, dim in enumerate(x.dims) if i not in taken and i < first]
-    after = [dim for i, dim in enumerate(x.dims) if i not in taken and i >= first]
+def _dims_by_position(x: XTensor, indices: Sequence[Indices], core: Dims) -> Dims:
+    """Return the dimensions in NumPy's order: arrays' are in front unless they are adjacent."""
+    indexed = [i for i, each in enumerate(indices) if not isinstance(each, slice)]
+    if not any(isinstance(each, XTensor) for each in indices):
+        return tuple(dim for i, dim in enumerate(x.dims) if i not in indexed)
+    first = indexed[0] if indexed[-1] - indexed[0] == len(indexed) - 1 else 0
+    before = [dim for i, dim in enumerate(x.dims) if i not in indexed and i < first]
+    after = [dim for i, dim in enumerate(x.dims) if i not in indexed and i >= first]
     return (*before, *core, *after)
 
 
 # Arrays with changed parts.
 
 
-def _changed(title: str, f: Callable[..., Any], x: XTensor, value: Any) -> XTensor:
+def _change_part(title: str, f: Callable[..., Any], x: XTensor, value: Any) -> XTensor:
     part = x.part
     if part is None:
         raise ArgumentError(
@@ -236,27 +234,27 @@ def _changed(title: str, f: Callable[..., Any], x: XTensor, value: Any) -> XTens
             f"Write x[index].{title}(value), or x.isel(dim=...).{title}(value).",
         )
     if not isinstance(value, XTensor) and not is_named(value):
-        given = gt.as_tensor(value)
-        value = XTensor(given, x.dims if given.ndim == x.ndim and given.ndim else ())
+        array = gt.as_tensor(value)
+        value = XTensor(array, x.dims if array.ndim == x.ndim and array.ndim else ())
     new = as_xtensor(value)
     target = XTensor(part.values, part.dims)
     if not {*new.dims} <= {*part.dims}:
         raise ShapeError(
             f".{title}(...): the value {new!r} has a dimension that {x!r} lacks.",
-            f"{has(x)} The value may have those, or fewer.",
+            f"{dims_text(x)} The value may have those, or fewer.",
         )
-    lengths = combined(title, [target, new])
-    values = placed(declared(title, new, lengths), new.dims, part.dims)
+    lengths = dim_lengths(title, [target, new])
+    values = permute(with_lengths(title, new, lengths), new.dims, part.dims)
     return part.whole.alike(f(part.values, values))
 
 
 @method
 def set(x: XTensor, value: Any) -> XTensor:
-    """Return the array whose part is given with the part replaced.
+    """Return the array with a part of it, ``x``, replaced.
 
     Args:
         x: The part: the result of ``isel`` or ``index``.
-        value: Its dimensions are among those of the part; an array without names has the part's.
+        value: The new part, with dimensions of ``x`` or fewer; an array without names has those.
 
     Raises:
         ArgumentError: ``x`` is no part of an array.
@@ -268,16 +266,16 @@ def set(x: XTensor, value: Any) -> XTensor:
         >>> x.isel(b=0).set(gx.as_xtensor([10, 30], dims="a")).eval(mode="NUMPY").tolist()
         [[10, 2], [30, 4]]
     """
-    return _changed("set", gt.set_subtensor, x, value)
+    return _change_part("set", gt.set_subtensor, x, value)
 
 
 @method
 def inc(x: XTensor, value: Any) -> XTensor:
-    """Return the array whose part is given with a value added to the part.
+    """Return the array with a value added to a part of it, ``x``.
 
-    Repeated places add up. Arguments, result and errors as for ``set``.
+    Repeated indices add up. Arguments, result and errors as for ``set``.
     """
-    return _changed("inc", gt.inc_subtensor, x, value)
+    return _change_part("inc", gt.inc_subtensor, x, value)
 
 
 # The ends of dimensions.
@@ -286,12 +284,11 @@ def inc(x: XTensor, value: Any) -> XTensor:
 def _along(
     title: str, x: Any, indexers: Any, keywords: Mapping[str, Any], default: int | None
 ) -> dict[str, Any]:
-    """A number for each dimension that was named."""
     if indexers is not None and keywords:
         raise ArgumentError(f"{title}: numbers both ways.", "Give a dict or keywords.")
-    given = keywords or indexers
-    if isinstance(given, Mapping) and (given or indexers is not None):
-        return {dim: unwrapped(n) for dim, n in given.items()}
+    numbers = keywords or indexers
+    if isinstance(numbers, Mapping) and (numbers or indexers is not None):
+        return {dim: unwrapped(n) for dim, n in numbers.items()}
     n = default if indexers is None else indexers
     if n is None:
         raise ArgumentError(
@@ -306,7 +303,7 @@ def head(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
 
     Args:
         x: Any dimensions.
-        indexers: How many: a dict of dimensions and numbers, or one for all; 5 by default.
+        indexers: A dict of dimensions and numbers, or a number for all; 5 by default.
         indexers_kwargs: Dimensions and numbers.
     """
     numbers = _along("head", x, indexers, indexers_kwargs, 5)
@@ -318,12 +315,12 @@ def tail(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
     """Return the last elements along dimensions; arguments as for ``head``."""
     numbers = _along("tail", x, indexers, indexers_kwargs, 5)
     sizes = {dim: length(x.values, i) for i, dim in enumerate(x.dims)}
-    places = {dim: slice(_from(sizes.get(dim, 0), n), None) for dim, n in numbers.items()}
-    return isel(x, places)
+    slices = {dim: slice(_from(sizes.get(dim, 0), n), None) for dim, n in numbers.items()}
+    return isel(x, slices)
 
 
 def _from(size: Any, n: Any) -> Any:
-    """Where the last n elements begin: at 0 where there are fewer."""
+    """Return the index of the first of the last n elements: 0 if there are fewer."""
     if isinstance(size, int) and isinstance(n, int):
         return max(size - n, 0)
     return gt.maximum(gt.as_tensor(size) - n, 0)
@@ -331,7 +328,7 @@ def _from(size: Any, n: Any) -> Any:
 
 @method
 def thin(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
-    """Return every so many elements along dimensions; arguments as for ``head``.
+    """Return every n-th element along dimensions; arguments as for ``head``.
 
     Raises:
         ArgumentError: No number; there is no default.

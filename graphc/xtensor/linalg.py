@@ -41,8 +41,8 @@ def cholesky(
     """
     core = core_of("cholesky", dims, (2,))
     (values,), batch = with_core("cholesky", [x], [core])
-    made = gt.linalg.cholesky(values, lower, check_finite=check_finite)
-    return XTensor(made, [*batch, *core])
+    factor = gt.linalg.cholesky(values, lower, check_finite=check_finite)
+    return XTensor(factor, [*batch, *core])
 
 
 def solve(  # noqa: PLR0913 (PyTensor's arguments)
@@ -62,20 +62,20 @@ def solve(  # noqa: PLR0913 (PyTensor's arguments)
         b: The right sides.
         dims: Two dimensions for vectors: both of ``a``, one of them of ``b``. Three for matrices:
             two of ``a``, two of ``b``, one of them shared.
-        assume_a: What ``a`` is, as for ``graphc.tensor.linalg.solve``.
-        lower: Of symmetric and positive definite matrices, whether the lower triangle is read.
+        assume_a: The structure of ``a``, as for ``graphc.tensor.linalg.solve``.
+        lower: Whether the lower triangle of symmetric and positive definite matrices is read.
         check_finite: As in SciPy; non-finite values are computed with in any case.
-        rows: Which dimension of ``a`` numbers the equations. With that of ``b``, the result x
-            fulfils ``dot(a, x) = b``; with the other one, which PyTensor takes, it solves the
-            transposed system. A symmetric matrix needs no choice.
+        rows: The dimension of ``a`` that numbers the equations. With a dimension of ``b``, the
+            result x fulfils ``dot(a, x) = b``; with the other one, which PyTensor takes, it solves
+            the transposed system. A symmetric matrix needs no choice.
 
     Returns:
-        An array with the dimensions of both that are not in ``dims``; then that of ``a`` which
-        ``b`` lacks; then that of ``b`` which ``a`` lacks.
+        An array with the dimensions of both that are not in ``dims``, then the one of ``a`` which
+        ``b`` lacks, then the one of ``b`` which ``a`` lacks.
 
     Raises:
         ArgumentError: The matrix is not assumed to be symmetric, and there is no ``rows``.
-        AxisError: Another number of dimensions, or they are not shared as said.
+        AxisError: Another number of dimensions, or they are not shared in this way.
         ShapeError: The matrices are not square, or lengths differ.
 
     Example:
@@ -88,21 +88,21 @@ def solve(  # noqa: PLR0913 (PyTensor's arguments)
     """
     a, b = as_xtensor(a), as_xtensor(b)
     core = core_of("solve", dims, (2, 3))
-    shared, own, columns = _sorted(a, b, core)
-    matrix = _matrix(a, (*own, *shared), assume_a, rows)
-    (left, right), batch = with_core("solve", [a, b], [matrix, (*shared, *columns)])
-    made = gt.linalg.solve(
-        left, right, assume_a=assume_a, lower=lower, check_finite=check_finite, b_ndim=len(core) - 1
+    shared, a_only, columns = _split_core(a, b, core)
+    matrix = _matrix(a, (*a_only, *shared), assume_a, rows)
+    (lhs, rhs), batch = with_core("solve", [a, b], [matrix, (*shared, *columns)])
+    solution = gt.linalg.solve(
+        lhs, rhs, assume_a=assume_a, lower=lower, check_finite=check_finite, b_ndim=len(core) - 1
     )
-    return XTensor(made, [*batch, *own, *columns])
+    return XTensor(solution, [*batch, *a_only, *columns])
 
 
 SYMMETRIC = {"sym", "symmetric", "pos", "positive definite", "positive_definite", "diagonal"}
-"""What a matrix may be assumed to be that equals its transpose."""
+"""The values of ``assume_a`` for matrices that equal their transpose."""
 
 
 def _matrix(a: XTensor, core: Dims, assume_a: str, rows: str | None) -> Dims:
-    """The dimensions of the rows and columns of the matrices, given that of ``a`` alone first."""
+    """Return the dimensions of the matrices' rows and columns."""
     if rows is None:
         is_real = not is_complex(a.dtype)
         if assume_a not in SYMMETRIC and not (is_real and assume_a in {"her", "hermitian"}):
@@ -117,14 +117,14 @@ def _matrix(a: XTensor, core: Dims, assume_a: str, rows: str | None) -> Dims:
     return core if rows == core[0] else core[::-1]
 
 
-def _sorted(a: XTensor, b: XTensor, core: Dims) -> tuple[Dims, Dims, Dims]:
-    """The core dimensions of both operands, of a alone, and of b alone."""
-    both = tuple(dim for dim in core if dim in a.dims and dim in b.dims)
-    own = tuple(dim for dim in core if dim in a.dims and dim not in b.dims)
-    other = tuple(dim for dim in core if dim in b.dims and dim not in a.dims)
-    if (len(both), len(own), len(other)) != (1, 1, len(core) - 2):
+def _split_core(a: XTensor, b: XTensor, core: Dims) -> tuple[Dims, Dims, Dims]:
+    """Return the core dimensions of both operands, of ``a`` alone, and of ``b`` alone."""
+    common = tuple(dim for dim in core if dim in a.dims and dim in b.dims)
+    a_only = tuple(dim for dim in core if dim in a.dims and dim not in b.dims)
+    b_only = tuple(dim for dim in core if dim in b.dims and dim not in a.dims)
+    if (len(common), len(a_only), len(b_only)) != (1, 1, len(core) - 2):
         raise AxisError(
             f"solve({a!r}, {b!r}) over {core}.",
             "Of two dimensions a has both and b one; of three, a has two and b two, one is shared.",
         )
-    return both, own, other
+    return common, a_only, b_only

@@ -11,7 +11,7 @@ from graphc import tensor
 from graphc.errors import ArgumentError, AxisError
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.tensor import WEAK
-from graphc.xtensor.align import Dim, aligned, checked, chosen, combined, declared
+from graphc.xtensor.align import Dim, align, check_dims, dim_lengths, select_dims, with_lengths
 from graphc.xtensor.table import TABLE, method
 from graphc.xtensor.type import XTensor, as_xtensor
 
@@ -33,22 +33,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def applied(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTensor:
+def apply_by_name(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTensor:
     """Apply a function that broadcasts by position to operands aligned by name.
 
     Args:
-        title: What messages are of.
+        title: The function's name in messages.
         f: The function.
-        xs: Arrays with named dimensions; scalars; and None, which stays.
+        xs: Arrays with named dimensions; scalars; and None, which is passed unchanged.
     """
     operands = [x if x is None or _is_weak(x) else _operand(title, x) for x in xs]
     named = [x for x in operands if isinstance(x, XTensor)]
-    arrays, dims = aligned(title, operands, named)
+    arrays, dims = align(title, operands, named)
     return XTensor(f(*arrays), dims)
 
 
 def _is_weak(x: Any) -> bool:
-    # Python's numbers take the dtype of the arrays beside them.
+    # Python's numbers take the dtype of the other operands.
     return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
 
 
@@ -64,7 +64,7 @@ def elementwise(name: str) -> Callable[..., XTensor]:
     f = getattr(tensor, name)
 
     def apply(*xs: Any) -> XTensor:
-        return applied(name, f, xs)
+        return apply_by_name(name, f, xs)
 
     meaning = getattr(f, "meaning", None) or (getdoc(f) or "").partition("\n")[0].rstrip(".")
     apply.__name__ = apply.__qualname__ = name
@@ -217,16 +217,16 @@ def clip(x: Any, min: Any = None, max: Any = None) -> XTensor:
         min: Bounds below, aligned by name; None for none.
         max: Bounds above.
     """
-    return applied("clip", tensor.clip, (x, min, max))
+    return apply_by_name("clip", tensor.clip, (x, min, max))
 
 
 @method
 def round(x: Any, decimals: int = 0) -> XTensor:
-    """Return the values rounded to so many decimals, halves to the even neighbour.
+    """Return the values rounded to a number of decimals, halves to the even neighbour.
 
     Args:
         x: Any dimensions.
-        decimals: How many; negative ones count before the point.
+        decimals: The number of decimals; a negative one rounds before the point.
     """
     x = as_xtensor(x)
     return XTensor(tensor.round(x.values, decimals), x.dims)
@@ -247,7 +247,7 @@ def where(cond: Any, ift: Any, iff: Any) -> XTensor:
         >>> where(x > 0, x, 0.0).eval({x: [-1.0, 2.0]}, mode="NUMPY")
         array([0., 2.])
     """
-    return applied("where", tensor.where, (cond, ift, iff))
+    return apply_by_name("where", tensor.where, (cond, ift, iff))
 
 
 switch = where
@@ -262,7 +262,7 @@ def softmax(x: Any, dim: Dim = None) -> XTensor:
         dim: Dimensions to sum over, all by default.
     """
     x = as_xtensor(x)
-    axes = tuple(x.dims.index(each) for each in chosen("softmax", x, dim))
+    axes = tuple(x.dims.index(each) for each in select_dims("softmax", x, dim))
     return XTensor(tensor.softmax(x.values, axis=axes), x.dims)
 
 
@@ -275,9 +275,9 @@ def logsumexp(x: Any, dim: Dim = None) -> XTensor:
         dim: Dimensions to sum over, all by default.
     """
     x = as_xtensor(x)
-    dims = chosen("logsumexp", x, dim)
-    made = tensor.logsumexp(x.values, axis=tuple(x.dims.index(each) for each in dims))
-    return XTensor(made, [each for each in x.dims if each not in dims])
+    dims = select_dims("logsumexp", x, dim)
+    result = tensor.logsumexp(x.values, axis=tuple(x.dims.index(each) for each in dims))
+    return XTensor(result, [each for each in x.dims if each not in dims])
 
 
 @method
@@ -287,11 +287,10 @@ def dot(x: Any, y: Any, dim: Dim = None) -> XTensor:
     Args:
         x: Any dimensions.
         y: Any dimensions.
-        dim: What is summed over: one dimension or several, ``...`` for all of both; by default
-            those that both have.
+        dim: The dimensions to sum over, ``...`` for all; by default the common ones.
 
     Returns:
-        An array with the dimensions that are left, those of ``x`` first.
+        An array with the remaining dimensions; the ones of ``x`` come first.
 
     Raises:
         AxisError: Neither array has a dimension.
@@ -304,21 +303,21 @@ def dot(x: Any, y: Any, dim: Dim = None) -> XTensor:
         (('a', 'c'), ('c',), ())
     """
     xs = [_operand("dot", each) for each in (x, y)]
-    lengths = combined("dot", xs)
+    lengths = dim_lengths("dot", xs)
     if dim is None:
         dims = tuple(each for each in xs[0].dims if each in xs[1].dims)
     else:
-        dims = tuple(lengths) if dim is Ellipsis else checked("dot", dim)
+        dims = tuple(lengths) if dim is Ellipsis else check_dims("dot", dim)
     missing = [each for each in dims if each not in lengths]
     if missing:
         raise AxisError(
             f"dot({xs[0]!r}, {xs[1]!r}): neither has the dimension {missing[0]!r}.",
             f"They have {', '.join(map(repr, lengths))}.",
         )
-    kept = [each for each in lengths if each not in dims]
+    remaining = [each for each in lengths if each not in dims]
     letter = dict(zip(lengths, ascii_letters, strict=False))
     operands = ["".join(letter[each] for each in part.dims) for part in xs]
-    subscripts = f"{','.join(operands)}->{''.join(letter[each] for each in kept)}"
+    subscripts = f"{','.join(operands)}->{''.join(letter[each] for each in remaining)}"
     return XTensor(
-        tensor.einsum(subscripts, *[declared("dot", each, lengths) for each in xs]), kept
+        tensor.einsum(subscripts, *[with_lengths("dot", each, lengths) for each in xs]), remaining
     )

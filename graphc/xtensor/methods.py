@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphc.xtensor.type import XTensor
 
 Missing = Literal["raise", "warn", "ignore"]
-"""What is done about a dimension that an array lacks."""
+"""The reaction to a dimension that an array lacks."""
 
 
 class Methods:
@@ -36,7 +36,7 @@ class Methods:
         return TABLE["conj"](self)
 
     def round(self, decimals: int = 0) -> XTensor:
-        """Return the values rounded to so many decimals."""
+        """Return the values rounded to a number of decimals."""
         return TABLE["round"](self, decimals)
 
     @property
@@ -60,8 +60,8 @@ class Methods:
         Returns:
             An array whose first dimensions are this one's.
         """
-        made = TABLE["where"](cond, self, float("nan") if other is None else other)
-        return made.transpose(*self.dims, ...)  # type: ignore[attr-defined]
+        result = TABLE["where"](cond, self, float("nan") if other is None else other)
+        return result.transpose(*self.dims, ...)  # type: ignore[attr-defined]
 
     # Reductions.
 
@@ -114,7 +114,7 @@ class Methods:
         return TABLE["diff"](self, dim, n)
 
     def dot(self, other: Any, dim: Dim = None) -> XTensor:
-        """Return the products summed over dimensions; over those of both by default."""
+        """Return the products summed over dimensions; by default over the common ones."""
         return TABLE["dot"](self, other, dim)
 
     # Dimensions.
@@ -129,8 +129,8 @@ class Methods:
 
         Args:
             dim: The dimensions; ``...`` once, for all that are not named.
-            missing_dims: What is done about one that the array lacks: ``"raise"``, ``"warn"`` or
-                ``"ignore"``.
+            missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"``
+                or ``"ignore"``.
         """
         return TABLE["transpose"](self, *dim, missing_dims=missing_dims)
 
@@ -154,7 +154,7 @@ class Methods:
         Args:
             dim: A name or several, of length 1; or a dict of names and lengths.
             create_index_for_new_dim: Accepted for xarray compatibility: there are no coordinates.
-            axis: Where the new dimensions stand in the result.
+            axis: Positions of the new dimensions in the result.
             dim_kwargs: Names and lengths.
         """
         return TABLE["expand_dims"](self, dim, axis=axis, **dim_kwargs)
@@ -165,9 +165,9 @@ class Methods:
         """Return the array without dimensions of length 1.
 
         Args:
-            dim: Which; by default all that are known to have the length 1.
+            dim: The dimensions; by default all of static length 1.
             drop: Accepted for xarray compatibility: there are no coordinates.
-            axis: Which by their places, in place of ``dim``.
+            axis: The positions of the dimensions, instead of ``dim``.
         """
         return TABLE["squeeze"](self, dim, axis=axis)
 
@@ -176,7 +176,7 @@ class Methods:
 
         Args:
             other: The other array.
-            exclude: Dimensions that stay as they are.
+            exclude: Dimensions that are not broadcast.
         """
         return TABLE["broadcast_like"](self, other, exclude)
 
@@ -194,19 +194,18 @@ class Methods:
         missing_dims: Missing = "raise",
         **indexers_kwargs: Any,
     ) -> XTensor:
-        """Return a part of the array by places along dimensions: ``x.isel(city=0, year=years)``.
+        """Return a part of the array by indices along dimensions: ``x.isel(city=0, year=years)``.
 
-        An array of places has names of its own, or stands along the dimension that it selects from.
-        Arrays of places that share a dimension are taken element by element; others give all
-        combinations.
+        An array of indices without names is along the dimension that it selects from. Arrays of
+        indices that share a dimension select element by element; others select all combinations.
 
         Args:
-            indexers: A dict of dimensions and places: an integer, a slice, an integer or bool
+            indexers: A dict of dimensions and indices: an integer, a slice, an integer or bool
                 array, or a pair of names and an array.
             drop: Accepted for xarray compatibility: there are no coordinates.
-            missing_dims: What is done about a dimension that the array lacks: ``"raise"``,
-                ``"warn"`` or ``"ignore"``.
-            indexers_kwargs: Dimensions and places.
+            missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"``
+                or ``"ignore"``.
+            indexers_kwargs: Dimensions and indices.
         """
         return TABLE["isel"](self, indexers, missing_dims=missing_dims, **indexers_kwargs)
 
@@ -219,13 +218,13 @@ class Methods:
         return TABLE["tail"](self, indexers, **indexers_kwargs)
 
     def thin(self, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
-        """Return every so many elements along dimensions: ``x.thin(year=10)``."""
+        """Return every n-th element along dimensions: ``x.thin(year=10)``."""
         return TABLE["thin"](self, indexers, **indexers_kwargs)
 
     def set(self, value: Any) -> XTensor:
-        """Return the array whose part this is, ``x[...]`` or ``x.isel(...)``, with it replaced."""
+        """Return the array with this part of it, ``x[...]`` or ``x.isel(...)``, replaced."""
         return TABLE["set"](self, value)
 
     def inc(self, value: Any) -> XTensor:
-        """Return the array whose part this is with a value added to it; repeated places add up."""
+        """Return the array with a value added to this part of it; repeated indices add up."""
         return TABLE["inc"](self, value)

@@ -129,14 +129,14 @@ class Operators:
     def __round__(self, digits: int | None = None) -> XTensor:
         return TABLE["round"](self, digits or 0)
 
-    # NumPy's functions come here; what needs a value is refused.
+    # NumPy's functions call these methods; functions that need a value are refused.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        known = TABLE.get(UFUNCS.get(ufunc.__name__, ufunc.__name__))
-        if known is None or method != "__call__" or kwargs:
+        function = TABLE.get(UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        if function is None or method != "__call__" or kwargs:
             asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
             raise self._refuse(asked, "Write it with functions of graphc.xtensor.math.")
-        return known(*args)
+        return function(*args)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         raise self._refuse(

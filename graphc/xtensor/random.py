@@ -12,7 +12,7 @@ from graphc.compile import streams
 from graphc.errors import ArgumentError, AxisError
 from graphc.ir import Wrapper, unwrapped
 from graphc.tensor import Tensor
-from graphc.xtensor.align import Dims, checked, length_of
+from graphc.xtensor.align import Dims, check_dims, length_of
 from graphc.xtensor.batch import with_core
 from graphc.xtensor.type import XTensor, as_xtensor
 
@@ -81,7 +81,7 @@ class XGenerator(Wrapper):
         return shared.get_value(borrow)
 
     def set_value(self, new_value: Any = None, borrow: bool = False, **seed: Any) -> None:
-        """Set the key of a shared generator, or with ``seed=`` that of a seed."""
+        """Set the key of a shared generator, or make one from ``seed=``."""
         shared: Any = self.values
         shared.set_value(new_value, borrow, **seed)
 
@@ -110,7 +110,7 @@ def rng(name: str | None = None) -> XGenerator:
 
 
 def shared_rng(value: Any = None, **options: Any) -> XGenerator:
-    """Make a generator whose key is kept between calls, and advanced by updates of functions.
+    """Make a generator whose key persists between calls, and advances by updates of functions.
 
     Args:
         value: A key, or a ``numpy.random.Generator``.
@@ -167,42 +167,42 @@ def as_xrv(
     core_out_dims_map: Sequence[int] | None = None,
     name: str | None = None,
 ) -> Callable[..., Any]:
-    """Return a distribution of ``graphc.random`` for parameters with named dimensions.
+    """Return a distribution of ``graphc.random`` that takes parameters with named dimensions.
 
     Args:
         core_op: The distribution: a function of parameters, ``size=``, ``rng=`` and
             ``return_next_rng=``.
-        core_inps_dims_map: For each parameter, which core dimensions it has; none by default.
-        core_out_dims_map: Which core dimensions the draw has; none by default.
-        name: The function's name; that of the distribution by default.
+        core_inps_dims_map: For each parameter, indices of its core dimensions; none by default.
+        core_out_dims_map: Indices of the draw's core dimensions; none by default.
+        name: The function's name; the distribution's by default.
 
     Returns:
         A function of the parameters, aligned by name, and ``core_dims=``, ``extra_dims=``, ``rng=``
         and ``return_next_rng=``.
     """
     title = name or core_op.__name__
-    own = [p for p in signature(core_op).parameters.values() if p.name not in APART]
-    inputs = tuple(map(tuple, core_inps_dims_map or [()] * len(own)))
+    formals = [p for p in signature(core_op).parameters.values() if p.name not in APART]
+    inputs = tuple(map(tuple, core_inps_dims_map or [()] * len(formals)))
     output = tuple(core_out_dims_map or ())
     needed = max((i + 1 for core in (*inputs, output) for i in core), default=0)
 
     def draw(*args: Any, **kwargs: Any) -> Any:
-        given = _bound(title, signature_, args, kwargs)
-        core_dims, extra, rng, both = (given.pop(p.name) for p in KEYWORDS)
+        arguments = _bind(title, signature_, args, kwargs)
+        core_dims, extra, rng, return_pair = (arguments.pop(p.name) for p in KEYWORDS)
         names = _core_dims(title, core_dims, needed)
-        cores = dict(zip([p.name for p in own], inputs, strict=True))
-        params = {key: x for key, x in given.items() if x is not None}
-        return _drawn(
+        cores = dict(zip([p.name for p in formals], inputs, strict=True))
+        params = {key: x for key, x in arguments.items() if x is not None}
+        return _draw(
             title,
             core_op,
             params,
             [tuple(names[i] for i in cores[key]) for key in params],
             tuple(names[i] for i in output),
-            (dict(extra or {}), rng, both),
+            (dict(extra or {}), rng, return_pair),
         )
 
     signature_ = signature(core_op).replace(
-        parameters=[*[p.replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for p in own], *KEYWORDS]
+        parameters=[*[p.replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for p in formals], *KEYWORDS]
     )
     draw.__name__ = draw.__qualname__ = title
     draw.__signature__ = signature_  # type: ignore[attr-defined]
@@ -221,7 +221,7 @@ APART = {"size", "rng", "dtype", "return_next_rng", "method", "common"}
 """Arguments of distributions that are no parameters."""
 
 
-def _bound(title: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _bind(title: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     try:
         bound = own.bind(*args, **kwargs)
     except TypeError as error:
@@ -230,17 +230,17 @@ def _bound(title: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     return dict(bound.arguments)
 
 
-def _core_dims(title: str, given: Any, needed: int) -> Dims:
-    names = () if given is None else checked(title, given)
+def _core_dims(title: str, core_dims: Any, needed: int) -> Dims:
+    names = () if core_dims is None else check_dims(title, core_dims)
     if len(names) != needed:
         raise AxisError(
-            f"{title}: core_dims={given!r}.",
+            f"{title}: core_dims={core_dims!r}.",
             f"Name {needed} dimensions." if needed else "A draw is a scalar: leave them out.",
         )
     return names
 
 
-def _drawn(
+def _draw(
     title: str,
     f: Callable[..., Any],
     params: Mapping[str, Any],
@@ -248,10 +248,10 @@ def _drawn(
     output: Dims,
     common: tuple[dict[str, Any], Any, bool],
 ) -> Any:
-    extra, rng, both = common
+    extra, rng, return_pair = common
     operands = [as_xtensor(x) for x in params.values()]
     arrays, batch = with_core(title, operands, cores)
-    twice = [dim for dim in checked(title, extra) if dim in batch or dim in output]
+    twice = [dim for dim in check_dims(title, extra) if dim in batch or dim in output]
     if twice:
         raise ArgumentError(
             f"{title}: the extra dimension {twice[0]!r} is one of the parameters.",
@@ -262,18 +262,18 @@ def _drawn(
     following, values = f(
         *_weak(params.values(), arrays), size=sizes, rng=unwrapped(rng), return_next_rng=True
     )
-    made = XTensor(values, [*extra, *batch, *output])
-    return (XGenerator(following), made) if both else made
+    result = XTensor(values, [*extra, *batch, *output])
+    return (XGenerator(following), result) if return_pair else result
 
 
-def _weak(given: Any, arrays: Sequence[Tensor]) -> list[Any]:
+def _weak(params: Any, arrays: Sequence[Tensor]) -> list[Any]:
     # Python's numbers take the dtype of the other parameters.
-    pairs = zip(given, arrays, strict=True)
+    pairs = zip(params, arrays, strict=True)
     return [x if type(x) in {bool, int, float} else array for x, array in pairs]
 
 
 def _gamma(shape: Any, scale: Any = 1.0, **common: Any) -> Any:
-    """The gamma distribution of a shape and a scale, which is the second parameter."""
+    """Return draws of the gamma distribution of a shape and a scale, the second parameter."""
     return gr.gamma(shape, scale=scale, **common)
 
 
@@ -323,25 +323,25 @@ def multivariate_normal(
     method: str = "cholesky",
     **common: Any,
 ) -> Any:
-    """Return draws of vectors of the normal distribution.
+    """Return draws of vectors with the multivariate normal distribution.
 
     Args:
         mean: Means, with one of the core dimensions.
         cov: Covariances, with both.
-        core_dims: The two dimensions of the covariances; a draw has that of the means.
-        method: How a covariance is factored, as for ``graphc.random.multivariate_normal``.
+        core_dims: The two dimensions of the covariances; a draw has the dimension of the means.
+        method: The factorisation, as for ``graphc.random.multivariate_normal``.
         common: ``extra_dims``, ``rng`` and ``return_next_rng``, as for every distribution.
     """
     names = _core_dims("multivariate_normal", core_dims, 2)
     names = names if names[0] in as_xtensor(mean).dims else names[::-1]
-    given = {"extra_dims": None, "rng": None, "return_next_rng": False, **common}
-    return _drawn(
+    options = {"extra_dims": None, "rng": None, "return_next_rng": False, **common}
+    return _draw(
         "multivariate_normal",
         partial(gr.multivariate_normal, method=method),
         {"mean": mean, "cov": cov},
         [names[:1], names],
         names[:1],
-        (dict(given["extra_dims"] or {}), given["rng"], given["return_next_rng"]),
+        (dict(options["extra_dims"] or {}), options["rng"], options["return_next_rng"]),
     )
 
 

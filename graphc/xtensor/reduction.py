@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.xtensor.align import Dim, chosen
+from graphc.xtensor.align import Dim, select_dims
 from graphc.xtensor.table import method
 from graphc.xtensor.type import XTensor, as_xtensor
 
@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 
-def _reduced(title: str, f: Callable[..., Any], x: Any, dim: Dim, **options: Any) -> XTensor:
+def _reduce(title: str, f: Callable[..., Any], x: Any, dim: Dim, **options: Any) -> XTensor:
     x = as_xtensor(x)
-    dims = chosen(title, x, dim)
+    dims = select_dims(title, x, dim)
     axes = tuple(x.dims.index(each) for each in dims)
     return XTensor(f(x.values, axis=axes, **options), [d for d in x.dims if d not in dims])
 
@@ -41,25 +41,25 @@ def all(x: Any, dim: Dim = None) -> XTensor:
         x: Any dimensions.
         dim: One dimension or several; all by default, and for ``...``.
     """
-    return _reduced("all", gt.all, x, dim)
+    return _reduce("all", gt.all, x, dim)
 
 
 @method
 def any(x: Any, dim: Dim = None) -> XTensor:
     """Return whether an element along dimensions is true; arguments as for ``all``."""
-    return _reduced("any", gt.any, x, dim)
+    return _reduce("any", gt.any, x, dim)
 
 
 @method
 def max(x: Any, dim: Dim = None) -> XTensor:
     """Return the largest element along dimensions; arguments as for ``all``."""
-    return _reduced("max", gt.max, x, dim)
+    return _reduce("max", gt.max, x, dim)
 
 
 @method
 def min(x: Any, dim: Dim = None) -> XTensor:
     """Return the smallest element along dimensions; arguments as for ``all``."""
-    return _reduced("min", gt.min, x, dim)
+    return _reduce("min", gt.min, x, dim)
 
 
 @method
@@ -72,19 +72,19 @@ def mean(x: Any, dim: Dim = None) -> XTensor:
         >>> mean(x, "year").type
         float64[city=3]
     """
-    return _reduced("mean", gt.mean, x, dim)
+    return _reduce("mean", gt.mean, x, dim)
 
 
 @method
 def prod(x: Any, dim: Dim = None) -> XTensor:
     """Return the product along dimensions; arguments as for ``all``."""
-    return _reduced("prod", gt.prod, x, dim)
+    return _reduce("prod", gt.prod, x, dim)
 
 
 @method
 def sum(x: Any, dim: Dim = None) -> XTensor:
     """Return the sum along dimensions; arguments as for ``all``."""
-    return _reduced("sum", gt.sum, x, dim)
+    return _reduce("sum", gt.sum, x, dim)
 
 
 @method
@@ -94,21 +94,21 @@ def std(x: Any, dim: Dim = None, *, ddof: int = 0) -> XTensor:
     Args:
         x: Any dimensions.
         dim: One dimension or several; all by default, and for ``...``.
-        ddof: What is taken from the number of elements to divide by.
+        ddof: The divisor is the number of elements minus ``ddof``.
     """
-    return _reduced("std", gt.std, x, dim, ddof=ddof)
+    return _reduce("std", gt.std, x, dim, ddof=ddof)
 
 
 @method
 def var(x: Any, dim: Dim = None, *, ddof: int = 0) -> XTensor:
     """Return the variance along dimensions; arguments as for ``std``."""
-    return _reduced("var", gt.var, x, dim, ddof=ddof)
+    return _reduce("var", gt.var, x, dim, ddof=ddof)
 
 
 def _cumulative(title: str, f: Callable[..., Any], x: Any, dim: Dim) -> XTensor:
     x = as_xtensor(x)
     values = x.values
-    for each in chosen(title, x, dim):
+    for each in select_dims(title, x, dim):
         values = f(values, axis=x.dims.index(each))
     return XTensor(values, x.dims)
 
@@ -136,9 +136,9 @@ def diff(x: Any, dim: str, n: int = 1) -> XTensor:
 
     Args:
         x: Any dimensions.
-        dim: The dimension, which is one shorter after each time.
-        n: How many times they are taken.
+        dim: The dimension, which becomes one shorter each time.
+        n: The number of times that differences are taken.
     """
     x = as_xtensor(x)
-    (each,) = chosen("diff", x, dim)
+    (each,) = select_dims("diff", x, dim)
     return XTensor(gt.diff(x.values, n=n, axis=x.dims.index(each)), x.dims)

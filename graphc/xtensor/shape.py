@@ -1,4 +1,4 @@
-"""Dimensions of arrays: put in order, merged, split, added, removed, joined and filled."""
+"""Operations on dimensions: permute, merge, split, add, remove, join and fill."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from graphc.site import frames_up
 from graphc.tensor.core.shape import length
 from graphc.xtensor.align import (
     Dim,
-    checked,
-    chosen,
-    combined,
-    declared,
-    filled,
-    has,
+    check_dims,
+    dim_lengths,
+    dims_text,
     length_of,
-    placed,
+    permute,
+    permute_all,
+    select_dims,
+    with_lengths,
 )
 from graphc.xtensor.methods import Missing
 from graphc.xtensor.table import method
@@ -46,11 +46,11 @@ __all__ = [
 
 
 def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None:
-    """Raise or warn where an array lacks a dimension, or do neither.
+    """Raise, warn or do nothing about a dimension that an array lacks.
 
     Raises:
-        AxisError: It is to raise.
-        ArgumentError: No such choice.
+        AxisError: If ``missing_dims`` is ``"raise"``.
+        ArgumentError: If there is no such choice.
     """
     if missing_dims not in {"raise", "warn", "ignore"}:
         raise ArgumentError(
@@ -58,14 +58,14 @@ def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None
         )
     problem = f"{title}({x!r}): there is no dimension {dim!r}."
     if missing_dims == "raise":
-        raise AxisError(problem, has(x))
+        raise AxisError(problem, dims_text(x))
     if missing_dims == "warn":
-        warnings.warn(f"{problem} {has(x)}", stacklevel=frames_up())
+        warnings.warn(f"{problem} {dims_text(x)}", stacklevel=frames_up())
 
 
-def arranged(x: XTensor, order: Sequence[str]) -> XTensor:
+def reorder(x: XTensor, order: Sequence[str]) -> XTensor:
     """Return the array with its dimensions in an order that names all of them."""
-    return XTensor(placed(x.values, x.dims, order), order)
+    return XTensor(permute(x.values, x.dims, order), order)
 
 
 @method
@@ -75,7 +75,7 @@ def transpose(x: Any, *dim: str | EllipsisType, missing_dims: Missing = "raise")
     Args:
         x: Any dimensions.
         dim: The dimensions; ``...`` once, for all that are not named. Reversed by default.
-        missing_dims: What is done about one that the array lacks: ``"raise"``, ``"warn"`` or
+        missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"`` or
             ``"ignore"``.
 
     Raises:
@@ -92,18 +92,18 @@ def transpose(x: Any, *dim: str | EllipsisType, missing_dims: Missing = "raise")
     for each in dim:
         if each is not Ellipsis and each not in x.dims:
             missing_dim("transpose", x, each, missing_dims)
-    given = [each for each in dim if each is Ellipsis or each in x.dims]
-    if not given:
-        return arranged(x, x.dims[::-1])
-    named = checked("transpose", [each for each in given if each is not Ellipsis])
-    left = [each for each in x.dims if each not in named]
-    if given.count(...) > 1 or (left and ... not in given):
+    present = [each for each in dim if each is Ellipsis or each in x.dims]
+    if not present:
+        return reorder(x, x.dims[::-1])
+    named = check_dims("transpose", [each for each in present if each is not Ellipsis])
+    others = [each for each in x.dims if each not in named]
+    if present.count(...) > 1 or (others and ... not in present):
         raise ArgumentError(
-            f"transpose({x!r}): the order {tuple(given)} is not one of all dimensions.",
+            f"transpose({x!r}): the order {tuple(present)} is not one of all dimensions.",
             "Name each dimension once, or write ... once for those that are left.",
         )
-    place = given.index(...) if ... in given else len(given)
-    return arranged(x, [*named[:place], *left, *named[place:]])
+    position = present.index(...) if ... in present else len(present)
+    return reorder(x, [*named[:position], *others, *named[position:]])
 
 
 def _one_way(title: str, dim: Any, dims: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,13 +125,13 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
 
     Args:
         x: Any dimensions.
-        dim: A dict of new dimensions, each with the names of those that are merged, in the order of
-            the array's axes. The last one varies fastest.
+        dim: A dict of new dimensions, each with the names to merge, in the order of the array's
+            axes. The last one varies fastest.
         dims: The same as keywords.
 
     Raises:
-        ArgumentError: One name in place of several, a new name that the array has, or an order
-            other than that of the axes.
+        ArgumentError: One name instead of several, a new name that the array has, or another order
+            than the axes have.
         AxisError: The array lacks a dimension.
 
     Example:
@@ -141,12 +141,12 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
         reshape(x.transpose(1, 0, 2), shape=(3, 8)): float64[b=3, ac=8]
     """
     y = as_xtensor(x)
-    for new, given in _one_way("stack", dim, dims).items():
-        if isinstance(given, str) or not given:
+    for new, names in _one_way("stack", dim, dims).items():
+        if isinstance(names, str) or not names:
             raise ArgumentError(
-                f"stack: {new}={given!r}.", f"Give the names of several: {new}=('a', 'b')."
+                f"stack: {new}={names!r}.", f"Give the names of several: {new}=('a', 'b')."
             )
-        merged = chosen("stack", y, given)
+        merged = select_dims("stack", y, names)
         _new("stack", y, new)
         if merged != tuple(each for each in y.dims if each in merged):
             raise ArgumentError(
@@ -154,11 +154,11 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
                 f"xarray merges in the order of the names, and PyTensor in that of the axes. Write "
                 f"x.transpose(..., {', '.join(map(repr, merged))}) first, or name them in order.",
             )
-        kept = [each for each in y.dims if each not in merged]
-        whole = arranged(y, [*kept, *merged])
+        remaining = [each for each in y.dims if each not in merged]
+        whole = reorder(y, [*remaining, *merged])
         sizes = [length(whole.values, i) for i in range(whole.ndim)]
-        head, tail = sizes[: len(kept)], sizes[len(kept) :]
-        y = XTensor(gt.reshape(whole.values, [*head, math.prod(tail)]), [*kept, new])
+        head, tail = sizes[: len(remaining)], sizes[len(remaining) :]
+        y = XTensor(gt.reshape(whole.values, [*head, math.prod(tail)]), [*remaining, new])
     return y
 
 
@@ -175,7 +175,7 @@ def unstack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
     Raises:
         ArgumentError: A new name that the array has, or fewer than two of them.
         AxisError: The array lacks a dimension.
-        ShapeError: The lengths are not those of the dimension.
+        ShapeError: The product of the lengths is not the dimension's length.
 
     Example:
         >>> import graphc.xtensor as gx
@@ -184,29 +184,29 @@ def unstack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
         reshape(x, shape=(2, 3)): float64[row=2, column=3]
     """
     y = as_xtensor(x)
-    for old, parts in _one_way("unstack", dim, dims).items():
-        chosen("unstack", y, old)
-        if not isinstance(parts, Mapping) or len(parts) < 2:
+    for old, sizes in _one_way("unstack", dim, dims).items():
+        select_dims("unstack", y, old)
+        if not isinstance(sizes, Mapping) or len(sizes) < 2:
             raise ArgumentError(
-                f"unstack: {old}={parts!r}.",
+                f"unstack: {old}={sizes!r}.",
                 f"Give two lengths or more: {old}={{'row': 2, 'column': 3}}; rename gives another "
                 "name.",
             )
-        for new in parts:
+        for new in sizes:
             _new("unstack", y, new)
-        kept = [each for each in y.dims if each != old]
-        whole = arranged(y, [*kept, old])
-        head = [length(whole.values, i) for i in range(len(kept))]
-        tail = [_length("unstack", new, n) for new, n in parts.items()]
-        y = XTensor(gt.reshape(whole.values, [*head, *tail]), [*kept, *parts])
+        remaining = [each for each in y.dims if each != old]
+        whole = reorder(y, [*remaining, old])
+        head = [length(whole.values, i) for i in range(len(remaining))]
+        tail = [_length("unstack", new, n) for new, n in sizes.items()]
+        y = XTensor(gt.reshape(whole.values, [*head, *tail]), [*remaining, *sizes])
     return y
 
 
 def _length(title: str, dim: str, n: Any) -> Any:
-    """A length that was given: an integer, Python's or symbolic."""
+    """Return a user's length if it is an integer, Python's or symbolic."""
     n = unwrapped(n)
-    given = gt.as_tensor(n)
-    if given.ndim or not is_integer(given.dtype):
+    array = gt.as_tensor(n)
+    if array.ndim or not is_integer(array.dtype):
         raise DTypeError(f"{title}: the length {n!r} of {dim!r} is no integer.")
     return n
 
@@ -218,11 +218,11 @@ def expand_dims(x: Any, dim: Any = None, axis: Any = None, **dim_kwargs: Any) ->
     Args:
         x: Any dimensions.
         dim: A name or several, of length 1; or a dict of names and lengths.
-        axis: Where the new dimensions stand in the result: an integer for each.
+        axis: Positions of the new dimensions in the result: an integer for each.
         dim_kwargs: Names and lengths.
 
     Raises:
-        ArgumentError: A name that the array has; another number of places than names.
+        ArgumentError: A name that the array has; another number of positions than names.
         ShapeError: A negative length.
 
     Example:
@@ -233,29 +233,29 @@ def expand_dims(x: Any, dim: Any = None, axis: Any = None, **dim_kwargs: Any) ->
     """
     x = as_xtensor(x)
     if dim is not None and not isinstance(dim, Mapping):
-        dim = dict.fromkeys(checked("expand_dims", dim), 1)
+        dim = dict.fromkeys(check_dims("expand_dims", dim), 1)
     sizes = _one_way("expand_dims", dim, dim_kwargs)
-    for new in checked("expand_dims", sizes):
+    for new in check_dims("expand_dims", sizes):
         _new("expand_dims", x, new)
     lengths = [_new_length(new, n) for new, n in sizes.items()]
-    own = [length(x.values, i) for i in range(x.ndim)]
-    shape = [*lengths, *own]
+    old_shape = [length(x.values, i) for i in range(x.ndim)]
+    shape = [*lengths, *old_shape]
     values = gt.expand_dims(x.values, tuple(range(len(lengths)))) if lengths else x.values
     if any(n != 1 for n in lengths):
         values = gt.broadcast_to(x.values, shape)
-    made = XTensor(values, [*sizes, *x.dims])
+    expanded = XTensor(values, [*sizes, *x.dims])
     if axis is None:
-        return made
-    places = [axis] if isinstance(axis, int) else list(axis)
-    if len(places) != len(sizes):
+        return expanded
+    positions = [axis] if isinstance(axis, int) else list(axis)
+    if len(positions) != len(sizes):
         raise ArgumentError(
             f"expand_dims: axis={axis!r} for the dimensions {tuple(sizes)}.",
             "Give a place for each.",
         )
     order = list(x.dims)
-    for new, place in zip(sizes, places, strict=True):
-        order.insert(place if place >= 0 else len(order) + place + 1, new)
-    return arranged(made, order)
+    for new, position in zip(sizes, positions, strict=True):
+        order.insert(position if position >= 0 else len(order) + position + 1, new)
+    return reorder(expanded, order)
 
 
 def _new_length(dim: str, n: Any) -> Any:
@@ -276,24 +276,26 @@ def squeeze(x: Any, dim: Dim = None, *, axis: Any = None) -> XTensor:
 
     Args:
         x: Any dimensions.
-        dim: Which; by default all that are known to have the length 1.
-        axis: Which by their places, in place of ``dim``.
+        dim: The dimensions; by default all of static length 1.
+        axis: The positions of the dimensions, instead of ``dim``.
 
     Raises:
         AxisError: The array lacks a dimension.
-        ShapeError: One is known to have another length.
+        ShapeError: A dimension has another static length.
     """
     x = as_xtensor(x)
     if axis is not None:
         if dim is not None:
             raise ArgumentError("squeeze: both dim and axis.", "Give one of them.")
         dim = [x.dims[i] for i in ([axis] if isinstance(axis, int) else axis)]
-    known = dict(zip(x.dims, x.values.type.shape, strict=True))
-    dims = [d for d, n in known.items() if n == 1] if dim is None else chosen("squeeze", x, dim)
+    lengths = dict(zip(x.dims, x.values.type.shape, strict=True))
+    dims = (
+        [d for d, n in lengths.items() if n == 1] if dim is None else select_dims("squeeze", x, dim)
+    )
     for each in dims:
-        if known[each] not in {1, None}:
+        if lengths[each] not in {1, None}:
             raise ShapeError(
-                f"squeeze({x!r}): the dimension {each!r} has the length {known[each]}, not 1.",
+                f"squeeze({x!r}): the dimension {each!r} has the length {lengths[each]}, not 1.",
                 "Select an element: x.isel(dim=0).",
             )
     values = gt.squeeze(x.values, tuple(x.dims.index(d) for d in dims)) if dims else x.values
@@ -305,7 +307,7 @@ def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[X
 
     Args:
         args: The arrays.
-        exclude: Dimensions that stay as they are, as the last ones of the arrays that have them.
+        exclude: Dimensions that are not broadcast; they become the last ones of their arrays.
 
     Raises:
         ShapeError: A dimension has two lengths.
@@ -316,19 +318,19 @@ def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[X
         >>> [each.dims for each in broadcast(x, y)]
         [('a', 'b'), ('a', 'b')]
     """
-    apart = () if exclude is None else checked("broadcast", exclude)
+    apart = () if exclude is None else check_dims("broadcast", exclude)
     xs = [as_xtensor(x) for x in args]
-    lengths = combined("broadcast", xs, apart)
+    lengths = dim_lengths("broadcast", xs, apart)
     sizes = {dim: n if n is not None else length_of(xs, dim) for dim, n in lengths.items()}
-    found = []
+    results = []
     for x in xs:
-        own = [dim for dim in apart if dim in x.dims]
-        order = [*lengths, *own]
+        excluded = [dim for dim in apart if dim in x.dims]
+        order = [*lengths, *excluded]
         shape = [sizes[d] if d in sizes else length(x.values, x.dims.index(d)) for d in order]
-        values = placed(declared("broadcast", x, lengths), x.dims, order)
+        values = permute(with_lengths("broadcast", x, lengths), x.dims, order)
         full = {*x.dims} == {*order}
-        found.append(XTensor(values if full else gt.broadcast_to(values, shape), order))
-    return tuple(found)
+        results.append(XTensor(values if full else gt.broadcast_to(values, shape), order))
+    return tuple(results)
 
 
 @method
@@ -338,7 +340,7 @@ def broadcast_like(x: Any, other: Any, exclude: Any = None) -> XTensor:
     Args:
         x: Any dimensions.
         other: The other array.
-        exclude: Dimensions that stay as they are.
+        exclude: Dimensions that are not broadcast.
     """
     return broadcast(other, x, exclude=exclude)[1]
 
@@ -361,14 +363,14 @@ def concat(xtensors: Sequence[Any], dim: str) -> XTensor:
         float64[a=3, b=3]
     """
     xs = [as_xtensor(x) for x in xtensors]
-    (name,) = checked("concat", [dim])
+    (name,) = check_dims("concat", [dim])
     if not xs:
         raise ArgumentError("concat: there are no arrays.")
     seen = dict.fromkeys(each for x in xs for each in x.dims)
     order = list(seen) if name in seen else [name, *seen]
     whole = broadcast(*xs, exclude=(name,))
-    parts = [filled(x.values, x.dims, order) for x in whole]
-    return XTensor(gt.concatenate(parts, axis=order.index(name)), order)
+    operands = [permute_all(x.values, x.dims, order) for x in whole]
+    return XTensor(gt.concatenate(operands, axis=order.index(name)), order)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> XTensor:
@@ -377,7 +379,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> XTensor:
     Args:
         x: Any dimensions.
         fill_value: A scalar.
-        dtype: The dtype; that of ``x`` by default.
+        dtype: The dtype; by default the dtype of ``x``.
 
     Raises:
         ShapeError: The value is no scalar.

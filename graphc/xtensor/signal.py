@@ -19,7 +19,7 @@ def convolve1d(in1: Any, in2: Any, mode: str = "full", *, dims: tuple[str, str])
         in1: The first array.
         in2: The second array.
         mode: ``"full"``, ``"valid"`` or ``"same"``, as for ``graphc.tensor.signal.convolve1d``.
-        dims: The dimension of ``in1``, which the result has too, and that of ``in2``.
+        dims: The dimension of ``in1``, which the result has too, and the one of ``in2``.
 
     Raises:
         ArgumentError: The dimensions are one, or there is no such mode.

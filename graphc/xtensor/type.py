@@ -15,20 +15,24 @@ from graphc.ir import Input, Node, Shape, Sharding, TensorType, Wrapper, dtype_n
 from graphc.ir.sharding import value_sharding
 from graphc.tensor import Tensor
 from graphc.tensor.core.equality import same
-from graphc.xtensor.align import Dims, by_position, checked
+from graphc.xtensor.align import Dims, by_position, check_dims
 from graphc.xtensor.methods import Methods
 from graphc.xtensor.operators import Operators
 
 
 class NamedInput(Input):
-    """An input of whose axes messages say the names."""
+    """An input whose axes have names in messages."""
 
     __slots__ = ("named_type",)
 
     def __init__(
-        self, type: XTensorType, name: str | None, sharding: Sharding | None = None
+        self,
+        type: XTensorType,
+        name: str | None,
+        sharding: Sharding | None = None,
+        place: int = -1,
     ) -> None:
-        super().__init__(TensorType(type.dtype, type.shape), name, sharding)
+        super().__init__(TensorType(type.dtype, type.shape), name, sharding, place=place)
         self.named_type = type
 
     @property
@@ -40,8 +44,8 @@ class NamedInput(Input):
     def expected(self) -> str:
         return repr(self.named_type)
 
-    def blank(self) -> NamedInput:
-        return NamedInput(self.named_type, self.given_name, self.sharding)
+    def blank(self, place: int) -> NamedInput:
+        return NamedInput(self.named_type, self.given_name, self.sharding, place)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class XTensorType:
     Args:
         dtype: Anything that NumPy takes for a dtype, or ``"floatX"``.
         dims: The names of the dimensions.
-        shape: Their lengths, None where unknown; all unknown by default.
+        shape: The static lengths, None where unknown; all unknown by default.
 
     Example:
         >>> XTensorType("float64", dims=("city", "year"), shape=(3, None))
@@ -63,15 +67,15 @@ class XTensorType:
     shape: Shape
 
     def __init__(self, dtype: Any, *, dims: Sequence[str], shape: Any = None) -> None:
-        names = checked("XTensorType", dims)
+        names = check_dims("XTensorType", dims)
         lengths = (None,) * len(names) if shape is None else tuple(shape)
         if len(lengths) != len(names):
             raise ShapeError(
                 f"XTensorType: {len(lengths)} lengths, {lengths}, for the dimensions {names}.",
                 "Give one for each, None where it is unknown.",
             )
-        own = TensorType(dtype_name(dtype), lengths)
-        for field, value in (("dtype", own.dtype), ("dims", names), ("shape", own.shape)):
+        base = TensorType(dtype_name(dtype), lengths)
+        for field, value in (("dtype", base.dtype), ("dims", names), ("shape", base.shape)):
             object.__setattr__(self, field, value)
 
     @property
@@ -88,16 +92,16 @@ class XTensorType:
         """Return a new symbolic input of this type.
 
         Args:
-            name: Its name.
-            sharding: How its values lie on the mode's mesh of devices, as for ``xtensor``.
+            name: The input's name.
+            sharding: The partition spec of its values on the mode's mesh, as for ``xtensor``.
 
         Raises:
             ShardingError: The sharding does not fit the type.
         """
         if sharding is not None:
             subject = name or "an input"
-            given = by_position(subject, self.dims, sharding)
-            sharding = value_sharding(given, self.shape, subject)
+            entries = by_position(subject, self.dims, sharding)
+            sharding = value_sharding(entries, self.shape, subject)
         return XTensor(Tensor.make(NamedInput(self, name, sharding)), self.dims)
 
     def clone(self, dtype: Any = None, dims: Any = None, shape: Any = None) -> XTensorType:
@@ -116,12 +120,12 @@ class XTensorType:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a part of an array comes from, for ``set`` and ``inc``.
+    """The array and the index of a part, for ``set`` and ``inc``.
 
     Attributes:
         whole: The array.
-        values: The part as it is indexed by position.
-        dims: The dimensions of that, in the order of its axes.
+        values: The part, indexed by position.
+        dims: The dimensions of ``values``, in the order of its axes.
     """
 
     whole: XTensor
@@ -132,8 +136,8 @@ class Part:
 class XTensor(Operators, Methods, Wrapper):
     """A symbolic array whose dimensions have names, by which operations align their operands.
 
-    It is a symbolic array, ``values``, with a name for each axis; the names are gone where a graph
-    is compiled. ``==`` compares the graph and the names, elementwise equality is
+    The symbolic array is ``values``, with a name for each axis; compiled graphs have no names.
+    ``==`` compares the graph and the names; elementwise equality is
     ``graphc.xtensor.math.equal``. Made by ``xtensor``, ``as_xtensor`` and ``xtensor_shared``.
 
     Attributes:
@@ -145,7 +149,7 @@ class XTensor(Operators, Methods, Wrapper):
         >>> x = gx.xtensor("x", dims=("city", "year"), shape=(3, None))
         >>> rain = gx.xtensor("rain", dims=("year",))
         >>> (x * rain).sum("year")
-        sum(x * rain, axis=1): float64[city=3]
+        sum(rain * x, axis=1): float64[city=3]
     """
 
     __slots__ = ("dims", "part", "values")
@@ -155,7 +159,7 @@ class XTensor(Operators, Methods, Wrapper):
     part: Part | None
 
     def __init__(self, values: Tensor, dims: Sequence[str], part: Part | None = None) -> None:
-        names = checked("XTensor", dims)
+        names = check_dims("XTensor", dims)
         if not isinstance(values, Tensor):
             raise ArgumentError(
                 f"XTensor: {values!r} is no symbolic array.", "Use graphc.xtensor.as_xtensor."
@@ -191,11 +195,11 @@ class XTensor(Operators, Methods, Wrapper):
         text, _, _ = repr(self.values).rpartition(": ")
         return f"{text}: {self.type!r}"
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str | None:
-        """The name in messages and printed graphs, which may be set; None where none was given."""
+        """The name in messages and printed graphs, which may be set; None by default."""
         return self.values.name
 
     @name.setter
@@ -204,9 +208,9 @@ class XTensor(Operators, Methods, Wrapper):
 
     @property
     def type(self) -> XTensorType:
-        """The dtype, the dimensions, and the lengths that are known statically."""
-        own: TensorType = self.values.type
-        return XTensorType(own.dtype, dims=self.dims, shape=own.shape)
+        """The dtype, the dimensions, and the static lengths."""
+        tensor_type: TensorType = self.values.type
+        return XTensorType(tensor_type.dtype, dims=self.dims, shape=tensor_type.shape)
 
     @property
     def dtype(self) -> str:
@@ -220,7 +224,7 @@ class XTensor(Operators, Methods, Wrapper):
 
     @property
     def shape(self) -> tuple[Tensor, ...]:
-        """The lengths, int64 scalars; ``x.type.shape`` has those that are known statically."""
+        """The lengths, int64 scalars; ``x.type.shape`` has the static ones."""
         return tuple(self.values.shape[i] for i in range(self.ndim))
 
     @property
@@ -273,21 +277,21 @@ class XTensor(Operators, Methods, Wrapper):
         Raises:
             ArgumentError: There is no such dimension, or two would have one name.
         """
-        given = new_name_or_name_dict
-        if isinstance(given, str) or (given is None and not names):
-            made = XTensor(gt.identity(self.values), self.dims)
-            made.name = given
-            return made
-        if given is not None and names:
+        argument = new_name_or_name_dict
+        if isinstance(argument, str) or (argument is None and not names):
+            copy = XTensor(gt.identity(self.values), self.dims)
+            copy.name = argument
+            return copy
+        if argument is not None and names:
             raise ArgumentError("rename: names in a dict and as keywords.", "Give one of them.")
-        new = {**(given or {}), **names}
+        new = {**(argument or {}), **names}
         missing = [dim for dim in new if dim not in self.dims]
         if missing:
             raise ArgumentError(
                 f"rename({self!r}): there is no dimension {missing[0]!r}.",
                 f"There are {', '.join(map(repr, self.dims))}.",
             )
-        return XTensor(self.values, checked("rename", [new.get(dim, dim) for dim in self.dims]))
+        return XTensor(self.values, check_dims("rename", [new.get(dim, dim) for dim in self.dims]))
 
     def copy(self, name: str | None = None) -> XTensor:
         """Return the array itself: a symbolic array never changes, so it needs no copy."""
@@ -318,27 +322,27 @@ class XTensor(Operators, Methods, Wrapper):
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value of a shared variable, which the next calls of functions read."""
         shared: Any = self.values
-        shared.set_value(self.fitted(new_value), borrow)
+        shared.set_value(self.order_axes(new_value), borrow)
 
-    # What takes whole graphs takes it for its array.
+    # Functions of graphs unwrap the array and wrap results.
 
     def alike(self, values: Any) -> XTensor:
         """Give another array these names."""
         return XTensor(values, self.dims)
 
-    def placed(self, sharding: Any) -> Any:
+    def positional(self, sharding: Any) -> Any:
         """Return a sharding by names of dimensions as one by position.
 
         Raises:
-            ShardingError: It names a dimension that the array lacks.
+            ShardingError: If the sharding names a dimension that the array lacks.
         """
         return by_position(repr(self), self.dims, sharding)
 
-    def fitted(self, given: Any) -> Any:
+    def order_axes(self, given: Any) -> Any:
         """Return the array of a value, its axes in the order of these dimensions.
 
         Raises:
-            ShapeError: It has other dimensions.
+            ShapeError: If the value has other dimensions.
         """
         if not isinstance(given, XTensor) and not is_named(given):
             return given
@@ -370,7 +374,7 @@ XTensorVariable = XTensor
 
 
 def is_named(value: Any) -> bool:
-    """Whether a value is an array of another library with names of its axes, as xarray's."""
+    """Return whether a value is an array of another library with named axes, such as xarray's."""
     dims = getattr(value, "dims", None)
     return isinstance(dims, tuple) and hasattr(value, "values") and hasattr(value, "transpose")
 
@@ -386,13 +390,13 @@ def xtensor(
     """Return a symbolic input whose dimensions have names.
 
     Args:
-        name: Its name.
+        name: The input's name.
         dims: The names of the dimensions, in the order of the axes of its values.
-        shape: Their lengths, None where unknown; all unknown by default.
-        dtype: Its dtype.
-        sharding: How its values lie on the mode's mesh of devices: a dict of dimensions and the
-            axes of the mesh that divide them, each a name, or a tuple of names. Every device has
-            other dimensions whole. A tuple goes by position, as for ``graphc.tensor.tensor``.
+        shape: The static lengths, None where unknown; all unknown by default.
+        dtype: The dtype.
+        sharding: How its values are sharded over the mode's mesh of devices: a dict of dimensions
+            and the axes of the mesh that shard them, each a name, or a tuple of names. Other
+            dimensions are replicated. A tuple goes by position, as for ``graphc.tensor.tensor``.
 
     Raises:
         ArgumentError: A dimension comes twice, or is no string.
@@ -406,16 +410,15 @@ def xtensor(
     return XTensorType(dtype, dims=dims, shape=shape)(name, sharding=sharding)
 
 
-def _named(title: str, x: Any, dims: Any) -> tuple[Any, Dims]:
-    """A value and the names of its axes."""
+def _value_and_dims(title: str, x: Any, dims: Any) -> tuple[Any, Dims]:
     if is_named(x):
-        own = checked(title, x.dims)
-        if dims is not None and checked(title, dims) != own:
+        names = check_dims(title, x.dims)
+        if dims is not None and check_dims(title, dims) != names:
             raise ArgumentError(
-                f"{title}: a value with the dimensions {own}, and dims={dims!r}.",
+                f"{title}: a value with the dimensions {names}, and dims={dims!r}.",
                 "Leave dims out, or use transpose or rename.",
             )
-        return x.values, own
+        return x.values, names
     if dims is None:
         if np.ndim(x) if not isinstance(x, Node) else x.type.ndim:
             raise ArgumentError(
@@ -423,7 +426,7 @@ def _named(title: str, x: Any, dims: Any) -> tuple[Any, Dims]:
                 "Name them: graphc.xtensor.as_xtensor(x, dims=(...)). A scalar needs none.",
             )
         return x, ()
-    return x, checked(title, dims)
+    return x, check_dims(title, dims)
 
 
 def _shown(x: Any) -> str:
@@ -439,9 +442,9 @@ def as_xtensor(x: Any, dims: Sequence[str] | None = None, *, name: str | None = 
         name: The name of the result.
 
     Raises:
-        ArgumentError: It is no scalar and has no names, or has others than ``dims``.
-        ShapeError: Another number of names than axes.
-        DTypeError: It is no array of numbers.
+        ArgumentError: If the value is no scalar and has no names, or has others than ``dims``.
+        ShapeError: If the number of names is not the number of axes.
+        DTypeError: If the value is no array of numbers.
 
     Example:
         >>> import graphc.tensor as gt
@@ -449,17 +452,17 @@ def as_xtensor(x: Any, dims: Sequence[str] | None = None, *, name: str | None = 
         m: float64[row=?, column=?]
     """
     if isinstance(x, XTensor):
-        if dims is not None and checked("as_xtensor", dims) != x.dims:
+        if dims is not None and check_dims("as_xtensor", dims) != x.dims:
             raise ArgumentError(
                 f"as_xtensor: {x!r} with dims={dims!r}.",
                 "Leave dims out, or use x.transpose(...) or x.rename(...).",
             )
         return x
-    value, names = _named("as_xtensor", x, dims)
-    made = XTensor(gt.as_tensor(value), names)
+    value, names = _value_and_dims("as_xtensor", x, dims)
+    result = XTensor(gt.as_tensor(value), names)
     if name is not None:
-        made.name = name
-    return made
+        result.name = name
+    return result
 
 
 def xtensor_constant(x: Any, name: str | None = None, dims: Sequence[str] | None = None) -> XTensor:
@@ -467,17 +470,17 @@ def xtensor_constant(x: Any, name: str | None = None, dims: Sequence[str] | None
 
     Args:
         x: Numbers, or an array, also xarray's.
-        name: Its name in printed graphs.
+        name: The name in printed graphs.
         dims: The names of the axes; a scalar needs none.
 
     Raises:
-        ArgumentError: It is no scalar and has no names.
+        ArgumentError: If the value is no scalar and has no names.
 
     Example:
         >>> xtensor_constant([1.5, 2.5], dims=("city",))
         [1.5, 2.5]: float64[city=2]
     """
-    value, names = _named("xtensor_constant", x, dims)
+    value, names = _value_and_dims("xtensor_constant", x, dims)
     return XTensor(gt.constant(value, name), names)
 
 
@@ -492,18 +495,18 @@ def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
     borrow: bool = False,
     sharding: Any = None,
 ) -> XTensor:
-    """Make a variable with named dimensions whose value is kept between calls.
+    """Make a variable with named dimensions whose value persists between calls.
 
     Args:
         x: An array, also xarray's, or a number.
-        name: Its name in messages.
+        name: The name in messages.
         shape: Static lengths, None where unknown; all unknown by default.
         dims: The names of the axes; a scalar needs none.
         strict: Accept only a NumPy array.
         allow_downcast: Convert a float64 array to ``config.floatX``.
         borrow: Store the array itself, not a copy.
-        sharding: How values lie on a mesh of devices: a dict of dimensions and axes of the mesh, as
-            for ``xtensor``; or what ``graphc.shared`` takes.
+        sharding: How values are sharded over a mesh of devices: a dict of dimensions and axes of
+            the mesh, as for ``xtensor``; or an argument of ``graphc.shared``.
 
     Returns:
         An array with the methods ``get_value`` and ``set_value``.
@@ -519,11 +522,11 @@ def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
         >>> w.get_value()
         array([10., 20.])
     """
-    value, names = _named("xtensor_shared", x, dims)
-    own = name if name is not None else getattr(x, "name", None)
+    value, names = _value_and_dims("xtensor_shared", x, dims)
+    label = name if name is not None else getattr(x, "name", None)
     options = {
         "shape": shape,
         "borrow": borrow,
-        "sharding": by_position(own or "xtensor_shared", names, sharding),
+        "sharding": by_position(label or "xtensor_shared", names, sharding),
     }
-    return XTensor(shared(value, own, strict, allow_downcast, **options), names)
+    return XTensor(shared(value, label, strict, allow_downcast, **options), names)

@@ -1,4 +1,4 @@
-"""Graphs for whole batches: parts replaced by arrays that have more dimensions."""
+"""Graphs for batches: parts replaced by arrays that have more dimensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphc.errors import ArgumentError, AxisError
 from graphc.ir import toposort, unwrapped, wrapped
 from graphc.tensor import Tensor
 from graphc.tensor.arrays import vectorize
-from graphc.xtensor.align import Dims, checked, combined, declared, filled
+from graphc.xtensor.align import Dims, check_dims, dim_lengths, permute_all, with_lengths
 from graphc.xtensor.type import XTensor, as_xtensor
 
 __all__ = ["vectorize_graph"]
@@ -20,9 +20,9 @@ __all__ = ["vectorize_graph"]
 def vectorize_graph(
     outputs: Any, replace: Mapping[Any, Any], *, new_tensor_dims: Sequence[str] = ()
 ) -> Any:
-    """Return outputs for whole batches that replace parts of their graph.
+    """Return outputs for batches that replace parts of their graph.
 
-    No loop is built: each operation is applied once, to the whole batch.
+    No loop is built: each operation is applied once, to the batch.
 
     Args:
         outputs: An array with named dimensions or without, or a list or tuple of them.
@@ -31,16 +31,16 @@ def vectorize_graph(
         new_tensor_dims: The names of the new axes of arrays without names, from left to right.
 
     Returns:
-        As many arrays. One with names has the new dimensions that it depends on in front: first
-        those that only arrays with names have, then ``new_tensor_dims``. One without names has an
-        axis in front for each new dimension, of length 1 where it does not depend on it. One that
-        depends on no replacement is returned as it is.
+        An array for each output. An array with names has the new dimensions that it depends on in
+        front: first those that only arrays with names have, then ``new_tensor_dims``. An array
+        without names has an axis in front for each new dimension, of length 1 if it does not depend
+        on it. An output that depends on no replacement is returned itself.
 
     Raises:
-        AxisError: A replacement lacks a dimension of what it replaces, or has axes without names.
+        AxisError: A replacement lacks a dimension of the replaced array, or has axes without names.
         ShapeError: A dimension has two lengths.
-        ArgumentError: What is replaced or replaces is no symbolic array; an output has a dimension
-            of the name of a new one.
+        ArgumentError: A replaced or replacing object is no symbolic array; an output has a
+            dimension with a new name.
 
     Example:
         >>> import graphc.xtensor as gx
@@ -51,16 +51,16 @@ def vectorize_graph(
     """
     several = isinstance(outputs, list | tuple)
     ys = list(outputs) if several else [outputs]
-    tensor_dims = checked(TITLE, new_tensor_dims)
+    tensor_dims = check_dims(TITLE, new_tensor_dims)
     batches = [_Batch.of(old, new, tensor_dims) for old, new in replace.items()]
     seen = dict.fromkeys(dim for each in batches for dim in each.new)
     order = (*[dim for dim in seen if dim not in tensor_dims], *tensor_dims)
-    own = [dim for each in batches for dim in each.own if dim not in order]
-    sizes = combined(TITLE, [each.array for each in batches], own)
+    old_dims = [dim for each in batches for dim in each.own if dim not in order]
+    sizes = dim_lengths(TITLE, [each.array for each in batches], old_dims)
     swaps = {unwrapped(each.old): each.leading(order, sizes) for each in batches}
-    made = vectorize.vectorize_graph([unwrapped(y) for y in ys], swaps)
-    found = [_result(y, new, batches, order) for y, new in zip(ys, made, strict=True)]
-    return type(outputs)(found) if several else found[0]
+    arrays = vectorize.vectorize_graph([unwrapped(y) for y in ys], swaps)
+    results = [_result(y, new, batches, order) for y, new in zip(ys, arrays, strict=True)]
+    return type(outputs)(results) if several else results[0]
 
 
 TITLE = "vectorize_graph"
@@ -72,7 +72,7 @@ class _Batch:
 
     Attributes:
         old: The array that is replaced.
-        array: What replaces it, with names of all axes.
+        array: The replacement, with names of all axes.
         own: The names of the axes that the replaced array has.
         new: The other names.
     """
@@ -100,32 +100,32 @@ class _Batch:
         return cls(old, array, own, tuple(dim for dim in array.dims if dim not in own))
 
     def leading(self, order: Dims, sizes: Mapping[str, int | None]) -> Tensor:
-        """The array with all new dimensions in front, of length 1 where it lacks them."""
-        values = declared(TITLE, self.array, sizes)
-        return filled(values, self.array.dims, (*order, *self.own))
+        """Return the array with all new dimensions in front, of length 1 where it lacks them."""
+        values = with_lengths(TITLE, self.array, sizes)
+        return permute_all(values, self.array.dims, (*order, *self.own))
 
 
 def _with_names(old: Tensor, new: Tensor, tensor_dims: Dims) -> XTensor:
-    """A replacement of an array without names, whose new axes get theirs; those of length 1 go."""
+    """Name the axes of the replacement of an array without names; squeeze new axes of length 1."""
     n = new.ndim - old.ndim
     if not 0 <= n <= len(tensor_dims):
         raise AxisError(
             f"{TITLE}: {new!r} for {old!r} has {n} new axes, new_tensor_dims={tensor_dims}.",
             "Name the axes in front: new_tensor_dims=(...).",
         )
-    ones = tuple(i for i in range(n) if new.type.shape[i] == 1)
-    names = [dim for i, dim in enumerate(tensor_dims[len(tensor_dims) - n :]) if i not in ones]
-    values = gt.squeeze(new, ones) if ones else new
+    unit_axes = tuple(i for i in range(n) if new.type.shape[i] == 1)
+    names = [dim for i, dim in enumerate(tensor_dims[len(tensor_dims) - n :]) if i not in unit_axes]
+    values = gt.squeeze(new, unit_axes) if unit_axes else new
     return XTensor(values, [*names, *[f"axis {i} of {old!r}" for i in range(old.ndim)]])
 
 
-def _result(y: Any, made: Tensor, batches: Sequence[_Batch], order: Dims) -> Any:
-    """An output with the new dimensions that it depends on."""
+def _result(y: Any, array: Tensor, batches: Sequence[_Batch], order: Dims) -> Any:
+    """Return an output with the new dimensions that it depends on."""
     needed = {*toposort([unwrapped(y)])}
     read = [each for each in batches if unwrapped(each.old) in needed]
     if not isinstance(y, XTensor) or not read:
-        return wrapped(y, made)
+        return wrapped(y, array)
     present = {dim for each in read for dim in each.new}
     absent = tuple(i for i, dim in enumerate(order) if dim not in present)
-    values = gt.squeeze(made, absent) if absent else made
+    values = gt.squeeze(array, absent) if absent else array
     return XTensor(values, [*[dim for dim in order if dim in present], *y.dims])

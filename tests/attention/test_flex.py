@@ -428,3 +428,24 @@ def test_attention_of_jax_arrays_has_gradients_by_what_is_captured_under_jit() -
     exact = [np.asarray(x, np.float64) for x in (q, k, v, g_out)]
     expected = reference.backward(*exact, plus=np.asarray(bias, np.float64)).final.sum((0, 1))
     np.testing.assert_allclose(by_bias(bias), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_keys_of_one_sequence_serve_queries_of_several(is_static: bool, mode: str) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(size=s) for s in ((3, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 7)))
+    shapes: list[Any] = [(None,) * 4, (1, None, None, None), (1, None, None, None)]
+    if is_static:
+        shapes = [x.shape for x in (q, k, v)]
+    xs = [gt.tensor(name, shape=shape) for name, shape in zip("qkv", shapes, strict=True)]
+    full = [xs[0], *[gt.broadcast_to(x, (xs[0].shape[0], *x.shape[1:])) for x in xs[1:]]]
+    outputs = []
+    for operands in (xs, full):
+        y = ga.flex_attention(*operands, lambda s, b, h, i, j: s + b * j)
+        outputs += [y, *graphc.grad((y**2).sum(), xs)]
+    got = graphc.function(xs, outputs, mode=uncompiled(mode), returns="numpy")(q, k, v)
+    for a, b in zip(got[:4], got[4:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    if mode == "JAX":
+        y = ga.flex_attention(*map(jnp.asarray, (q, k, v)), lambda s, b, h, i, j: s + b * j)
+        np.testing.assert_allclose(y, got[0], rtol=1e-4)

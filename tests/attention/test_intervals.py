@@ -128,6 +128,15 @@ def values(random: Any, x: Interval) -> Any:
     return random.permuted(found, axis=0)
 
 
+def reference(name: str, *operands: Any) -> Any:
+    """Return the values of a function; integers to a negative power as JAX and MLX have them."""
+    a, b = operands[0], operands[-1]
+    if name != "power" or a.dtype.kind != "i":
+        return np.asarray(ROWS[name].reference(*operands))
+    truncated = np.where(np.abs(a) == 1, np.power(a, b & 1), 0)
+    return np.where(b < 0, truncated, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
 def holds(made: Interval, found: Any) -> Any:
     """Where values lie in intervals; of what may be NaN nothing is said."""
     low, high = made
@@ -145,7 +154,7 @@ def test_every_value_lies_between_the_ends(name: str, dtype: str) -> None:
         for _ in range(4):
             operands = [ends(random, dtype) for _ in range(ARITIES[name])]
             given = [values(random, x) for x in operands]
-            found = np.asarray(ROWS[name].reference(*given))
+            found = reference(name, *given)
             made = applied(name, *operands)
             assert made is not None
             kept = holds(Interval(*map(np.asarray, made)), found)
@@ -157,7 +166,7 @@ def test_the_rule_of_points_has_the_value(name: str, dtype: str) -> None:
     random = np.random.default_rng(1)
     with np.errstate(all="ignore"):
         operands = [point(values(random, ends(random, dtype))) for _ in range(ARITIES[name])]
-        found = np.asarray(ROWS[name].reference(*[x.low for x in operands]))
+        found = reference(name, *[x.low for x in operands])
         made = applied(name, *operands)
         assert made is not None
         assert holds(Interval(*map(np.asarray, made)), found).all()

@@ -20,6 +20,11 @@ from tests.compile.corpus import case, same
 RANDOM = np.random.default_rng(1)
 X = np.linspace(-1.0, 1.0, 12)
 DATA = RANDOM.normal(size=(32, 5))
+UNARY = (
+    "abs arccos arcsin arcsinh arctan arctanh cbrt ceil cos cosh deg2rad exp exp2 expm1 conj "
+    "floor isfinite isinf isnan log1p logical_not negative positive rad2deg rint sign signbit "
+    "sin sinc sinh square tan tanh trunc "
+)
 
 
 @case()
@@ -131,6 +136,28 @@ def two_modes_side_by_side(mode: Any) -> None:
 
 
 @case()
+def functions_in_several_modes(mode: Any) -> None:
+    x = gt.vector("x")
+    modes = ("NUMPY", mode, graphc.Mode(mode, excluding=["stabilize"]), graphc.Mode(mode))
+    for name in ("exp", "sin", "tanh", "arctan", "floor"):
+        for each in modes:
+            same(graphc.function([x], getattr(gt, name)(x), mode=each)(X), getattr(np, name)(X))
+
+
+@case()
+def functions_of_several_dtypes_and_lengths(mode: Any) -> None:
+    for name in ("exp", "sin", "tanh", "arctan"):
+        for dtype in ("float32", "float64"):
+            for n in (2, 3, 5):
+                x = gt.tensor("x", dtype=dtype, shape=(n,))
+                values = X[:n].astype(dtype)
+                same(
+                    graphc.function([x], getattr(gt, name)(x), mode=mode)(values),
+                    getattr(np, name)(values),
+                )
+
+
+@case()
 def a_builder_called_from_several_places(mode: Any) -> None:
     def scaled(scale: float) -> Any:
         x = gt.vector("x")
@@ -198,6 +225,14 @@ def a_test_of_every_function(mode: Any) -> None:
     for name in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "sign", "floor"):
         f = graphc.function([x], getattr(gt, name)(x), mode=mode)
         same(f(X), getattr(np, name)(X))
+
+
+@case()
+def a_test_of_a_table_of_functions(mode: Any) -> None:
+    x = gt.vector("x")
+    for name in UNARY.split():
+        f = graphc.function([x], getattr(gt, name)(x), mode=mode)
+        same(f(0.9 * X), getattr(np, name)(0.9 * X))
 
 
 @case()

@@ -241,6 +241,9 @@ def test_what_is_copied_together_shares_its_copies() -> None:
 
 def test_a_mode_with_a_device_is_pickled_and_copied() -> None:
     assert again(graphc.Mode("MLX", device=mx.cpu)) == graphc.Mode("MLX", device="cpu")
-    for mode in (graphc.Mode("JAX", device=jax.devices()[0]), graphc.Mode("NUMPY", check=True)):
+    for mode in (
+        graphc.Mode("JAX", device=jax.devices()[0]),
+        graphc.Mode("NUMPY", check_bounds=True),
+    ):
         assert again(mode) == mode
         assert copy.copy(mode) is copy.deepcopy(mode) is mode

@@ -27,9 +27,6 @@ from tests.work import python_calls
 
 pytestmark = pytest.mark.usefixtures("_pinned")
 
-LABELLED = HEADER.size + len(NAME) + 1
-"""The bytes of an entry beside its payload; a build is a part of the label, and empty here."""
-
 
 # What is saved is found.
 
@@ -64,7 +61,7 @@ def test_each_name_and_build_has_its_own_entry(disk: DiskCache) -> None:
 
 @pytest.mark.parametrize("name", ["", "abc", "../../../etc/passwd", "0123456789ABCDEF", NAME * 9])
 def test_only_hexadecimal_digits_name_an_entry(disk: DiskCache, name: str) -> None:
-    for use in (disk.load, lambda name: disk.save(name, DATA), disk.locked):
+    for use in (disk.load, lambda name: disk.save(name, DATA), disk.lock):
         with pytest.raises(ValueError, match="is no name of an entry"), use(name):
             pass
     assert not disk.directory.exists()
@@ -189,7 +186,7 @@ def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
 
 def aged(disk: DiskCache, name: str, seconds: float) -> None:
     """Have an entry be last used so long ago."""
-    path = disk._place(name, "") + ".entry"
+    path = disk._stem(name, "") + ".entry"
     then = time.time() - seconds
     os.utime(path, (then, then))
 
@@ -205,7 +202,7 @@ def test_the_directory_never_holds_more_than_the_limit(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    disk = DiskCache(tmp_path, 10 * (1000 + LABELLED))
+    disk = DiskCache(tmp_path, 10 * (1000 + HEADER.size))
     for i in range(10):
         disk.save(file_name(i), bytes(1000))
         aged(disk, file_name(i), 1000 - i)
@@ -246,11 +243,11 @@ def test_what_dead_processes_left_is_removed_and_what_live_ones_use_is_kept(tmp_
         tmp_path / ("a" * 40 + ".0123456789abcdef.tmp"),
         tmp_path / ("b" * 40 + ".0123456789abcdef.tmp"),
         tmp_path / ("c" * 40 + ".lock"),
-        Path(disk._place(OTHER, "") + ".lock"),
+        Path(disk._stem(OTHER, "") + ".lock"),
     )
     for path in (old, new, lock):
         path.write_bytes(b"x" if path.suffix == ".tmp" else b"")
-    with disk.locked(OTHER):
+    with disk.lock(OTHER):
         for path in (old, lock, held):
             os.utime(path, (0, 0))
         disk.save(NAME, DATA)
@@ -263,7 +260,7 @@ def test_clearing_counts_entries_and_removes_them(disk: DiskCache) -> None:
     assert disk.clear() == 0
     for i in range(5):
         disk.save(file_name(i), DATA)
-    assert disk.info() == CacheInfo(5, 5 * (len(DATA) + LABELLED), None)
+    assert disk.info() == CacheInfo(5, 5 * (len(DATA) + HEADER.size), None)
     assert disk.clear() == 5
     assert disk.info() == CacheInfo(0, 0, None)
     disk.save(NAME, DATA)

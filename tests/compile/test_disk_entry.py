@@ -92,7 +92,7 @@ def test_an_entry_of_another_stamp_is_a_miss(
         assert disk.load(NAME) == b"other"
         (other,) = {*files(disk, ".entry")} - {path}
         # Even where it stands in the place of ours, with a checksum of its own that is right.
-        written = entry_module.header(str(path)[: -len(".entry")], b"", b"other") + b"other"
+        written = entry_module.header(str(path)[: -len(".entry")], b"other") + b"other"
     assert disk.load(NAME) == DATA
     other.unlink()
     path.write_bytes(written)

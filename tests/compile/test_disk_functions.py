@@ -450,7 +450,7 @@ def test_what_others_wrote_is_not_unpickled(tmp_path: Path, how: str) -> None:
     if how == "bare":
         path.write_bytes(data)
     else:
-        entry_module.write(str(path)[: -len(".entry")], "", data)
+        entry_module.write(str(path)[: -len(".entry")], data)
         (path if how == "file" else cache).chmod(0o777)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

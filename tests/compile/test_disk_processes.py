@@ -45,7 +45,7 @@ def test_one_thread_makes_an_entry_and_the_others_find_it(disk: DiskCache) -> No
     made, found = [], []
 
     def work() -> None:
-        with disk.locked(NAME):
+        with disk.lock(NAME):
             if (data := disk.load(NAME)) is None:
                 made.append(1)
                 time.sleep(0.05)
@@ -61,23 +61,23 @@ def test_one_thread_makes_an_entry_and_the_others_find_it(disk: DiskCache) -> No
 
 
 def test_other_names_are_not_waited_for(disk: DiskCache, acquired: list[bool]) -> None:
-    with disk.locked(NAME), disk.locked(OTHER), disk.locked(NAME, build="another"):
+    with disk.lock(NAME), disk.lock(OTHER), disk.lock(NAME, build="another"):
         assert acquired == [True, True, True]
 
 
 def test_who_holds_a_name_can_take_it_again(disk: DiskCache, acquired: list[bool]) -> None:
-    with disk.locked(NAME), disk.locked(NAME):
+    with disk.lock(NAME), disk.lock(NAME):
         disk.save(NAME, DATA)
         assert acquired == [True]
-    with disk.locked(NAME):
+    with disk.lock(NAME):
         assert disk.load(NAME) == DATA
     assert acquired == [True, True]
 
 
 def test_an_error_within_frees_the_name(disk: DiskCache, acquired: list[bool]) -> None:
-    with pytest.raises(KeyError), disk.locked(NAME):
+    with pytest.raises(KeyError), disk.lock(NAME):
         raise KeyError
-    with disk.locked(NAME):
+    with disk.lock(NAME):
         assert acquired == [True, True]
 
 
@@ -86,7 +86,7 @@ def holder(disk: DiskCache) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the name."""
     code = (
         "import sys, time; from pathlib import Path; from graphc.compile.disk import DiskCache\n"
-        "with DiskCache(Path(sys.argv[1]), 10**6).locked(sys.argv[2]):\n"
+        "with DiskCache(Path(sys.argv[1]), 10**6).lock(sys.argv[2]):\n"
         "    print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
@@ -102,7 +102,7 @@ def test_a_process_that_does_not_finish_is_waited_for_so_long(
     disk: DiskCache, holder: subprocess.Popen[str]
 ) -> None:
     start = time.perf_counter()
-    with DiskCache(disk.directory, LIMIT, wait_seconds=0.3).locked(NAME):
+    with DiskCache(disk.directory, LIMIT, wait_seconds=0.3).lock(NAME):
         assert time.perf_counter() - start > 0.25
         disk.save(NAME, DATA)
     assert disk.load(NAME) == DATA
@@ -112,11 +112,11 @@ def test_a_process_that_does_not_finish_is_waited_for_so_long(
 def test_what_a_killed_process_held_is_free(
     disk: DiskCache, holder: subprocess.Popen[str], acquired: list[bool]
 ) -> None:
-    with disk.locked(NAME):
+    with disk.lock(NAME):
         assert acquired == [False]
     holder.kill()
     holder.wait()
-    with disk.locked(NAME):
+    with disk.lock(NAME):
         assert acquired == [False, True]
 
 
@@ -129,7 +129,7 @@ folder, name = Path(sys.argv[1]), sys.argv[2]
 disk = DiskCache(folder / "cache", 10**7)
 print("ready", flush=True)
 sys.stdin.readline()
-with disk.locked(name):
+with disk.lock(name):
     data = disk.load(name)
     if data is None:
         with (folder / "made").open("a") as file:
@@ -175,7 +175,7 @@ def write_for_ever(seed):
     source = random.Random(seed)
     while True:
         name = f"{source.randrange(30):016x}"
-        with disk.locked(name):
+        with disk.lock(name):
             disk.load(name)
             disk.save(name, payload(name, source.randrange(10**6)))
 
@@ -208,7 +208,7 @@ def test_writers_killed_at_any_moment_leave_no_bad_entry(tmp_path: Path) -> None
     subprocess.run(python(WRITERS, disk.directory, limit, 200), check=True)
     there = 0
     for name in map(file_name, range(30)):
-        path = Path(disk._place(name, "") + ".entry")
+        path = Path(disk._stem(name, "") + ".entry")
         data = disk.load(name)
         assert (data is not None) == path.exists()
         if data is not None:
@@ -220,7 +220,7 @@ def test_writers_killed_at_any_moment_leave_no_bad_entry(tmp_path: Path) -> None
     for path in files(disk, ".tmp"):
         os.utime(path, (0, 0))
     for name in map(file_name, range(30)):
-        with disk.locked(name):
+        with disk.lock(name):
             disk.save(name, b"after")
         assert disk.load(name) == b"after"
     assert files(disk, ".tmp") == []

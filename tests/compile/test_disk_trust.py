@@ -110,7 +110,7 @@ def test_the_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None
     disk = DiskCache(tmp_path / "above" / "cache", LIMIT)
     before = os.umask(0)
     try:
-        with disk.locked(NAME):
+        with disk.lock(NAME):
             disk.save(NAME, DATA)
     finally:
         os.umask(before)

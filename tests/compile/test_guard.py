@@ -142,7 +142,7 @@ def test_nothing_is_updated_where_a_condition_does_not_hold(mode: str) -> None:
 
 
 def test_where_jax_traces_the_call_nothing_is_checked() -> None:
-    f = graphc.function([x], graphc.Assert("no")(x, x > 0).sum(), "JAX")
+    f = graphc.function([x], graphc.Assert("no")(x, x > 0).sum(), "JAX", returns="native")
     with jax.enable_x64(True):
         assert jax.jit(f)(jnp.asarray([-1.0])) == -1.0
 
@@ -183,7 +183,7 @@ READ = {
 }
 INDEXED = {
     mode: graphc.function(
-        [x, i], [read(x, i) for read in READ.values()], uncompiled(mode, check=True)
+        [x, i], [read(x, i) for read in READ.values()], uncompiled(mode, check_bounds=True)
     )
     for mode in MODES
 }
@@ -208,27 +208,55 @@ def test_an_index_outside_is_raised_everywhere_and_no_other(places: list[int]) -
 
 def test_each_index_is_checked_by_itself(mode: str) -> None:
     for read in READ.values():
-        f = graphc.function([x, i], read(x, i), uncompiled(mode, check=True))
+        f = graphc.function([x, i], read(x, i), uncompiled(mode, check_bounds=True))
         f([1.0, 2.0], [1, -2])
         with pytest.raises(BoundsError):
             f([1.0, 2.0], [2])
 
 
 def test_the_index_and_the_length_are_told(mode: str) -> None:
-    f = graphc.function([x, i], gt.exp(x[i]), uncompiled(mode, check=True))
+    f = graphc.function([x, i], gt.exp(x[i]), uncompiled(mode, check_bounds=True))
     with pytest.raises(BoundsError, match="index 7 is out of bounds for axis 0 with size 2"):
         f([1.0, 2.0], [0, 7])
 
 
+def test_an_index_in_a_loop_and_a_branch_is_told_with_its_line(mode: str) -> None:
+    k, j = gt.lscalar("k"), gt.lscalar("j")
+    at: list[int] = []
+
+    def step(t: Any, total: Any) -> Any:
+        at.append(line() + 1)
+        return total + x[t + k]
+
+    total = graphc.scan(step, gt.arange(4), gt.as_tensor(0.0))[-1]
+    chosen = graphc.cond(j > 0, lambda: x[j] * 2, lambda: total)
+    f = graphc.function([x, k, j], chosen, uncompiled(mode, check_bounds=True))
+    assert float(np.asarray(f(np.arange(6.0), 2, 0))) == 2 + 3 + 4 + 5
+    assert float(np.asarray(f(np.arange(6.0), 9, 5))) == 10
+    problem = r"index (-7|6) is out of bounds for axis 0 with size 6"
+    for start, place in ((3, 0), (-7, 0), (0, 6)):
+        with pytest.raises(BoundsError, match=problem) as raised:
+            f(np.arange(6.0), start, place)
+        assert place or f"test_guard.py:{at[-1]}" in str(raised.value)
+
+
+def test_the_option_that_checked_indices_names_its_successor() -> None:
+    with pytest.raises(ModeError, match=r"check=True: expected False, or None") as raised:
+        graphc.Mode("JAX", check=True)
+    assert "check_bounds=True" in str(raised.value)
+
+
 def test_an_empty_array_has_no_place(mode: str) -> None:
-    f = graphc.function([x, i], x[i], uncompiled(mode, check=True))
+    f = graphc.function([x, i], x[i], uncompiled(mode, check_bounds=True))
     assert np.asarray(f([], np.zeros(0, np.int64))).shape == (0,)
     with pytest.raises(BoundsError):
         f([], [0])
 
 
 def test_places_that_must_be_within_a_length_are_checked(mode: str) -> None:
-    f = graphc.function([i], gt.ravel_multi_index((i, i), (3, 4)), uncompiled(mode, check=True))
+    f = graphc.function(
+        [i], gt.ravel_multi_index((i, i), (3, 4)), uncompiled(mode, check_bounds=True)
+    )
     assert np.asarray(f([2])).tolist() == [10]
     with pytest.raises(BoundsError):
         f([3])
@@ -298,18 +326,22 @@ def test_what_is_checked_is_part_of_what_programs_are_found_by() -> None:
         f([1.0])
         return f.stats.compiles
 
-    modes = [graphc.Mode("JAX"), graphc.Mode("JAX", check_nan=True), graphc.Mode("JAX", check=True)]
+    modes = [
+        graphc.Mode("JAX"),
+        graphc.Mode("JAX", check_nan=True),
+        graphc.Mode("JAX", check_bounds=True),
+    ]
     assert [compiles(mode) for mode in modes] == [1, 1, 1]
     assert [compiles(mode) for mode in modes] == [0, 0, 0]
 
 
 def test_a_function_without_anything_to_check_is_as_without_the_options() -> None:
-    f = graphc.function([x], gt.tan(x) * 5, graphc.Mode("JAX", check=True))
+    f = graphc.function([x], gt.tan(x) * 5, graphc.Mode("JAX", check_bounds=True))
     assert f.graph.outputs[0] is graphc.function([x], gt.tan(x) * 5).graph.outputs[0]
     assert len(f._own_program.program.outputs) == 1
 
 
-@pytest.mark.parametrize("option", ["check", "check_nan", "check_inf"])
+@pytest.mark.parametrize("option", ["check_bounds", "check_nan", "check_inf"])
 def test_an_option_is_true_or_false(option: str) -> None:
     with pytest.raises(ModeError, match=option):
         graphc.Mode("JAX", **{option: "yes"})

@@ -11,7 +11,7 @@ import pytest
 import graphc
 from tests.compile.corpus import loaded
 
-FILES = ("legitimate", "legitimate_fits")
+FILES = ("legitimate", "legitimate_captures", "legitimate_fits")
 PROGRAMS = [*loaded(*FILES)]
 WHOLE = sorted(
     path.stem
@@ -19,7 +19,7 @@ WHOLE = sorted(
     if not path.stem.startswith("test_")
 )
 ONCE = {"a_shared_variable_with_many_values", "a_loop_that_passes_what_changes"}
-"""Those that compile once."""
+"""The programs that compile once."""
 
 
 @pytest.mark.sample(every=3)

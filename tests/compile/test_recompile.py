@@ -123,17 +123,27 @@ def test_arrays_of_equal_values_are_not_told_of() -> None:
     assert rounds(4, lambda i: dropped(np.arange(3.0) + np.zeros((12, 1)))) == []
 
 
-def test_arrays_of_other_values_are_told_of_at_the_second(mode: str) -> None:
-    assert rounds(4, lambda i: dropped(np.full((12, 3), i / 8), mode)) == [2]
+def test_captured_arrays_of_other_values_are_a_cause_in_stats_once(mode: str) -> None:
+    def each(i: int) -> Any:
+        batch = np.full((12, 3), i / 8)
+        f = graphc.function([x], gt.sinh(x) * batch, mode=mode)
+        f(ONES)
+        return f.stats
+
+    with graphc.expect_compiles(1), told() as warned:
+        (cause,) = [each(i) for i in range(4)][-1].causes
+    assert warned == []
+    assert cause.startswith("captured value: `batch` (local of each, test_recompile.py:")
+    assert cause.endswith("float64[12, 3] of other values")
 
 
-def test_a_few_other_elements_of_a_small_array_are_seen() -> None:
-    def each(i: int) -> None:
+def test_a_few_other_elements_of_an_array_are_seen() -> None:
+    def each(i: int) -> Any:
         values = np.zeros((12, 3))
         values[i, 1] = 1.0
-        dropped(values)
+        return scaled(values).stats
 
-    assert rounds(4, each) == [2]
+    assert [each(i).causes for i in range(2)][-1][0].startswith("captured value: ")
 
 
 def test_two_storms_that_take_turns_at_one_place_are_seen_as_such() -> None:
@@ -189,7 +199,7 @@ def test_each_line_is_told_of_once_wherever_it_is_called_from() -> None:
 
 def test_another_cause_at_the_same_line_is_told_as_well() -> None:
     assert rounds(6, lambda i: dropped(i / 8)) == [2]
-    assert rounds(6, lambda i: dropped(np.full((12, 3), i / 8))) == [2]
+    assert rounds(6, lambda i: dropped(np.full(3, i / 8))) == [2]
 
 
 def test_the_lines_that_lead_there_are_part_of_the_place() -> None:
@@ -315,7 +325,7 @@ def test_summaries_are_bounded_and_what_is_long_ago_is_not_guessed(monkeypatch: 
 def test_nothing_that_is_remembered_keeps_functions_or_arrays_or_variables_alive() -> None:
     def each(i: int) -> list[weakref.ref[Any]]:
         data, w = np.full((12, 3), float(i)), graphc.shared(np.ones((12, 3)))
-        f = graphc.function([x], x * data + w, mode="NUMPY")
+        f = graphc.function([x], x * data + w + i / 8, mode="NUMPY")
         f(ONES)
         return [weakref.ref(each) for each in (f, data, w)]
 
@@ -565,20 +575,19 @@ def test_the_warning_is_a_user_warning_and_public() -> None:
 # Modes and what else is compared.
 
 
-def test_modes_have_a_budget_of_eight() -> None:
+def test_other_modes_are_a_cause_in_stats_alone() -> None:
     names = ["stabilize", "canonicalize", "specialize", "log_of_one_plus", "product_with_zero"]
     sets = [[], *[[n] for n in names], *[[a, b] for a in names for b in names if a < b]]
 
-    def each(i: int) -> None:
-        y = gt.log(1 + x)
-        graphc.function([x], y, mode=graphc.Mode("NUMPY", excluding=sets[i - 1]))(ONES)
+    def each(i: int) -> Any:
+        f = graphc.function([x], gt.log(1 + x), mode=graphc.Mode("NUMPY", excluding=sets[i - 1]))
+        f(ONES)
+        return f.stats
 
     with told() as found:
-        for i in range(1, 12):
-            each(i)
-    (text,) = found
-    assert "is compiled 9 times for other modes" in text
-    assert "[mode]" in text
+        causes = [each(i).causes for i in range(1, 12)][-1]
+    assert found == []
+    assert causes[0] == "mode: Mode('NUMPY') -> Mode('NUMPY', excluding=['stabilize'])"
 
 
 def test_another_number_of_inputs_is_structure() -> None:

@@ -379,9 +379,15 @@ main()
 
 
 @pytest.mark.parametrize("case", ARRAYS)
-def test_an_array_is_told_by_its_name_its_home_and_its_line(case: str, tmp_path: Path) -> None:
+def test_a_cause_names_an_array_its_scope_and_its_line(case: str, tmp_path: Path) -> None:
     source, wanted = ARRAYS[case]
-    assert told(tmp_path, source.lstrip("\n")) == wanted
+    path = tmp_path / "train.py"
+    path.write_text(HEADER + source.lstrip("\n"))
+    events: list[graphc.Event] = []
+    with graphc.events.subscribe(events.append), warnings.catch_warnings(action="ignore"):
+        exec(compile(path.read_text(), str(path), "exec"), {"__name__": "train"})
+    first = next(event.cause for event in events if event.cause)
+    assert first.partition("; ")[0] == f"captured value: {wanted}"
 
 
 def test_objects_that_cannot_be_looked_at_do_no_harm(tmp_path: Path) -> None:

@@ -45,14 +45,14 @@ step (train.py:8) is compiled 2 times for the same input types; TIME lost so far
         "NUMPY",
         """\
 for i in range(3):
-    batch = np.full((32, 12), float(i))
-    loss = graphc.function([x], (batch @ x).sum())
-    loss(ONES)
+    center = np.full(3, float(i))
+    distance = graphc.function([x], x[:3] - center)
+    distance(ONES)
 """,
         f"""\
-function (train.py:7) is built 2 times for other data, and compiled once; TIME lost so far.
-  changed: `batch` (global of train.py, train.py:7)  float64[32, 12] of other values   [captured value]
-  fix: pass batch as an input, and build the function once.   {SILENCE}   all causes: f.stats""",
+function (train.py:7) is compiled 2 times for the same input types; TIME lost so far.
+  changed: `center` (global of train.py, train.py:7)  [0., 0., 0.] -> [1., 1., 1.]   [captured value, baked in]
+  fix: pass center as an input, and build the function once.   {SILENCE}   all causes: f.stats""",
         8,
     ),
     "static parameter": (

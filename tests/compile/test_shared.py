@@ -472,3 +472,24 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), total.get_value())
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "3.0"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("floating", ["float32", "float64"])
+def test_allow_downcast_of_shared_never_widens(
+    dtype: str, floating: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphc.config, "floatX", floating)
+    x = graphc.shared(np.array([1.0, 2.0], dtype), allow_downcast=True)
+    assert x.dtype == min(dtype, floating, key=lambda name: np.dtype(name).itemsize)
+
+
+def test_set_value_of_integers_takes_whole_python_numbers() -> None:
+    n = graphc.shared(7)
+    n.set_value(8.0)
+    assert n.get_value().dtype == "int64"
+    assert n.get_value() == 8
+    with pytest.raises(DTypeError, match="float64"):
+        n.set_value(8.5)
+    with pytest.raises(DTypeError, match="float64"):
+        n.set_value(np.float64(9.0))

@@ -169,6 +169,14 @@ def test_arguments_are_taken_as_in_a_call(mode: str) -> None:
         f.verify()
 
 
+@pytest.mark.parametrize("check", ["check_bounds", "check_nan"])
+def test_a_function_with_checks_is_verified(check: str, mode: str) -> None:
+    options: dict[str, Any] = {check: True}
+    f = graphc.function([x, i], gt.exp(x)[i], mode=graphc.Mode(mode, **options))
+    found = f.verify([1.0, 2.0, 3.0], [2, 0])
+    assert found, found
+
+
 # Before compiling.
 
 

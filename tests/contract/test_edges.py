@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError
 from graphc.ir import TensorType
 from graphc.link import names
 from graphc.tensor.core.elementwise import ROWS
-from tests.contract.rows import expected
+from tests.contract.rows import expected, taken
 from tests.contract.tolerance import assert_agree
 from tests.contract.values import awkward, tuples
 from tests.modes import uncompiled
@@ -95,8 +97,27 @@ def test_integers_of_any_size_are_exact(name: str, backend: str) -> None:
         info = np.iinfo(dtype)
         wide = rng.integers(info.min, info.max, (2, 200), dtype, endpoint=True)
         values = [wide[0], wide[1] >> rng.integers(0, info.bits, 200).astype(dtype)]
+        values = taken(name, values)
         found = computed(name, values, uncompiled(backend))
         np.testing.assert_array_equal(found, expected(name, *values), err_msg=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_power_of_an_integer_to_a_negative_number_is_an_error_or_truncated(
+    dtype: str, mode: str
+) -> None:
+    a, b = gt.tensor(shape=(None,), dtype=dtype), gt.tensor(shape=(None,), dtype=dtype)
+    for exponent in (-1, np.array([-2, 3, 0, 1, -1], dtype)):
+        with pytest.raises(ArgumentError, match="float_power"):
+            _ = a**exponent
+    values = np.array([1, -1, -1, 0, 5], dtype), np.array([-3, -3, -2, -1, -1], dtype)
+    f = graphc.function([a, b], a**b, mode=uncompiled(mode), returns="numpy")
+    np.testing.assert_array_equal(f(values[0], -values[1]), values[0] ** -values[1])
+    if mode == "NUMPY":
+        with pytest.raises(ArgumentError, match="to the power of -3"):
+            f(*values)
+    else:
+        np.testing.assert_array_equal(f(*values), [1, -1, 1, 0, 0])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

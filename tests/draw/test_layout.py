@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from graphc.draw.layout import GAP, Arrangement, arranged, placed
+from graphc.draw.layout import GAP, Arrangement, arrange, position_boxes
 
 
 def random_wiring(seed: int, most: int = 60) -> list[list[int]]:
@@ -43,7 +43,7 @@ def sources(arrangement: Arrangement) -> dict[tuple[int, int], int]:
 
 @pytest.mark.parametrize("wiring", WIRINGS)
 def test_layers_increase_and_every_node_and_edge_is_there_once(wiring: list[list[int]]) -> None:
-    arrangement = arranged(wiring)
+    arrangement = arrange(wiring)
     layer = layer_of(arrangement)
     assert len(layer) == sum(map(len, arrangement.layers))
     assert {item for item in layer if item < len(wiring)} == {*range(len(wiring))}
@@ -57,9 +57,9 @@ def test_layers_increase_and_every_node_and_edge_is_there_once(wiring: list[list
 @pytest.mark.parametrize("wiring", WIRINGS)
 def test_no_boxes_overlap(wiring: list[list[int]]) -> None:
     random = Random(len(wiring))
-    arrangement = arranged(wiring)
+    arrangement = arrange(wiring)
     sizes = [(random.uniform(20, 300), random.uniform(10, 200)) for _ in wiring]
-    at = placed(arrangement, sizes)
+    at = position_boxes(arrangement, sizes)
     widths = [w for w, _ in sizes] + [0.0] * (len(at.centers) - len(sizes))
     for i, layer in enumerate(arrangement.layers):
         for a, b in pairwise(layer):
@@ -74,24 +74,24 @@ def test_no_boxes_overlap(wiring: list[list[int]]) -> None:
 
 def test_what_has_no_inputs_is_just_above_its_first_use() -> None:
     chain = [[], [0], [1], [2], [], [3, 4]]
-    layer = layer_of(arranged(chain))
+    layer = layer_of(arrange(chain))
     assert layer[4] == layer[3]
 
 
 def test_edges_that_need_not_cross_do_not() -> None:
     # Two chains whose nodes are numbered in turn, and whose last nodes are in the other order.
     chains = [[], [], [1], [0], [2], [3]]
-    arrangement = arranged(chains)
+    arrangement = arrange(chains)
     order = [[item for item in layer if item < 6] for layer in arrangement.layers]
     first = {0, 3, 5}
     assert len({layer[0] in first for layer in order}) == 1
 
 
 def test_a_chain_is_a_straight_line() -> None:
-    at = placed(arranged([[], [0], [1], [2]]), [(10, 10), (90, 10), (30, 10), (50, 10)])
+    at = position_boxes(arrange([[], [0], [1], [2]]), [(10, 10), (90, 10), (30, 10), (50, 10)])
     assert at.centers == pytest.approx([45.0] * 4)
 
 
 def test_operands_are_side_by_side_in_their_order() -> None:
-    (first, *_) = arranged([[], [], [], [2, 0, 1]]).layers
+    (first, *_) = arrange([[], [], [], [2, 0, 1]]).layers
     assert first == (2, 0, 1)

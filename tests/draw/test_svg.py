@@ -14,7 +14,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.draw.dot import dot
-from graphc.draw.held import held
+from graphc.draw.held import inner_graphs
 from graphc.draw.model import Boxes, Drawing
 from graphc.draw.svg import svg
 from graphc.errors import ArgumentError
@@ -121,7 +121,7 @@ def test_every_graph_that_an_operation_holds_tells_what_it_takes_and_gives() -> 
     holders = [node for node in toposort([looped()]) if node.op.graphs()]
     assert holders
     for node in holders:
-        for each, graph in zip(held(node), node.op.graphs(), strict=True):
+        for each, graph in zip(inner_graphs(node), node.op.graphs(), strict=True):
             assert each.graph is graph
             assert len(each.takes) == len(graph.inputs)
             assert len(each.gives) == len(graph.outputs)

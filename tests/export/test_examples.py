@@ -12,7 +12,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, FormatError, VerificationError
 from graphc.export.archive import Writer
-from graphc.export.runtime import MANIFEST, arrays_in, opened, parts_of
+from graphc.export.runtime import MANIFEST, arrays_in, open_file, parts_of
 
 
 @pytest.fixture
@@ -36,21 +36,21 @@ CALLS = [{"x": np.sin(np.arange(12.0)).reshape(4, 3)}, [np.eye(3)]]
 
 def with_part(file: Path, part: str, data: bytes) -> None:
     """Replace a part of a file, and its checksum with it."""
-    manifest, _, _ = opened(file)
+    manifest, _, _ = open_file(file)
     parts = {name: bytes(x) for name, x in parts_of(file).items() if name != MANIFEST}
-    from graphc.export.manifest import written  # noqa: PLC0415
+    from graphc.export.manifest import encode  # noqa: PLC0415
 
     with Writer(file) as out:
         for name, x in {**parts, part: data}.items():
             out.add(name, [x], len(x))
-        text = written({**manifest, "parts": {**out.sums}})
+        text = encode({**manifest, "parts": {**out.sums}})
         out.add(MANIFEST, [text], len(text))
 
 
 def test_recorded_calls_agree_on_every_backend_and_by_the_program(file: Path) -> None:
     f = function()
     f.export(file, programs=("JAX",), dynamic={"x": ("n", 3)}, examples=CALLS)
-    arrays = arrays_in(bytes(opened(file)[2]["examples.safetensors"]))
+    arrays = arrays_in(bytes(open_file(file)[2]["examples.safetensors"]))
     expected = f(CALLS[0]["x"])  # type: ignore[call-overload]
     np.testing.assert_allclose(arrays["0.result.0"], expected["h"], rtol=1e-12)
     model = graphc.load(file)
@@ -69,7 +69,7 @@ def test_what_differs_is_shown(file: Path) -> None:
     x = gt.vector("x", dtype="float64")
     f = graphc.function([x], {"y": x * 2, "n": x.argmax()}, mode="NUMPY")
     f.export(file, examples=[[[1.0, 5.0]]])
-    data = bytes(opened(file)[2]["examples.safetensors"])
+    data = bytes(open_file(file)[2]["examples.safetensors"])
     with_part(file, "examples.safetensors", data.replace(np.float64(10).tobytes(), b"\0" * 8))
     found = graphc.load(file).verify(modes=["NUMPY"])
     assert not found

@@ -149,6 +149,34 @@ def test_a_block_of_a_transformer(path: Path) -> None:
     assert {x.name for x in onnx.load(path).graph.initializer} >= {*names}
 
 
+W = graphc.shared(np.random.default_rng(2).normal(size=(6, 6)).astype("float32"), name="w")
+
+
+def reversed_loop(x: Any) -> Any:
+    start = gt.zeros(6, dtype="float32")
+    return graphc.loop(lambda h, row: (h * 0.5 + row, h), start, x, reverse=True)
+
+
+FLOAT32 = {
+    "loop": reversed_loop,
+    "convolve2d": lambda x: [gt.signal.convolve2d(x, W[:2, :3], mode="valid")],
+    "set_subtensor": lambda x: [gt.set_subtensor(x[:, [0, 3]], 1.0), x[:, ::-2]],
+    "max": lambda x: [gt.roll(x, 2, axis=0), gt.max(x[:0], axis=0, initial=-np.inf)],
+    "grad": lambda x: [graphc.grad((gt.softmax(normalised(x) @ W, axis=1) ** 2).sum(), x)],
+}
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_a_model_of_float32_has_a_named_length(name: str, path: Path) -> None:
+    x = gt.tensor("x", dtype="float32", shape=(None, 6))
+    f = graphc.function([x], list(FLOAT32[name](x)), "NUMPY")
+    model = session(f, path, dynamic={"x": ("n", None)})
+    for n in (2, 5):
+        value = np.random.default_rng(n).normal(size=(n, 6)).astype("float32")
+        for y, expected in zip(model.run(None, {"x": value}), f(value), strict=True):
+            np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_draws_have_the_bits_that_they_have_here(path: Path) -> None:
     rng = gt.random.RandomStream(7)
     f = graphc.function([], [rng.uniform(size=(5,)), rng.normal(size=(3,)), rng.gamma(2.0)])

@@ -13,7 +13,7 @@ import pytest
 import graphc
 from graphc.export.onnx.gaps import GAPS, gap_of
 from graphc.export.onnx.lowering import load, missing
-from graphc.export.onnx.model import in_pairs, model_of, prepared
+from graphc.export.onnx.model import in_pairs, model_of, prepare
 from graphc.ir import is_complex, is_inexact, numpy_dtype
 from graphc.tensor.core.assertion import Assert
 from graphc.tensor.core.elementwise import ROWS, Elementwise
@@ -109,7 +109,7 @@ def unexported(case: Case) -> list[Any]:
     values = arrays(case, case.dtypes[0])
     xs = symbols(case, values)
     f = graphc.function(xs, case.symbolic(*xs), "NUMPY", on_unused_input="ignore")
-    found = missing(prepared(f.requested))
+    found = missing(prepare(f.requested))
     assert all(gap_of(x.op) in GAPS for x in found), found
     return found
 

@@ -16,8 +16,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ExportError, FormatError
-from graphc.export.literals import array_of, written
-from graphc.export.names import kinds_of, name_of, operation_named, structure_named
+from graphc.export.literals import array_of, array_text
+from graphc.export.names import find_operation, find_structure, kinds_of, name_of
 from graphc.export.write import as_graph
 from graphc.implicit import ImplicitArray
 from graphc.ir import DTYPES, Graph, Leaf, numpy_dtype
@@ -97,13 +97,13 @@ def test_a_graph_that_was_read_computes_the_same() -> None:
 
 def test_every_operation_has_a_name() -> None:
     for cls in graphc_operations():
-        assert cls.__qualname__ == "Elementwise" or operation_named(cls.__qualname__) is cls
+        assert cls.__qualname__ == "Elementwise" or find_operation(cls.__qualname__) is cls
         assert kinds_of(cls) is not None
     for name in ("LoRA", "CSR", "OneHot", "AffineQuantized"):
-        assert issubclass(structure_named(name), ImplicitArray)
-    assert operation_named("PythonCall") is None
-    assert operation_named("Elementwise") is None
-    assert structure_named("register") is None
+        assert issubclass(find_structure(name), ImplicitArray)
+    assert find_operation("PythonCall") is None
+    assert find_operation("Elementwise") is None
+    assert find_structure("register") is None
     assert name_of(Leaf(np.zeros(3))) is None
 
 
@@ -182,14 +182,14 @@ def test_an_array_has_the_same_bits_again(dtype: str) -> None:
     several = np.zeros(64, made) if dtype == "bool" else bits.view(made)
     numbers = np.array([0, 1, 2, 100]).astype(made)
     for array in (*several.reshape(-1, 4), numbers, numbers[:0], numbers.reshape(2, 1, 2)):
-        text = written(array)
+        text = array_text(array)
         dtype_text, _, rest = text.partition("(")
         assert "(" not in dtype_text
         read = graphc.deserialize(f"graphc-graph 1 graph @main() {{ return {text} }}").outputs[0]
         assert read.op.value.tobytes() == array.tobytes()
         assert read.op.value.shape == array.shape
         assert rest.endswith(")")
-    assert written(numbers[1]) == f"{dtype}({'True' if dtype == 'bool' else _one(dtype)})"
+    assert array_text(numbers[1]) == f"{dtype}({'True' if dtype == 'bool' else _one(dtype)})"
 
 
 def _one(dtype: str) -> str:

@@ -41,7 +41,8 @@ def power(a: Any, b: Any) -> Any:
 
 
 def put(x: Any, index: Any, value: Any) -> np.ndarray:
-    """A copy with another value in some places, each given once."""
+    """Return a copy with other values at some positions, each of which is indexed once."""
+    check_mask(x, index)
     y = np.array(x)
     places = np.arange(y.size).reshape(y.shape)[index]
     if len(np.unique(places)) != places.size:
@@ -51,7 +52,8 @@ def put(x: Any, index: Any, value: Any) -> np.ndarray:
 
 
 def inc(x: Any, index: Any, value: Any) -> np.ndarray:
-    """A copy with values added, as often as a place is given."""
+    """Return a copy with values added, as often as a position is indexed."""
+    check_mask(x, index)
     y = np.array(x)
     try:
         np.add.at(y, index, value)
@@ -63,10 +65,28 @@ def inc(x: Any, index: Any, value: Any) -> np.ndarray:
 
 
 def masked(x: Any, mask: Any) -> Any:
-    """The elements where a mask is true; NumPy also takes an empty mask of another shape."""
-    if mask.shape != x.shape[: mask.ndim]:
-        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    """Return the elements where a mask is true."""
+    check_mask(x, mask)
     return x[mask]
+
+
+def check_mask(x: Any, index: Any) -> None:
+    """Refuse a mask of another shape than the array; NumPy accepts an empty one."""
+    is_mask = isinstance(index, np.ndarray) and index.dtype == "bool"
+    if is_mask and index.shape != x.shape[: index.ndim]:
+        raise IndexError(f"a mask of shape {index.shape} for an array of shape {x.shape}")
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
+    """Return elements along an axis; a length of 1 is repeated only where graphc knows it."""
+    others = [
+        (n, m)
+        for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True))
+        if i != axis % x.ndim
+    ]
+    if any(n != m and 1 in (n, m) for n, m in others):
+        raise UndefinedError("a length of 1 that may be repeated")
+    return np.take_along_axis(x, indices, axis)
 
 
 def einsum(pattern: str, a: Any, b: Any) -> Any:
@@ -131,11 +151,26 @@ def softmax(x: Any, axis: int) -> Any:
 
 
 def beta(a: Any, b: Any) -> Any:
-    """SciPy's, which beside a pole takes NaN for a number; at a pole either sign is as good."""
-    found = scipy.special.beta(a, b)
-    if np.isinf(found).any() or np.any(np.isneginf(a) | np.isneginf(b)):
-        raise UndefinedError("a pole")
-    return np.where(np.isnan(a) | np.isnan(b), np.nan, found)
+    """Return SciPy's beta function, and NaN for NaN; poles and zeros have either sign."""
+    y = scipy.special.beta(a, b)
+    if np.any(np.isinf(y) | (y == 0)) or np.any(np.isneginf(a) | np.isneginf(b)):
+        raise UndefinedError("a pole, or a zero between values of either sign")
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, y)
+
+
+def quantile(x: Any, q: float, axis: int) -> Any:
+    """Return NumPy's quantiles of finite numbers; beside infinite ones NumPy interpolates NaN."""
+    if np.isinf(x).any():
+        raise UndefinedError("quantiles of infinite numbers")
+    return np.quantile(x, q, axis=axis)
+
+
+def expm(x: Any) -> Any:
+    """Return matrix exponentials, unless rounding decides whether an element is 0."""
+    y = scipy.linalg.expm(x)
+    if y.size and np.any(np.abs(y) < 1e-13 * np.abs(y).max((-2, -1), keepdims=True)):
+        raise UndefinedError("an element whose terms cancel")
+    return y  # type: ignore[no-any-return]
 
 
 def betaln(a: Any, b: Any) -> Any:
@@ -318,6 +353,9 @@ NAMESPACE = {
                 put,
                 inc,
                 masked,
+                expm,
+                quantile,
+                take_along_axis,
                 einsum,
                 finite,
                 triangle,

@@ -66,12 +66,13 @@ class Rounding:
         self.random = np.random.default_rng(self.seed)
 
     def r(self, x: Any, ulps: float, cusp: bool = False, edge: Any = False) -> np.ndarray:
-        """A result, rounded otherwise."""
+        """Return a result, rounded otherwise."""
         x = np.asarray(x)
+        at_cusp = cusp and _inexact(x) and bool((x == 0).any())
+        self.smooth = self.smooth and not (edge or at_cusp)
         if not _inexact(x):
             return x
         self.finite = self.finite and bool(np.isfinite(x).all())
-        self.smooth = self.smooth and not (edge or (cusp and bool((x == 0).any())))
         return x if self.seed is None else self._moved(x, ulps)
 
     def p(self, x: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import (
     ArgumentError,
     DisconnectedInputError,
+    DTypeError,
     GradientError,
     UnsupportedOperationError,
 )
@@ -251,6 +252,7 @@ AWKWARD: dict[str, tuple[Callable[..., Any], list[Any], list[Any]]] = {
     "tanh far out": (gt.tanh, [[-1000.0, 1000.0, INF]], [[0, 0, 0]]),
     "erf far out": (gt.erf, [[-1000.0, 1000.0, INF]], [[0, 0, 0]]),
     "log1mexp of a small number": (gt.log1mexp, [-1e-10], [-1e10]),
+    "log1mexp of zeros": (gt.log1mexp, [[0.0, -0.0]], [[-INF, -INF]]),
     "expm1 of a small number": (gt.expm1, [-1000.0], [0]),
     "the angle of a complex zero": (gt.abs, [0j], [0]),
 }  # fmt: skip
@@ -423,7 +425,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: graphc.pullback(x, x, gt.scalar()), GradientError, "a cotangent of its shape",
     ),
     "the cotangent of an integer": (
-        lambda: graphc.grad(None, x, known_grads={n: n}), GradientError, "floating array",
+        lambda: graphc.grad(None, x, known_grads={x: x.sum()}), GradientError, "its shape",
     ),
 }  # fmt: skip
 
@@ -542,3 +544,49 @@ def test_gradients_of_the_parts_of_a_graph_are_those_of_the_whole() -> None:
     assert [len(behind), len(own)] == [2, 2]
     with pytest.raises(ArgumentError, match="neither start nor cost"):
         graphc.gradient.subgraph_grad([w], [x])
+
+
+@dataclass
+class Layer:
+    """Parameters of a layer."""
+
+    w: Any
+    b: Any
+
+
+def test_grad_has_the_structure_of_wrt() -> None:
+    w, b, s = gt.matrix("w"), gt.vector("b"), gt.scalar("s")
+    cost = (w**2).sum() + (b**3).sum() + s
+    wrt = {"layers": [Layer(w, b), (s,)], "again": b}
+    slopes = graphc.grad(cost, wrt)
+    assert list(slopes) == ["layers", "again"]
+    assert isinstance(slopes["layers"][0], Layer)
+    assert slopes["layers"][0].w is graphc.grad(cost, w)
+    assert slopes["layers"][0].b is slopes["again"] is graphc.grad(cost, b)
+    assert slopes["layers"][1] == (graphc.grad(cost, s),)
+    rows = graphc.jacobian(b**2, {"b": b})
+    assert rows["b"] is graphc.jacobian(b**2, b)
+    with pytest.raises(GradientError, match="respect to None"):
+        graphc.grad(cost, {"w": None})
+
+
+def test_known_grads_of_integers_are_their_gradients() -> None:
+    n, x, g = gt.ivector("n"), gt.vector("x"), gt.vector("g")
+    slope = graphc.grad(None, n, known_grads={n: g})
+    values = {n: [1, 2], x: [3.0, 4.0], g: [0.5, -2.0]}
+    np.testing.assert_array_equal(slope.eval({g: values[g]}, mode="NUMPY"), [0.5, -2.0])
+    both = graphc.grad((n * x).sum(), [n, x], known_grads={n: g})
+    np.testing.assert_array_equal(both[0].eval({k: values[k] for k in (n, x, g)}), [3.5, 2.0])
+    np.testing.assert_array_equal(both[1].eval({k: values[k] for k in (n, x)}), [1.0, 2.0])
+
+
+def test_a_function_as_a_cost_is_an_error_that_says_to_call_it() -> None:
+    w = gt.vector("w")
+    for use in (
+        lambda: graphc.grad(lambda w: (w**2).sum(), w),
+        lambda: gt.optimize.root(lambda y: y**2 - 2, w),
+        lambda: gt.optimize.minimize(lambda y: (y**2).sum(), w),
+        lambda: gt.exp(np.sum),
+    ):
+        with pytest.raises(DTypeError, match="call it with symbolic arrays"):
+            use()

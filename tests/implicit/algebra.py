@@ -16,7 +16,7 @@ import scipy.sparse
 
 from graphc import implicit
 
-__all__ = ["KEPT", "PROGRAMS", "SMOOTH", "arrays", "operands"]
+__all__ = ["KEPT", "PROGRAMS", "SMOOTH", "arrays", "operands", "representatives"]
 
 N = 6
 
@@ -132,6 +132,25 @@ GROUPS = {
     "whole": WHOLE,
 }
 PROGRAMS: dict[str, Program] = {name: f for group in GROUPS.values() for name, f in group.items()}
+
+
+def representatives(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs of each class with a program of each group, and of each program with a class.
+
+    Programs of a group go the same way through graphs and backends; that a class keeps a program is
+    a matter of the class alone, which a test of all pairs compares on NumPy.
+    """
+    groups = {name: title for title, group in GROUPS.items() for name in group}
+    options = dict[tuple[str, str], list[tuple[str, str]]]()
+    for cls, name in pairs:
+        options.setdefault((cls, groups[name]), []).append((cls, name))
+    classes = list(dict.fromkeys(cls for cls, _ in pairs))
+    chosen = [x[classes.index(cls) % len(x)] for (cls, _), x in options.items()]
+    others = {name: (cls, name) for cls, name in pairs}
+    for _, name in chosen:
+        others.pop(name, None)
+    return [*chosen, *others.values()]
+
 
 SMOOTH = (
     *("relu", "clip", "w ** 3", "where mask 0", "where itself", "tril", "tanh", "square", "w * d"),

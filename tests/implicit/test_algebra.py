@@ -18,11 +18,12 @@ from graphc.implicit.namespace import apply
 from graphc.implicit.treedef import Treedef
 from graphc.ir import dtype_name, is_inexact
 from graphc.link import as_numpy
-from tests.implicit.algebra import KEPT, PROGRAMS, SMOOTH, arrays, operands
+from tests.implicit.algebra import KEPT, PROGRAMS, SMOOTH, arrays, operands, representatives
 from tests.modes import uncompiled
 
 ARRAYS = arrays()
 PAIRS = [(cls, name) for cls in ARRAYS for name in PROGRAMS]
+SOME = representatives(PAIRS)
 
 
 def is_kept(cls: str, name: str) -> bool:
@@ -69,7 +70,7 @@ def in_graph(cls: str, name: str, mode: Any) -> Any:
 
 
 @pytest.mark.sample(every=12)
-@pytest.mark.parametrize(("cls", "name"), PAIRS)
+@pytest.mark.parametrize(("cls", "name"), SOME)
 def test_in_functions_of_jax(cls: str, name: str) -> None:
     w, given = jax.tree.map(jnp.asarray, (ARRAYS[cls], vars(operands())))
     with jax.enable_x64(True):
@@ -90,7 +91,7 @@ def test_in_graphs(cls: str, name: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["JAX", "MLX"])
-@pytest.mark.parametrize(("cls", "name"), PAIRS)
+@pytest.mark.parametrize(("cls", "name"), SOME)
 def test_in_graphs_of_other_backends(cls: str, name: str, mode: str) -> None:
     with materializing("error" if is_kept(cls, name) else "allow"):
         f, given, y = in_graph(cls, name, uncompiled(mode))
@@ -105,7 +106,7 @@ class Outside:
 
 
 @pytest.mark.sample(every=12)
-@pytest.mark.parametrize(("cls", "name"), PAIRS)
+@pytest.mark.parametrize(("cls", "name"), SOME)
 def test_outside_of_functions(cls: str, name: str) -> None:
     """What is not kept is graphc's error, that says what to call, where it is no sum or product."""
     program, given = PROGRAMS[name], operands()
@@ -147,7 +148,7 @@ def loss_of(y: Any, like: Any, xp: Any) -> Any:
 
 
 @pytest.mark.sample(every=8)
-@pytest.mark.parametrize(("cls", "name"), SLOPES)
+@pytest.mark.parametrize(("cls", "name"), representatives(SLOPES))
 def test_gradients_are_those_through_the_whole_array(cls: str, name: str) -> None:
     with jax.enable_x64(True):
         w, given = jax.tree.map(jnp.asarray, (ARRAYS[cls], vars(operands())))

@@ -109,6 +109,15 @@ def test_every_kind_and_axis_gains_with_lengths_that_groups_do_not_divide(
     assert error(q, w, x) < 0.85 * plain
 
 
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_the_scale_of_a_last_group_is_the_mean_of_its_own_elements(axis: int) -> None:
+    """Independent inputs of one magnitude, of which no row takes up the error of another."""
+    w = np.random.default_rng(0).standard_normal((72, 72))
+    q = calibrate(w, np.eye(72), "ternary", axis=axis, group_size=64)
+    last = w[64:] if axis == -2 else w.T[64:]
+    np.testing.assert_allclose(q.scales[:, 1], np.abs(last).mean(0))
+
+
 def test_a_kind_with_scales_of_eight_bits_takes_scales_of_inputs() -> None:
     w, x = layer()
     scaled = calibrate(w, x, "nvfp4", method="awq")

@@ -44,7 +44,7 @@ def make(rng: np.random.Generator) -> Any:
 
 
 def make_stack(rng: np.random.Generator) -> Any:
-    values = rng.normal(size=(2, 6))
+    values = rng.normal(size=(5, 6))
     return Diagonal(values), whole(values)
 
 
@@ -54,7 +54,7 @@ def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     structured = {"x @ w", "w.T", "w * row", "sum", "sum of batch", "w * same", "stack[i] product"}

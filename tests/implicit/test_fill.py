@@ -39,8 +39,8 @@ def make_vector(rng: np.random.Generator) -> Any:
 
 
 def make_stack(rng: np.random.Generator) -> Any:
-    values = rng.uniform(0.5, 2, 2)
-    return Fill(values, (4, 6)), np.broadcast_to(values[:, None, None], (2, 4, 6)).copy()
+    values = rng.uniform(0.5, 2, 5)
+    return Fill(values, (4, 6)), np.broadcast_to(values[:, None, None], (5, 4, 6)).copy()
 
 
 @pytest.mark.sample(every=6)
@@ -55,7 +55,7 @@ def test_operations_of_a_vector(case: Case, way: str) -> None:
     check(make_vector, case, way, NAMES - DENSE - {"concatenate"})
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(

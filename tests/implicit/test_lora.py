@@ -44,7 +44,7 @@ def make(rng: np.random.Generator) -> Any:
 
 
 def make_stack(rng: np.random.Generator) -> Any:
-    base, a, b = [rng.normal(size=(2, *lengths)) for lengths in ((4, 6), (4, 2), (2, 6))]
+    base, a, b = [rng.normal(size=(5, *lengths)) for lengths in ((4, 6), (4, 2), (2, 6))]
     return LoRA(base, a, b), base + a @ b
 
 
@@ -54,7 +54,7 @@ def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(make_stack, case, way, {"x @ w", "w.T", "stack[i] product", "sum", "w * row"})

@@ -37,7 +37,7 @@ def make(rng: np.random.Generator) -> Any:
 
 
 def make_stack(rng: np.random.Generator) -> Any:
-    u, v = rng.normal(size=(2, 8, 2)), rng.normal(size=(2, 2, 10))
+    u, v = rng.normal(size=(5, 8, 2)), rng.normal(size=(5, 2, 10))
     return LowRank(u, v), u @ v
 
 
@@ -47,7 +47,7 @@ def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     structured = {

@@ -65,7 +65,7 @@ def signs(rng: Rng) -> Any:
 
 
 def stack(rng: Rng) -> Any:
-    return both(quantize(matrix(rng, (2, 3, 64), "float64"), "int4", group_size=32))
+    return both(quantize(matrix(rng, (5, 4, 72), "float64"), "int4", group_size=32))
 
 
 STRUCTURED = frozenset(
@@ -95,7 +95,7 @@ def test_operations_of_other_kinds(make: Any, case: Case, way: str) -> None:
     check(make, case, way, OF_ALL_KINDS)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=FEW))
 def test_operations_of_stacks(case: Case, way: str) -> None:
     check(stack, case, way, ())

@@ -111,7 +111,7 @@ def test_every_way_of_mlx(
     x = matrix(rng, m, q.shape[0], dtype=dtype)
     v, w = gt.matrix("x", dtype=dtype), gt.implicit(q, name="w")
     y = graphc.function([v, w], v @ w, mode=graphc.Mode("MLX", compile=False))(x, q)
-    assert str(y.dtype) == f"mlx.core.{dtype}"
+    assert y.dtype == dtype
     dense = q.materialize().astype("float64")
     tolerance = {"float64": 1e-14, "float32": 2e-6, "float16": 1e-2}[dtype]
     size = tolerance * np.abs(x.astype("float64") @ dense).max()

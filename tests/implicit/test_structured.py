@@ -92,8 +92,8 @@ def matrix(rng: np.random.Generator) -> Any:
 
 
 def stack(rng: np.random.Generator) -> Any:
-    """Two of rank 2."""
-    x = Product(rng.normal(size=(2, 4, 2)), rng.normal(size=(2, 2, 6)))
+    """Five of rank 2."""
+    x = Product(rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 2, 6)))
     return x, x.a @ x.b
 
 
@@ -118,7 +118,7 @@ def test_operations_of_a_matrix(case: Case, way: str) -> None:
     check(matrix, case, way, named(BOTH, MATRIX))
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=10)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(stack, case, way, named(BOTH, STACK))

@@ -42,22 +42,33 @@ def test_a_dtype_is_kept(dtype: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["JAX", "NUMPY"])
 @pytest.mark.parametrize("setting", [False, True])
-def test_dtypes_are_the_same_whatever_jaxs_setting(setting: bool, mode: str) -> None:
+def test_dtypes_are_as_jax_is_set_where_no_input_has_64_bits(setting: bool, mode: str) -> None:
     x, k = typed("float32", None), typed("int32", None)
     with jax.enable_x64(setting):
         results = wrap_jax(lambda x, k: (jnp.zeros(2), x + 1.5, k.sum(), jnp.arange(3)))(x, k)
-        assert [y.dtype for y in results] == ["float64", "float32", "int64", "int64"]
-        found = computed(
-            mode, [x, k], list(results), np.ones(2, np.float32), np.full(2, 2**30, np.int32)
-        )
-    assert [y.dtype.name for y in found] == ["float64", "float32", "int64", "int64"]
-    assert found[2] == 2**31
+    wide = ["float64", "float32", "int64", "int64"]
+    dtypes = wide if setting else ["float32", "float32", "int32", "int32"]
+    assert [y.dtype for y in results] == dtypes
+    values = np.ones(2, np.float32), np.full(2, 2**30, np.int32)
+    with jax.enable_x64(not setting):  # the setting when the node was built counts
+        computed_results = computed(mode, [x, k], list(results), *values)
+    assert [y.dtype.name for y in computed_results] == dtypes
+    assert computed_results[2] == (2**31 if setting else -(2**31))
+
+
+@pytest.mark.parametrize("setting", [False, True])
+def test_dtypes_are_wide_where_an_input_has_64_bits_whatever_jaxs_setting(setting: bool) -> None:
+    x, k = typed("float32", None), typed("int64", None)
+    with jax.enable_x64(setting):
+        results = wrap_jax(lambda x, k: (jnp.zeros(2), x + 1.5, k.sum(), jnp.arange(3)))(x, k)
+    assert [y.dtype for y in results] == ["float64", "float32", "int64", "int64"]
 
 
 @pytest.mark.parametrize("mode", ["JAX", "NUMPY"])
 def test_float64_within_a_float32_program_keeps_its_digits(mode: str) -> None:
     x = typed("float32", None)
-    y = wrap_jax(lambda x: ((x.astype("float64") + 1e-12 - x) * 1e12).astype("float32"))(x)
+    with jax.enable_x64(True):
+        y = wrap_jax(lambda x: ((x.astype("float64") + 1e-12 - x) * 1e12).astype("float32"))(x)
     found = computed(mode, [x], y, np.ones(2, np.float32))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [1, 1], 1e-3)
@@ -243,7 +254,9 @@ def test_a_random_key_is_an_argument() -> None:
     draw = wrap_jax(lambda key: jax.random.normal(key, (4,), "float64"))
     wanted = by_hand(lambda: jax.random.normal(key, (4,), "float64"))
     for mode in ("JAX", "NUMPY"):
-        np.testing.assert_array_equal(computed(mode, [], draw(key)), wanted)
+        with jax.enable_x64(True):
+            drawn = draw(key)
+        np.testing.assert_array_equal(computed(mode, [], drawn), wanted)
 
 
 # Decorating.

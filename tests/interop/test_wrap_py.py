@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ def ranks(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @graphc.wrap_py([VECTOR, gt.TensorType("int64", ())], [SCALAR, gt.TensorType("int32", (2,))])
 def both(x: Any, k: Any) -> Any:
     return x.sum() * k, [k, k + 1]
+
+
+@graphc.wrap_py(VECTOR, VECTOR, infer_shape=lambda shape: shape)
+def tripled(x: Any) -> Any:
+    return 3 * x
 
 
 def test_it_keeps_its_name_and_its_text() -> None:
@@ -220,3 +226,26 @@ def test_jax_needs_to_know_the_lengths_of_results() -> None:
     y = graphc.wrap_py(VECTOR, VECTOR)(lambda v: v)(x)
     with pytest.raises(GraphcError, match="shape"):
         run([x], [y], "JAX", [1.0])
+
+
+def test_infer_shape_takes_pytensors_form_without_fgraph(mode: str) -> None:
+    def shapes(node: Any, input_shapes: Any) -> Any:
+        assert node is None
+        return [input_shapes[0]]
+
+    double = graphc.wrap_py([gt.dvector], [gt.dvector], infer_shape=shapes)(lambda x: 2 * x)
+    x = gt.dvector("x", shape=(3,))
+    assert double(x).type.shape == (3,)
+    (y,) = run([x], [double(x)], mode, [1.0, 2.0, 3.0])
+    assert y.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_a_graph_with_a_decorated_function_of_a_module_is_pickled(mode: str) -> None:
+    x = gt.vector("x", shape=(3,))
+    y = tripled(x) + 1
+    inputs, again = pickle.loads(pickle.dumps([[x], y]))
+    (values,) = run(inputs, [again], mode, [1.0, 2.0, 3.0])
+    assert values.tolist() == [4.0, 7.0, 10.0]
+    data = pickle.dumps(y).replace(b"tripled", b"missing")
+    with pytest.raises(ArgumentError, match="missing, which is not there"):
+        pickle.loads(data)

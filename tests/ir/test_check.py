@@ -8,8 +8,9 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError
-from graphc.ir import Graph, Node, TensorType, TupleType, check, check_same_interface
-from graphc.ir.node import _new, set_inputs, set_type
+from graphc.ir import Graph, Node, TensorType, TupleType
+from graphc.ir.check import check, check_same_interface
+from graphc.ir.node import _create, set_inputs, set_type
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.index import Nonzero
 
@@ -29,7 +30,7 @@ def wrongly_typed() -> Graph:
 def doubled_node() -> Graph:
     x = gt.vector("x")
     y = gt.exp(x)
-    return Graph([x], [_new(y.op, y.inputs, y.type, None), y])
+    return Graph([x], [_create(y.op, y.inputs, y.type, None), y])
 
 
 def input_twice() -> Graph:

@@ -17,7 +17,7 @@ from graphc.ir import (
     ordered,
     reached,
     toposort,
-    unfolded,
+    unfold,
 )
 
 DEEP = 5_000
@@ -90,7 +90,7 @@ def meanings(table: dict[Node, Node], output: Node) -> Node:
     def endless(node: Node) -> Exception:
         return ValueError(f"endless: {node.op.name}")
 
-    (found,) = unfolded([output], done, again, table.get, endless)
+    (found,) = unfold([output], done, again, table.get, endless)
     return found
 
 

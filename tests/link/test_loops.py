@@ -209,6 +209,14 @@ def test_a_loop_without_sequences_goes_by_powers_of_two(compilations: Callable[[
     assert compilations() <= 6
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint32"])
+def test_a_changing_number_of_steps_has_any_integer_dtype(dtype: str) -> None:
+    k = gt.scalar("k", dtype=dtype)
+    states = graphc.scan(lambda c: c * 0.5, outputs_info=a, n_steps=k + 1)
+    numbers = [np.array(i, dtype) for i in (0, 1, 3, 4, 6, 9, 11)]
+    compare([a, k], [states, k + 2, gt.arange(k // 2 + 3)], *((1.5, i) for i in numbers))
+
+
 def test_loops_that_stop_by_their_data_have_one_executable(
     compilations: Callable[[], int],
 ) -> None:
@@ -344,7 +352,7 @@ def test_lengths_that_differ_are_found_when_the_program_has_run() -> None:
 
 
 def test_a_trace_of_unknown_length_does_not_leave_the_users_own_trace() -> None:
-    f = graphc.function([x, h0, w], rnn_until(), mode="JAX")
+    f = graphc.function([x, h0, w], rnn_until(), mode="JAX", returns="native")
     with jax.enable_x64(True), pytest.raises(DynamicShapeError, match=r"outside of jax\.jit"):
         jax.jit(f)(*map(jax.numpy.asarray, (sequences(9), H, W)))
 
@@ -445,7 +453,7 @@ def test_numbers_of_steps_are_told_from_other_lengths() -> None:
 
 def test_a_traced_number_of_steps_is_refused_with_the_way_out() -> None:
     states = graphc.scan(lambda c: 2 * c, outputs_info=a, n_steps=n)
-    f = graphc.function([a, n], states[-1], mode="JAX")
+    f = graphc.function([a, n], states[-1], mode="JAX", returns="native")
     with jax.enable_x64(True):
         assert jax.jit(f, static_argnums=1)(1.0, 3) == 8.0
         with pytest.raises(DynamicShapeError, match=r"argument 1 .*\n.*static_argnums"):

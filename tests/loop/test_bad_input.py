@@ -52,7 +52,7 @@ BUILT: list[Row] = [
     (lambda: scan(lambda a: [a, "q"], x), ArgumentError, ("scan: the output 1 of a step is 'q'",)),
     (lambda: scan(lambda h: (until(h > 1), h), outputs_info=s, n_steps=2), ArgumentError, ("until(s[t-1] > 1.0: bool[])", "The order is outputs, updates, until")),
     (lambda: scan(lambda h: h if h > 1 else -h, outputs_info=s, n_steps=2), SymbolicValueError, ("truth value", "gt.where")),
-    (lambda: scan(lambda h: (h, until(h)), outputs_info=s, n_steps=2), DTypeError, ("until: the condition s[t-1]: float64[] is not a bool scalar", "Compare")),
+    (lambda: scan(lambda h: (h, until(h)), outputs_info=x, n_steps=2), DTypeError, ("float64[?] is not a bool scalar", "Compare")),
     (lambda: scan(lambda h: (h, until(h > 1)), outputs_info=x, n_steps=2), DTypeError, ("bool[?] is not a bool scalar", "gt.any")),
     # Carries that change.
     (lambda: scan(lambda h: h * s, outputs_info=single, n_steps=3, name="decay"), DTypeError, ("decay: the carry 0 (single[t-1]) begins as float32[], and a step makes it float64[]", "begin as float64, or cast the result: .astype('float32')")),
@@ -134,13 +134,13 @@ BUILT: list[Row] = [
 ]
 
 RUN: list[tuple[Callable[..., Any], dict[Any, Any], tuple[str, ...]]] = [
-    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=5), {x: np.ones(3)}, ("scan: the sequence 0 (x), for n_steps", "(3,)", "(5)")),
-    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n), {x: np.ones(3), n: 5}, ("scan: the sequence 0 (x)", "(3,)", "(5)")),
-    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n, go_backwards=True), {x: np.ones(3), n: 4}, ("scan: the sequence 0 (x)", "(3,)", "(4)")),
+    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=5), {x: np.ones(3)}, ("scan: the sequence 0 (x), for n_steps", "(3,)", "(5,)")),
+    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n), {x: np.ones(3), n: 5}, ("scan: the sequence 0 (x)", "(3,)", "(5,)")),
+    (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n, go_backwards=True), {x: np.ones(3), n: 4}, ("scan: the sequence 0 (x)", "(3,)", "(4,)")),
     (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n), {x: np.ones(3), n: -1}, ("the length -1 is negative",)),
     (lambda: scan(gt.sin, outputs_info=1.0, n_steps=n, name="f"), {n: -1}, ("f: -1 steps", "from 0 on")),
-    (lambda: scan(lambda h: h * 2, outputs_info=dict(initial=x, taps=[-3]), n_steps=2), {x: np.ones(2)}, ("scan: the output 0 (x), its initial values", "(2,)", "(3)")),
-    (lambda: loop(lambda c, z: (c, c + z[0] * z[1]), 0.0, (x, y))[1], {x: np.ones(3), y: np.ones(2)}, ("loop: the sequence 1 (y)", "(2,)", "(3)")),
+    (lambda: scan(lambda h: h * 2, outputs_info=dict(initial=x, taps=[-3]), n_steps=2), {x: np.ones(2)}, ("scan: the output 0 (x), its initial values", "(2,)", "(3,)")),
+    (lambda: loop(lambda c, z: (c, c + z[0] * z[1]), 0.0, (x, y))[1], {x: np.ones(3), y: np.ones(2)}, ("loop: the sequence 1 (y)", "(2,)", "(3,)")),
     (lambda: scan(lambda x_t, h: gt.concatenate([h, x_t[None]]), x, y, name="growing"), {x: np.ones(3), y: np.ones(2)}, ("growing: the carry 0 has the shape (2,) before a step, and (3,) after it",)),
 ]
 # fmt: on

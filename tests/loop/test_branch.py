@@ -22,12 +22,13 @@ from graphc.errors import (
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import Graph, Node, TensorType, check, toposort
+from graphc.ir import Graph, Node, TensorType, toposort
+from graphc.ir.check import check
 from graphc.link import names
 from graphc.loop import Loop
 from graphc.loop.branch import Switch, choice
 from graphc.rewrite import optimize
-from graphc.rewrite.loops.branch import sunk
+from graphc.rewrite.loops.branch import sink_graph
 from graphc.tensor import Tensor
 from tests.grad.differences import check_derivatives
 from tests.modes import lacks
@@ -458,9 +459,9 @@ def test_tangled_choices_keep_their_values(seed: int) -> None:
     inputs, outputs = tangle(seed)
     graph = Graph(inputs, outputs)
     for _ in range(8):
-        graph = sunk(graph)
+        graph = sink_graph(graph)
     check(graph)
-    assert sunk(graph).outputs == graph.outputs
+    assert sink_graph(graph).outputs == graph.outputs
     modes = names() if seed % 6 == 0 else ["NUMPY"]
     plain, *others = (
         graphc.function(inputs, outputs, mode, returns="numpy", on_unused_input="ignore")
@@ -558,7 +559,7 @@ def test_equal_switches_are_one_object() -> None:
 
     def made() -> Graph:
         y = graphc.ifelse(x > 0, gt.exp(x), x)
-        return sunk(Graph([x], [y, graphc.grad(y, x)]))
+        return sink_graph(Graph([x], [y, graphc.grad(y, x)]))
 
     assert made().outputs == made().outputs
     assert made().key() == made().key()
@@ -566,7 +567,7 @@ def test_equal_switches_are_one_object() -> None:
 
 def test_a_switch_survives_pickling() -> None:
     x = gt.scalar("x")
-    graph = sunk(Graph([x], [graphc.ifelse(x > 0, gt.exp(x), x, name="one")]))
+    graph = sink_graph(Graph([x], [graphc.ifelse(x > 0, gt.exp(x), x, name="one")]))
     again = pickle.loads(pickle.dumps(graph))
     assert again.key() == graph.key()
     f = compiled([x], graphc.ifelse(x > 0, gt.exp(x), x))
@@ -583,9 +584,9 @@ def graph_of(name: str) -> Graph:
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_what_is_in_its_place_stays_there(name: str) -> None:
-    placed = sunk(graph_of(name))
+    placed = sink_graph(graph_of(name))
     check(placed)
-    assert sunk(placed).outputs == placed.outputs
+    assert sink_graph(placed).outputs == placed.outputs
 
 
 @pytest.mark.parametrize("name", DERIVED)

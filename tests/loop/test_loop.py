@@ -19,7 +19,8 @@ from graphc.errors import (
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import Graph, Input, Leaf, Node, TensorType, check, toposort
+from graphc.ir import Graph, Input, Leaf, Node, TensorType, toposort
+from graphc.ir.check import check
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.loop import Loop
 from graphc.loop.step import Formal, LoopStep

@@ -13,6 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir import toposort
 from graphc.loop.loop import Loop
+from tests.modes import uncompiled
 
 RANDOM = np.random.default_rng(3)
 
@@ -531,3 +532,44 @@ def test_names_are_in_what_is_printed() -> None:
         mode="NUMPY",
     )
     assert "decay" in str(f.plan())
+
+
+def test_until_takes_a_number_that_is_zero_before_the_last_step(mode: str) -> None:
+    x = gt.vector("x")
+    rows = graphc.scan(lambda r: (2 * r, graphc.until(gt.floor(r / 3))), sequences=x)
+    f = graphc.function([x], rows, mode=uncompiled(mode), returns="numpy")
+    np.testing.assert_array_equal(f([1.0, 2.0, 3.5, 0.5]), [2.0, 4.0, 7.0])
+
+
+# Loops that do no step.
+
+table = gt.matrix("table")
+
+
+def test_until_indexes_an_empty_sequence(mode: str) -> None:
+    powers = graphc.scan(
+        lambda i: (x[i] ** 2, graphc.until(x[i] > 5)), sequences=gt.arange(x.shape[0])
+    )
+    y, by_x = values([powers, graphc.grad(powers.sum(), x)], {x: np.zeros(0)}, mode)
+    assert y.shape == by_x.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "shape"),
+    [
+        (lambda i, h: gt.tanh(x[i] + h), 0.5, ()),
+        (lambda i, h: gt.tanh((x * i + h).max()), 0.5, ()),
+        (lambda i, h: h + table[i].cumsum(), np.ones(3), (3,)),
+        (lambda i, h: h[i - 1] + h, np.zeros(0), (0,)),
+    ],
+    ids=["element", "maximum", "row", "carry"],
+)
+def test_a_step_that_fails_on_empty_arrays_is_not_computed_for_no_steps(
+    mode: str, step: Any, first: Any, shape: tuple[int, ...]
+) -> None:
+    states = graphc.scan(step, sequences=gt.arange(x.shape[0]), outputs_info=gt.as_tensor(first))
+    slopes = graphc.grad(states.sum(), [x, table], disconnected_inputs="ignore")
+    given = {x: np.zeros(0), table: np.zeros((0, 3))}
+    f = graphc.function([*given], [states, *slopes], mode, on_unused_input="ignore")
+    rows, by_x, by_table = f(*given.values())
+    assert (rows.shape, by_x.shape, by_table.shape) == ((0, *shape), (0,), (0, 3))

@@ -80,3 +80,19 @@ def test_a_last_state_within_a_step_is_the_first_one_of_no_steps(steps: int) -> 
     start = np.array([1.0, 0.5])
     np.testing.assert_allclose(y, 3 ** (1 + power) * start ** (power**2))
     np.testing.assert_allclose(slope, 3 ** (1 + power) * power**2 * start ** (power**2 - 1))
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_an_index_without_entries_stands_beside_a_loop_and_in_one(mode: str, within: bool) -> None:
+    x, s = gt.vector("x"), gt.scalar("s")
+
+    def step(r: Any) -> Any:
+        return gt.set_subtensor((2 * r)[...], (r * s)[()] ** 2) if within else 2 * r
+
+    rows = graphc.scan(step, sequences=x) * (s + 1)[...]
+    f = graphc.function([x, s], [rows, graphc.grad(rows.sum(), s)], mode=mode)
+    found, slope = f([1.0, 2.0, -3.0], 0.5)
+    a = np.array([1.0, 2.0, -3.0])
+    np.testing.assert_allclose(found, 1.5 * ((a * 0.5) ** 2 if within else 2 * a))
+    # d/ds of s^2 (s + 1) is 3 s^2 + 2 s.
+    np.testing.assert_allclose(slope, (a**2).sum() * 1.75 if within else (2 * a).sum())

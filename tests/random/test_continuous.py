@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,31 @@ def test_small_shapes_of_gamma_numbers_are_told_apart_by_logarithms(backend: str
         assert stats.kstest(share[low], stats.uniform(0, share[low].max()).cdf).pvalue > 1e-3
 
 
+SCALED = (
+    R.normal, R.exponential, R.rayleigh, R.gumbel, R.laplace, R.logistic, R.cauchy, R.halfcauchy,
+    partial(R.gamma, 2.0), partial(R.invgamma, 2.0), partial(R.t, 3.0), partial(R.pareto, 2.0),
+    partial(R.truncexpon, 2.0), partial(R.truncnorm, -1.0, 1.0),
+)  # fmt: skip
+"""Distributions with a scale."""
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_of_parameters_out_of_range_comes_nan_and_no_endless_loop(backend: str) -> None:
     bad = gt.as_tensor([np.nan, -1.0])
     key = R.key(0)
     draws = [R.gamma(bad, rng=key), R.vonmises(0.0, bad, rng=key), R.t(bad, rng=key)]
+    draws += [draw(scale=bad, rng=key) for draw in SCALED]
+    draws += [
+        R.lognormal(0.0, bad, rng=key),
+        R.halfnormal(0.0, bad, rng=key),
+        R.weibull(bad, rng=key),
+        R.pareto(bad, rng=key),
+        R.truncexpon(bad, rng=key),
+        R.uniform(0.0, bad, rng=key),
+        R.truncnorm(0.0, bad, rng=key),
+        R.triangular(0.0, bad, 2.0, rng=key),
+        R.triangular(-2.0, -0.5, bad, rng=key),
+    ]
     f = graphc.function([], draws, uncompiled(backend), returns="numpy")
     for y in f():
         assert np.all(np.isnan(y))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import inspect
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -251,3 +253,26 @@ def test_a_distribution_tells_wrong_arguments() -> None:
         random.choice(3, p=[0.5, 0.5])
     with pytest.raises(DTypeError, match="nor an integer"):
         random.permutation(2.5)
+
+
+KEYS: dict[str, Callable[[], Any]] = {
+    "a key": lambda: random.key(0),
+    "a generator": lambda: random.rng("g"),
+    "a part of a split key": lambda: random.split(random.key(0))[1],
+    "a shared key": lambda: random.shared_rng(seed=1),
+    "an old key of JAX": lambda: jax.random.PRNGKey(0),
+    "a typed key of JAX": lambda: jax.random.key(0),
+    "a generator of NumPy": lambda: np.random.default_rng(0),
+}
+
+
+@pytest.mark.parametrize("what", KEYS)
+def test_a_key_is_no_parameter_of_any_distribution(what: str) -> None:
+    key = KEYS[what]()
+    for draw in DISTRIBUTIONS.values():
+        for parameters in ((key, (3,)), (0.5, key), (key,)):
+            with pytest.raises(ArgumentError, match="a key is no parameter"):
+                draw(*parameters)
+    for options in ({"loc": key}, {"size": key}):
+        with pytest.raises(ArgumentError, match="a key is no parameter"):
+            random.normal(**options)

@@ -16,7 +16,13 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import DTypeError, GradientError, ShapeError, UnsupportedOperationError
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientError,
+    ShapeError,
+    UnsupportedOperationError,
+)
 from graphc.ir import (
     Constant,
     Input,
@@ -29,6 +35,7 @@ from graphc.ir import (
     replaced,
     toposort,
 )
+from graphc.ir.law import checks_of, deciding_inputs
 from graphc.rewrite.rule import RULES, EquationRule
 from graphc.tensor import Tensor
 from graphc.tensor.core import elementwise, exponential, trigonometric
@@ -154,7 +161,7 @@ class Growing:
             return
         try:
             value = self.value(y)
-        except (IndexError, ShapeError):
+        except (ArgumentError, IndexError, ShapeError):
             return  # an example of a rule that is about types, not values
         if not self.is_sound(y):
             return
@@ -174,11 +181,10 @@ class Growing:
         for node in toposort([y]):
             if node in self.sound:
                 continue
-            types = [x.type for x in node.inputs]
-            for i, m, j, n in node.op.checks(*types):
+            for i, m, j, n in checks_of(node):
                 if self.shape(node.inputs[i])[m] != self.shape(node.inputs[j])[n]:
                     return False
-            if not all(_is_exact(node.inputs[i]) for i in node.op.host_inputs()):
+            if not all(_is_exact(node.inputs[i]) for i in deciding_inputs(node)):
                 return False
             self.sound.add(node)
         return True
@@ -252,10 +258,10 @@ def _operated(to: Growing, row: Any) -> Any:
 
 
 def _unless_refused(f: Callable[..., Any], *operands: Any) -> Any:
-    """The result, or None where the operands' common dtype is one the function has no rule for."""
+    """Return the result, or None where the function is not defined for the operands."""
     try:
         return f(*operands)
-    except DTypeError:
+    except (ArgumentError, DTypeError):
         return None
 
 

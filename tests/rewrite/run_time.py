@@ -26,6 +26,7 @@ from graphc.ir import (
     replaced,
     toposort,
 )
+from graphc.ir.law import checks_of
 from graphc.loop.loop import Loop
 from graphc.rewrite.rule import scalar_value
 from graphc.tensor.arrays.reduce import Composite
@@ -75,7 +76,7 @@ class Run(dict[Node, Any]):
         failed = next((x for x in given if isinstance(x, Failed)), None)
         if failed is not None:
             return failed
-        for a, m, b, n in node.op.checks(*[x.type for x in node.inputs]):
+        for a, m, b, n in checks_of(node):
             if np.shape(given[a])[m] != np.shape(given[b])[n]:
                 return Failed(node, f"operands of shapes {[np.shape(x) for x in given]}")
         try:

@@ -34,7 +34,7 @@ NORMAL_FORMS: dict[str, tuple[Node, Node]] = {
     "transposes": ((b.T @ a.T).T @ v, a @ (b @ v)),
     "one form of a vector's product": (v @ a.T, a @ v),
     "identities": (gt.eye(a.shape[0]) @ a @ gt.eye(a.shape[1]), a),
-    "ones": (a @ gt.ones_like(v), a.sum(1)),
+    "ones": (a @ gt.ones_like(v), gt.specify_shape(a, (None, v.shape[0])).sum(1)),
     "a column": ((a @ v[:, None])[:, 0], a @ v),
     "sums of products": ((a[:, :, None] * b).sum(1), a @ b),
 }

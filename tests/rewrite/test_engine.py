@@ -8,7 +8,8 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError
-from graphc.ir import Graph, Node, check, pprint, toposort
+from graphc.ir import Graph, Node, pprint, toposort
+from graphc.ir.check import check
 from graphc.rewrite import Equation, optimize
 from graphc.rewrite.engine import Index, Sweep
 from graphc.rewrite.rule import EquationRule, NodeRule

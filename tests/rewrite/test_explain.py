@@ -15,7 +15,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.ir import Graph
-from graphc.ir.print import described
+from graphc.ir.print import describe
 from graphc.rewrite import explain, page as page_module
 
 x, y = gt.vector("x"), gt.vector("y")
@@ -130,7 +130,7 @@ def test_the_page_has_every_change_with_meaning_line_and_both_sides() -> None:
         assert shown["meaning"] == change.rule.meaning
         assert shown["where"] == change.before.where
         for side, made in (("before", change.before), ("after", change.after)):
-            assert f"{nodes[shown[side]]['text']} {nodes[shown[side]]['type']}" == described(made)
+            assert f"{nodes[shown[side]]['text']} {nodes[shown[side]]['type']}" == describe(made)
             assert len(nodes[shown[side]]["inputs"]) == len(made.inputs)
 
 
@@ -178,7 +178,7 @@ def test_the_page_is_saved(tmp_path: Path) -> None:
 
 
 def test_a_page_says_how_many_changes_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "MOST_CHANGES", 20)
+    monkeypatch.setattr(page_module, "MAX_CHANGES", 20)
     told = explain([gt.log(1 + 1 * x * float(i + 2)) for i in range(25)])
     passes = Page(told.html()).data["passes"]
     assert sum(len(p["changes"]) for p in passes) == 20
@@ -272,13 +272,13 @@ def test_of_a_large_graph_what_differs_is_drawn() -> None:
     data = Page(explain([deep, x]).html()).data
     for step in data["passes"]:
         for names in drawn(data, step):
-            assert 0 < len(names) <= page_module.MOST_DRAWN
+            assert 0 < len(names) <= page_module.MAX_DRAWN
     stabilize = next(step for step in data["passes"] if step["name"] == "stabilize")
     assert "add" in drawn(data, stabilize)[0]
 
 
 def test_steps_beyond_the_most_boxes_are_told_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "MOST_BOXES", 10)
+    monkeypatch.setattr(page_module, "MAX_BOXES", 10)
     data = Page(explain(node).html()).data
     assert data["passes"][0]["sides"]
     assert data["passes"][1]["sides"] is None

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from graphc import config
+from graphc.errors import NarrowingWarning
 
 SEVERAL = "--xla_force_host_platform_device_count"
 
@@ -16,3 +23,11 @@ EIGHT = [
 
 if SEVERAL not in os.environ.get("XLA_FLAGS", ""):
     collect_ignore = EIGHT
+
+
+@pytest.fixture(autouse=True)
+def native_results() -> Iterator[None]:
+    """Return results on the mesh, as arrays of JAX, whose 64 bits these tests do not lose."""
+    warnings.simplefilter("ignore", NarrowingWarning)
+    with config.change_flags(returns="native"):
+        yield

@@ -195,6 +195,18 @@ def test_shared_variables_and_outputs_lie_as_declared() -> None:
     trained(MODE, mesh=MESH)
 
 
+def test_numpy_results_are_gathered_and_native_results_stay_on_the_mesh() -> None:
+    x = gt.matrix("x", sharding=("data", None))
+    y = graphc.Out(2 * x, sharding=("data", "model"))
+    value = normal(8, 4)
+    native = graphc.function([x], y, mode=MODE, returns="native")(value)
+    assert lies(native, "data", "model")
+    gathered = graphc.function([x], y, mode=MODE, returns="numpy")(value)
+    assert type(gathered) is np.ndarray
+    assert gathered.flags.writeable
+    np.testing.assert_array_equal(gathered, 2 * value)
+
+
 @GATHERED
 def test_a_mesh_with_explicit_axes_is_taken_as_it_is() -> None:
     mode = graphc.Mode("JAX", mesh=EXPLICIT)
@@ -345,7 +357,7 @@ def test_variables_on_two_meshes_need_a_mode_that_says_which() -> None:
 def test_checks_hold_over_a_mesh() -> None:
     x, i = gt.vector("x", sharding=("data",)), gt.lscalar("i")
     positive = graphc.Assert("x is to be positive")(x, x > 0)
-    f = graphc.function([x, i], [positive[i]], mode=MODE.change(check=True))
+    f = graphc.function([x, i], [positive[i]], mode=MODE.change(check_bounds=True))
     assert float(f(np.ones(8), 3)[0]) == 1.0
     with pytest.raises(CheckError, match="positive"):
         f(-np.ones(8), 3)

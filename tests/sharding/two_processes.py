@@ -93,13 +93,16 @@ def refused(mode: graphc.Mode, process: int) -> None:
         draw()
     with pytest.raises(ShardingError, match=r"argument x.* is not the same in all processes"):
         graphc.function([x], x.sum(), mode=mode)(np.full(8, process / 1.0))
+    divided = graphc.function([x], x + 1, mode=mode, returns="numpy")
+    with pytest.raises(ShardingError, match="returns='native'"):
+        divided(np.ones(8))
 
 
 def main(process: int, port: str, path: str) -> None:
     jax.config.update("jax_num_cpu_devices", 4)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     graphc.distributed.initialize(f"localhost:{port}", 2, process)
-    mode = graphc.Mode("JAX", mesh=graphc.mesh(data=4, model=2))
+    mode = graphc.Mode("JAX", mesh=graphc.mesh(data=4, model=2), returns="native")
     found = trained(mode)
     w = graphc.shared(np.ones((8, 2)), sharding=("data",))
     graphc.function([], [], updates=[(w, w + 1)], mode=mode)()

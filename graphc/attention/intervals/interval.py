@@ -1,13 +1,13 @@
-"""Between which values a function of one element lies over a block of them: interval arithmetic.
+"""Interval arithmetic over blocks of elements: bounds of a function of one element in each block.
 
-An interval is known for each block at once: its ends are arrays of any library, and rules are
-written in the functions that all libraries have (``numpy_like``). What is not sure is left open:
+The ends of an interval are arrays of any library with one element for each block, and rules are
+written in the functions that all libraries have (``numpy_like``). Unbounded intervals are:
 
-- of bools, ``low`` says certainly true and ``high`` possibly true;
-- of integers, nothing known is the range of their dtype, as is what might wrap around;
-- of floating numbers, NaN at both ends is nothing known, not even whether it is a number. The
-  results of rounded operations are a few units in the last place wider than computed, so that they
-  hold however a backend fuses and approximates.
+- of bools, False to True: ``low`` is "certainly true", ``high`` "possibly true";
+- of integers, the range of their dtype, also for results that might wrap around;
+- of floating numbers, NaN at both ends: the values may be NaN too. Results of rounded operations
+  are a few units in the last place wider than computed, so that they hold however a backend fuses
+  and approximates.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from graphc.intervals.interval import (
     Image,
     Interval,
     extent_of,
-    fineness_of,
     point,
+    precision_of,
 )
 from graphc.intervals.rules import truth
 from graphc.ir import is_complex, is_float, is_inexact, is_integer, numpy_dtype
@@ -34,11 +34,11 @@ __all__ = [
     "Arrays",
     "Interval",
     "arithmetic_of",
+    "bounded_where",
     "casted",
     "chosen",
     "dtype_of",
     "is_point",
-    "known_where",
     "library",
     "library_of",
     "point",
@@ -51,26 +51,26 @@ __all__ = [
 
 
 def is_point(x: Interval) -> bool:
-    """Whether the values are known."""
+    """Return whether both ends are one array."""
     return x.low is x.high
 
 
 def settled(value: Any, exact: bool, loose: bool = False) -> Interval:
-    """The interval of a result computed at points, as other libraries may round it differently.
+    """Return the interval of a result computed at points, which other libraries may round apart.
 
     Args:
         value: The result, an array.
-        exact: Whether no backend computes it differently, even in floating point.
-        loose: Whether it is the value of a function that libraries approximate.
+        exact: Whether all backends compute the same bits, even in floating point.
+        loose: Whether libraries approximate the function, as they do exp and tanh.
     """
     dtype = dtype_of(value)
     if exact or not is_float(dtype):
         return point(value)
-    return Arrays(library(value), dtype).rounded(value, value, loose)
+    return Arrays(library(value), dtype).round_outward(value, value, loose)
 
 
 def unknown(dtype: str) -> Interval:
-    """Nothing is known of a value but its dtype.
+    """Return the unbounded interval of a dtype.
 
     Example:
         >>> unknown("int8"), unknown("bool")
@@ -78,13 +78,13 @@ def unknown(dtype: str) -> Interval:
 Interval(low=array(False), high=array(True)))
     """
     low, high = range_of(dtype)
-    # Two objects: nothing known is no point.
+    # Two objects, so that the interval is no point.
     return Interval(low, np.array(high))
 
 
 @lru_cache(maxsize=32)
 def range_of(dtype: str) -> tuple[Any, Any]:
-    """The least and the most that values of a dtype may be; NaN for floating ones."""
+    """Return the smallest and the largest value of a dtype; NaN for floating dtypes."""
     if is_inexact(dtype):
         nothing = np.array(np.nan, numpy_dtype(dtype))
         return nothing, nothing
@@ -93,7 +93,7 @@ def range_of(dtype: str) -> tuple[Any, Any]:
 
 
 def dtype_of(x: Any) -> str:
-    """The name of an array's dtype, whatever library it is of."""
+    """Return the name of an array's dtype, for arrays of any library."""
     return _name_of(x.dtype)
 
 
@@ -101,7 +101,7 @@ _name_of = lru_cache(maxsize=64)(str)
 
 
 class _Plain(ArrayNamespace):
-    """NumPy's functions alone: nothing here is implicit, and is not asked whether it is."""
+    """NumPy's functions for operands that are certainly not implicit arrays."""
 
     name = "NumPy"
 
@@ -117,53 +117,53 @@ NUMPYS = (np.ndarray, np.generic, int)
 
 
 def library(*values: Any) -> Any:
-    """The functions of the library that an operation on these is computed in."""
+    """Return the functions of the library that computes with these values."""
     if all(isinstance(x, NUMPYS) for x in values):
         return PLAIN
     return numpy_like(*values)
 
 
 def library_of(*operands: Interval) -> Any:
-    """The functions of the library that an operation on these intervals is computed in."""
+    """Return the functions of the library that computes with these intervals."""
     return library(*[end for x in operands for end in x])
 
 
-def known_where(xp: Any, sure: Any, low: Any, high: Any) -> Interval:
-    """An interval where a condition holds, and nothing known elsewhere."""
+def bounded_where(xp: Any, sure: Any, low: Any, high: Any) -> Interval:
+    """Return the interval where a condition holds, and an unbounded one elsewhere."""
     least, most = range_of(dtype_of(low))
     return Interval(xp.where(sure, low, least), xp.where(sure, high, most))
 
 
 def _number(value: Any, like: Any) -> Any:
-    """A number as a NumPy array of another array's dtype."""
+    """Return a number as a NumPy array of another array's dtype."""
     return np.array(value, numpy_dtype(dtype_of(like)))
 
 
 # Arithmetic.
 
 ROOM = 8
-"""By how many relative roundings a result of floating arithmetic is widened."""
+"""Machine epsilons by which a result of floating arithmetic is widened."""
 
 LOOSE = 16
-"""By how many that of an approximated function is, of its magnitude and of one."""
+"""Machine epsilons by which the result of an approximated function is widened, and of 1."""
 
 WIDTH = 20
-"""float32 tells sums and products of integers to so many bits, and two more."""
+"""Bits to which float32 estimates sums and products of integers, with two to spare."""
 
 
 @lru_cache(maxsize=32)
 def _limits(dtype: str) -> tuple[Any, Any]:
-    """Between which estimates in float32 an integer does not wrap around."""
+    """Return the float32 estimates between which an integer does not wrap around."""
     least, most, bits = extent_of(dtype)
     part = 1.0 if bits <= WIDTH else 1 - 2.0**-WIDTH
     return np.array(least * part if least else -0.5, np.float32), np.array(most * part, np.float32)
 
 
 class Arrays(Arithmetic):
-    """Ends that are arrays of one dtype and of any library; those of floats may be NaN.
+    """Arithmetic of ends that are arrays of one dtype and any library; floating ends may be NaN.
 
-    Sums and products of integers are estimated in float32 too, which tells whether they wrap
-    around where no wider integers are at hand.
+    Libraries may lack wider integers, so float32 estimates decide whether sums and products of
+    integers wrap around.
     """
 
     def __init__(self, xp: Any, dtype: str) -> None:
@@ -171,14 +171,14 @@ class Arrays(Arithmetic):
         self._xp = xp
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(self._xp, name)
-        return found
+        function: Callable[..., Any] = getattr(self._xp, name)
+        return function
 
     def has(self, name: str) -> bool:
         return hasattr(np, name) or name == "sigmoid"
 
     def sigmoid(self, x: Any) -> Any:
-        """The logistic function, which NumPy does not have."""
+        """Return the logistic function, which NumPy lacks."""
         one = self.number(1)
         return self.divide(one, self.add(one, self.exp(self.negative(x))))
 
@@ -189,11 +189,11 @@ class Arrays(Arithmetic):
         return is_point(x)
 
     def value_of(self, x: Interval) -> Any:
-        known = is_point(x) and isinstance(x.low, np.ndarray | np.generic) and not np.ndim(x.low)
-        return x.low.item() if known else None
+        is_number = isinstance(x.low, np.ndarray | np.generic) and not np.ndim(x.low)
+        return x.low.item() if is_number and is_point(x) else None
 
-    def known(self, sure: Any, low: Any, high: Any) -> Interval:
-        return known_where(self._xp, sure, low, high)
+    def bounded_where(self, sure: Any, low: Any, high: Any) -> Interval:
+        return bounded_where(self._xp, sure, low, high)
 
     def finite(self, *ends: Any) -> Any:
         sure = self.isfinite(ends[0])
@@ -201,16 +201,16 @@ class Arrays(Arithmetic):
             sure = self.logical_and(sure, self.isfinite(x))
         return sure
 
-    def rounded(self, low: Any, high: Any, loose: bool = False) -> Interval:
-        eps, tiny = fineness_of(self.dtype)
+    def round_outward(self, low: Any, high: Any, loose: bool = False) -> Interval:
+        eps, tiny = precision_of(self.dtype)
         factor = self.number((LOOSE if loose else ROOM) * eps)
         room = self.number(LOOSE * eps if loose else tiny)
         low = self.subtract(low, self.add(self.multiply(self.abs(low), factor), room))
         high = self.add(high, self.add(self.multiply(self.abs(high), factor), room))
         sure = self.logical_not(self.logical_or(self.isnan(low), self.isnan(high)))
-        return self.known(sure, low, high)
+        return self.bounded_where(sure, low, high)
 
-    def fits(self, image: Image, made: Interval, operands: tuple[Interval, ...]) -> Any:
+    def fits(self, image: Image, result: Interval, operands: tuple[Interval, ...]) -> Any:
         least, most = _limits(self.dtype)
         estimates = Arrays(self._xp, "float32")
         low, high = image(estimates, *[self._estimated(x) for x in operands])
@@ -223,7 +223,7 @@ class Arrays(Arithmetic):
 
 
 def arithmetic_of(*operands: Interval) -> Arrays:
-    """The arithmetic of intervals of one dtype."""
+    """Return the arithmetic of intervals of one dtype."""
     return Arrays(library_of(*operands), dtype_of(operands[0].low))
 
 
@@ -235,7 +235,7 @@ def _truth(x: Interval) -> Interval:
 
 
 def chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
-    """The interval of ``where(condition, a, b)``, of intervals of one dtype."""
+    """Return the interval of ``where(condition, a, b)`` for intervals of one dtype."""
     xp, condition = library_of(condition, a, b), _truth(condition)
     if dtype_of(a.low) == "bool":
         least, most = xp.logical_and, xp.logical_or
@@ -250,17 +250,17 @@ def chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
 
 
 def casted(x: Interval, dtype: str) -> Interval:
-    """The interval of values in another dtype; nothing is known of those that it cannot hold."""
-    given = dtype_of(x.low)
-    if given == dtype:
+    """Return the interval of values cast to a dtype, unbounded where they may not fit."""
+    source = dtype_of(x.low)
+    if source == dtype:
         return x
-    if is_complex(given) or is_complex(dtype):
+    if is_complex(source) or is_complex(dtype):
         return unknown(dtype)
     if dtype == "bool":
         return _truth(x)
     xp = library_of(x)
     with np.errstate(all="ignore"):
-        if is_integer(dtype) and given != "bool":
+        if is_integer(dtype) and source != "bool":
             return _as_integers(xp, x, dtype)
         if is_point(x):
             return point(xp.cast(x.low, dtype))
@@ -268,14 +268,15 @@ def casted(x: Interval, dtype: str) -> Interval:
 
 
 def _as_integers(xp: Any, x: Interval, dtype: str) -> Interval:
-    given, kind = dtype_of(x.low), np.iinfo(dtype)
-    if is_float(given):
-        # One below the least is the last that is cut to it; of wide dtypes it is the least itself.
-        above = xp.greater(x.low, _number(float(kind.min) - (not kind.min), x.low))
-        sure = xp.logical_and(above, xp.less(x.high, _number(2.0 ** _digits(kind), x.high)))
+    source, target = dtype_of(x.low), np.iinfo(dtype)
+    if is_float(source):
+        # Numbers above -1 are cut to 0, the smallest unsigned integer.
+        above = xp.greater(x.low, _number(float(target.min) - (not target.min), x.low))
+        bits = target.bits - (target.min < 0)
+        sure = xp.logical_and(above, xp.less(x.high, _number(2.0**bits, x.high)))
     else:
-        held = np.iinfo(given)
-        least, most = max(kind.min, held.min), min(kind.max, held.max)
+        own = np.iinfo(source)
+        least, most = max(target.min, own.min), min(target.max, own.max)
         sure = xp.logical_and(
             xp.greater_equal(x.low, _number(least, x.low)),
             xp.less_equal(x.high, _number(most, x.high)),
@@ -284,9 +285,4 @@ def _as_integers(xp: Any, x: Interval, dtype: str) -> Interval:
     if is_point(x) and isinstance(sure, np.ndarray | np.generic) and np.all(sure):
         return point(xp.cast(x.low, dtype))
     ends = [xp.cast(xp.where(sure, end, zero), dtype) for end in x]
-    return known_where(xp, sure, *ends)
-
-
-def _digits(kind: np.iinfo[Any]) -> int:
-    """How many bits an integer has beside its sign."""
-    return kind.bits - (kind.min < 0)
+    return bounded_where(xp, sure, *ends)

@@ -13,10 +13,10 @@ import numpy as np
 
 from graphc.attention.intervals.interval import (
     Interval,
+    bounded_where,
     casted,
     dtype_of,
     is_point,
-    known_where,
     library,
     library_of,
     point,
@@ -89,7 +89,7 @@ def gathered(x: Interval, indices: Sequence[Interval], span: int) -> Interval:
         high = low if is_point(x) else xp.getitem(x.high, places)
     if isinstance(sure, np.ndarray | np.generic) and np.all(sure):
         return Interval(low, high)
-    return known_where(library(sure, low), sure, low, high)
+    return bounded_where(library(sure, low), sure, low, high)
 
 
 def _is_whole(index: Interval, n: Any) -> bool:

@@ -13,7 +13,7 @@ from graphc.compile.profile.result import Frame, Profile, Row, RuleTime
 from graphc.errors import ArgumentError
 from graphc.ir import Node
 from graphc.link.profile import Measurement, Part, profiler
-from graphc.rewrite.engine import APPLY, applied
+from graphc.rewrite.engine import APPLY, apply_rule
 from graphc.rewrite.rule import Rule
 
 NAMED = 4
@@ -23,7 +23,7 @@ ELSEWHERE = "elsewhere"
 """The row of the time that no operation took."""
 
 
-def profiled(
+def profile_program(
     title: str,
     signature: Signature,
     leaves: Sequence[Any],
@@ -36,10 +36,9 @@ def profiled(
 
     Args:
         title: The function's name in the profile.
-        signature: The program's.
+        signature: The program's signature.
         leaves: The arrays that its graph captures.
-        values: NumPy arrays: of the arguments, then of the shared variables; these stay as they
-            are.
+        values: NumPy arrays of the arguments, then of the shared variables, which do not change.
         repeat: The number of calls.
         fused: Whether operations that are compiled together are measured together.
 
@@ -56,40 +55,40 @@ def profiled(
         lowered = lower_program(signature)
     rewriting = perf_counter() - start
     arguments = [*values, *[leaves[i] for i in lowered.slots]]
-    found = profiler(mode.backend.name)(
+    measurement = profiler(mode.backend.name)(
         lowered.program, mode.options, arguments, repeat, fused=fused
     )
     if lowered.failures:
-        raising(lambda: found.results, lowered.failures, mode.backend, single=False)()
+        raising(lambda: measurement.results, lowered.failures, mode.backend, single=False)()
     return Profile(
         title=title,
         backend=f"{mode.name}: {mode.backend.describe(mode.options)}",
-        method=found.method,
+        method=measurement.method,
         repeat=repeat,
-        seconds=found.seconds / repeat,
-        alone=found.alone / repeat,
-        rows=_rows(found, repeat),
-        phases={**_phases(lowered, rewriting), **found.phases},
+        seconds=measurement.seconds / repeat,
+        alone=measurement.alone / repeat,
+        rows=_rows(measurement, repeat),
+        phases={**_phases(lowered, rewriting), **measurement.phases},
         rules=tuple(sorted(rules.values(), key=lambda rule: -rule.seconds)),
     )
 
 
 @contextmanager
-def _timed_rules(found: dict[str, RuleTime]) -> Iterator[None]:
-    """Within, the time of each rule is added up."""
+def _timed_rules(times: dict[str, RuleTime]) -> Iterator[None]:
+    """Add up the time of each rule in the block."""
 
-    def timed(rule: Rule, node: Node) -> Node | None:
+    def apply_and_time(rule: Rule, node: Node) -> Node | None:
         start = perf_counter()
-        new = applied(rule, node)
+        new = apply_rule(rule, node)
         seconds = perf_counter() - start
-        before = found.get(rule.name) or RuleTime(rule.name, 0.0, 0, 0)
+        before = times.get(rule.name) or RuleTime(rule.name, 0.0, 0, 0)
         changes = before.changes + (new is not None and new is not node)
-        found[rule.name] = RuleTime(
+        times[rule.name] = RuleTime(
             rule.name, before.seconds + seconds, before.attempts + 1, changes
         )
         return new
 
-    token = APPLY.set(timed)
+    token = APPLY.set(apply_and_time)
     try:
         yield
     finally:
@@ -97,28 +96,28 @@ def _timed_rules(found: dict[str, RuleTime]) -> Iterator[None]:
 
 
 def _phases(lowered: LoweredProgram, rewriting: float) -> dict[str, float]:
-    """The seconds of each pass, and of the rest of the way to a program."""
-    found: dict[str, float] = {}
+    """Return the seconds of each pass, and of the rest of lowering."""
+    seconds: dict[str, float] = {}
     for report in lowered.passes:
         name = f"rewriting: {report.name}"
-        found[name] = found.get(name, 0.0) + report.seconds
-    return {**found, "rewriting: the rest": max(0.0, rewriting - sum(found.values()))}
+        seconds[name] = seconds.get(name, 0.0) + report.seconds
+    return {**seconds, "rewriting: the rest": max(0.0, rewriting - sum(seconds.values()))}
 
 
-def _rows(found: Measurement, repeat: int) -> tuple[Row, ...]:
-    """The rows of a profile, the slowest first, and after them the time that is elsewhere."""
-    made: dict[tuple[Frame, ...], Row] = {}
-    for part in found.parts:
+def _rows(measurement: Measurement, repeat: int) -> tuple[Row, ...]:
+    """Return the rows of a profile, the slowest first, then the remaining time."""
+    by_frames: dict[tuple[Frame, ...], Row] = {}
+    for part in measurement.parts:
         frames = (*((node.where, _name([node])) for node in part.inside), _frame(part))
-        before = made.get(frames) or Row(frames, 0.0, 0.0, 0.0)
-        made[frames] = Row(
+        before = by_frames.get(frames) or Row(frames, 0.0, 0.0, 0.0)
+        by_frames[frames] = Row(
             frames,
             before.seconds + part.seconds / repeat,
             before.calls + part.calls / repeat,
             before.bytes + part.bytes / repeat,
         )
-    rows = sorted(made.values(), key=lambda row: -row.seconds)
-    rest = found.seconds / repeat - sum(row.seconds for row in rows)
+    rows = sorted(by_frames.values(), key=lambda row: -row.seconds)
+    rest = measurement.seconds / repeat - sum(row.seconds for row in rows)
     return (*rows, Row(((None, ELSEWHERE),), rest, 0.0, 0.0))
 
 
@@ -126,11 +125,11 @@ def _frame(part: Part) -> Frame:
     if not part.nodes:
         return None, part.label
     lines = dict.fromkeys(node.where for node in part.nodes if node.where)
-    return _joined(list(lines)) or None, _name(part.nodes)
+    return _merge_lines(list(lines)) or None, _name(part.nodes)
 
 
-def _joined(lines: Sequence[str]) -> str:
-    """Lines of code, of which those in one file share its name: ``model.py:3,5``."""
+def _merge_lines(lines: Sequence[str]) -> str:
+    """Return the text of lines of code, by file: ``model.py:3,5``."""
     files: dict[str, list[int]] = {}
     for line in lines:
         file, _, number = line.rpartition(":")
@@ -142,5 +141,5 @@ def _joined(lines: Sequence[str]) -> str:
 
 def _name(nodes: Sequence[Node]) -> str:
     names = list(dict.fromkeys(str(getattr(x.op, "title", x.op.name)) for x in nodes))
-    more = f" +{len(names) - NAMED}" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    suffix = f" +{len(names) - NAMED}" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{suffix}"

@@ -25,11 +25,11 @@ class Row:
     """A row of a profile: operations of one line, in one call of the function.
 
     Attributes:
-        frames: The loops and branches that it is in, from the outside, and the row itself: for
-            each its line and its operation.
-        seconds: The time, without that of rows inside of it.
-        calls: The number of times that it ran; it may be a fraction where calls differ.
-        bytes: The sizes of its operands and results, of all those runs.
+        frames: Line and operation of each enclosing loop and branch, outermost first, and of the
+            row itself.
+        seconds: The time, without the rows inside this one.
+        calls: The number of runs; a fraction where calls differ.
+        bytes: The sizes of operands and results, in all runs.
     """
 
     frames: tuple[Frame, ...]
@@ -49,7 +49,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The operation's name behind those of what it is in: ``scan > exp``."""
+        """The operation's name after the names of enclosing loops and branches: ``scan > exp``."""
         return " > ".join(operation for _, operation in self.frames)
 
 
@@ -58,10 +58,10 @@ class RuleTime:
     """The time that a rule of the rewriting took.
 
     Attributes:
-        name: The rule's.
+        name: The rule's name.
         seconds: The time of all attempts.
-        attempts: How often it was tried.
-        changes: How often it applied.
+        attempts: The number of attempts.
+        changes: The number of attempts that changed the graph.
     """
 
     name: str
@@ -72,17 +72,16 @@ class RuleTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of a compiled function; ``str()`` gives it as a table.
+    """The profile of a compiled function; ``str()`` returns a table.
 
     Attributes:
         title: The function.
         backend: The backend, its version and the device.
-        method: How the rows were measured.
-        repeat: The number of measured calls; all times are those of one call.
+        method: The method of measurement.
+        repeat: The number of measured calls; all times are for one call.
         seconds: The time of a call while it is measured.
         alone: The time of a call while nothing within it is measured.
-        rows: The slowest first; the last one is the time that is in no other. They add up to
-            ``seconds``.
+        rows: The slowest first; the last one is the remaining time. Rows add up to ``seconds``.
         phases: The seconds of each phase of compiling.
         rules: The rules of the rewriting, the slowest first; their time is part of its passes'.
     """
@@ -100,16 +99,16 @@ class Profile:
     @property
     def lines(self) -> dict[str | None, float]:
         """The seconds of each line of the user's code, the slowest first; None for the rest."""
-        found: dict[str | None, float] = {}
+        seconds: dict[str | None, float] = {}
         for row in self.rows:
-            found[row.where] = found.get(row.where, 0.0) + row.seconds
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+            seconds[row.where] = seconds.get(row.where, 0.0) + row.seconds
+        return dict(sorted(seconds.items(), key=lambda pair: -pair[1]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the profile to a file that needs no others and no network.
 
         Args:
-            path: Its name; ``.html`` for a page with the picture and the table, ``.svg`` for the
+            path: The file; ``.html`` for a page with the picture and the table, ``.svg`` for the
                 picture alone.
 
         Raises:
@@ -129,8 +128,7 @@ class Profile:
         file.write_text(text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """Return the picture and the table, for a notebook."""
-        return page(self, str(self), whole=False)
+        return page(self, str(self), standalone=False)
 
     def __str__(self) -> str:
         return "\n".join(self._text())
@@ -148,7 +146,7 @@ class Profile:
         yield f"{'time':>10} {'%':>6} {'calls':>7} {'bytes':>9}  {'line':{width}}  operation"
         *rows, elsewhere = self.rows
         hidden = rows[MOST_ROWS:]
-        for row in [*rows[:MOST_ROWS], *_summed(hidden), elsewhere]:
+        for row in [*rows[:MOST_ROWS], *_rest_of_rows(hidden), elsewhere]:
             yield self._line(row, width)
         yield f"{time_as_text(self.seconds):>10} {100:6.1f} {'':18} {'':{width}}  total"
         yield from self._compiling()
@@ -169,15 +167,14 @@ class Profile:
             yield f"{time_as_text(rule.seconds):>10}  of it by the rule {rule.name}: {tried}"
 
 
-def _summed(rows: list[Row]) -> Iterator[Row]:
-    """Yield one row for those that are not shown."""
+def _rest_of_rows(rows: list[Row]) -> Iterator[Row]:
     if rows:
         seconds = sum(row.seconds for row in rows)
         yield Row(((None, f"{len(rows)} further rows"),), seconds, 0.0, 0.0)
 
 
 def time_as_text(seconds: float) -> str:
-    """A time with its unit."""
+    """Return a time with its unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if abs(seconds) >= size:
             return f"{seconds / size:.2f} {unit}"
@@ -185,7 +182,7 @@ def time_as_text(seconds: float) -> str:
 
 
 def bytes_as_text(count: float) -> str:
-    """A number of bytes with its unit."""
+    """Return a number of bytes with its unit."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

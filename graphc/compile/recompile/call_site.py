@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from graphc import hooks
 from graphc.compile.events import is_internal
 from graphc.errors import ArgumentError
 from graphc.site import INTERNAL, Site, is_own, mark_own
@@ -23,12 +24,11 @@ MAX_DEPTH = 100
 """The number of innermost lines that distinguish call sites."""
 
 TEST = "PYTEST_CURRENT_TEST"
-"""The environment variable with pytest's running test: each test is a program of its own."""
+"""The environment variable with pytest's running test: tests are distinct programs."""
 
 FOLDER = str(Path(__file__).parents[1]) + "/"
-METHODS = tensor.__file__
-"""The file through which ``x.eval()`` calls this one."""
-ENTRY_FILES = (FOLDER, METHODS, INTERNAL, functools.__file__)
+PROVIDERS = str(Path(hooks.__file__).with_name("providers.py"))
+ENTRY_FILES = (FOLDER, tensor.__file__, hooks.__file__, PROVIDERS, INTERNAL, functools.__file__)
 """The files of frames between a user's line and the function that it makes."""
 
 
@@ -61,17 +61,17 @@ class CallSite:
 
 
 def call_site() -> CallSite:
-    """The call site of the user's code that is running."""
-    found: list[Site] = []
+    """Return the call site of the user's code that is running."""
+    sites: list[Site] = []
     inside = False
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(found) < MAX_DEPTH:
+    while frame is not None and len(sites) < MAX_DEPTH:
         if not is_own(frame):
-            found.append((frame.f_code, _instruction(frame.f_code, frame.f_lasti)))
-        elif not found and not inside:
+            sites.append((frame.f_code, _instruction(frame.f_code, frame.f_lasti)))
+        elif not sites and not inside:
             inside = not frame.f_code.co_filename.startswith(ENTRY_FILES)
         frame = frame.f_back
-    return CallSite(tuple(found), os.environ.get(TEST), inside or is_internal())
+    return CallSite(tuple(sites), os.environ.get(TEST), inside or is_internal())
 
 
 CACHE = dis.opmap["CACHE"]
@@ -80,7 +80,7 @@ PRECALL = dis.opmap.get("PRECALL")
 
 
 def _instruction(code: CodeType, offset: int) -> int:
-    """The start of an instruction, whether the interpreter has specialised it or not."""
+    """Return the start of an instruction, whether the interpreter has specialised it or not."""
     steps = code.co_code
     while offset > 0 and steps[offset] == CACHE:
         offset -= 2
@@ -92,28 +92,28 @@ def _instruction(code: CodeType, offset: int) -> int:
 
 
 def user_frames() -> list[FrameType]:
-    """The user's frames, the innermost first."""
-    found: list[FrameType] = []
+    """Return the user's frames, the innermost first."""
+    frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(found) < MAX_DEPTH:
+    while frame is not None and len(frames) < MAX_DEPTH:
         if not is_own(frame):
-            found.append(frame)
+            frames.append(frame)
         frame = frame.f_back
-    return found
+    return frames
 
 
 def local_variables(frame: FrameType) -> dict[str, Any]:
-    """The local variables of a frame, which is left as it was.
+    """Return the local variables of a frame, and leave the frame unchanged.
 
     Up to Python 3.12 a frame keeps the dict that ``f_locals`` once returned, which would keep
     functions and arrays alive that its code has dropped. It may not be cleared where the user got
     it from ``locals()``.
     """
-    found = frame.f_locals
-    copy = dict(found)
-    own = type(found) is dict and bool(frame.f_code.co_flags & CO_OPTIMIZED)
-    if own and sys.getrefcount(found) <= ALONE:
-        found.clear()
+    variables = frame.f_locals
+    copy = dict(variables)
+    is_private = type(variables) is dict and bool(frame.f_code.co_flags & CO_OPTIMIZED)
+    if is_private and sys.getrefcount(variables) <= ALONE:
+        variables.clear()
     return copy
 
 
@@ -137,14 +137,14 @@ def mark_internal(package: str) -> None:
         >>> mark_internal("this")
     """
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except (AttributeError, ImportError, TypeError, ValueError):
-        found = None
-    if found is None or not found.has_location or found.origin is None:
+        spec = None
+    if spec is None or not spec.has_location or spec.origin is None:
         raise ArgumentError(
             f"mark_internal({package!r}): there is no such package.",
             "Give the name of a package or module that can be imported, as text.",
         )
-    folders = found.submodule_search_locations
-    for prefix in [f"{folder}{os.sep}" for folder in folders] if folders else [found.origin]:
+    folders = spec.submodule_search_locations
+    for prefix in [f"{folder}{os.sep}" for folder in folders] if folders else [spec.origin]:
         mark_own(prefix)

@@ -46,10 +46,10 @@ class OpSummary(NamedTuple):
 
     Attributes:
         kind: The operation without its parameters; ``"data"`` for constants and leaves.
-        parameters: The operation's, by name.
+        parameters: Values of the operation's parameters, by name.
         token: A text that equal operations share.
-        commutes: Whether it is commutative.
-        held: The summaries of its graphs.
+        commutes: Whether the operation is commutative.
+        held: Summaries of the operation's graphs.
     """
 
     kind: str
@@ -63,10 +63,10 @@ class NodeSummary(NamedTuple):
     """A node of a summary.
 
     Attributes:
-        op: Its operation.
-        operands: Their indices in the summary.
-        type: An input's or array's; other types follow from the operands'.
-        value: A small constant's.
+        op: The operation's summary.
+        operands: Indices of the operands in the summary.
+        type: The type of an input or array; other types follow from the operands'.
+        value: The value of a small constant.
     """
 
     op: OpSummary
@@ -88,42 +88,49 @@ class GraphSummary:
         self.nodes: list[NodeSummary] = []
         self.outputs: tuple[int, ...] = ()
         if len(graph.nodes) <= MAX_NODES:
-            place = {node: i for i, node in enumerate(graph.nodes)}
-            given = {x: i for i, x in enumerate(graph.inputs)}
-            known: dict[int, OpSummary] = {}
+            indices = {node: i for i, node in enumerate(graph.nodes)}
+            inputs = {x: i for i, x in enumerate(graph.inputs)}
+            cache: dict[int, OpSummary] = {}
             for node in graph.nodes:
-                if node in given:
-                    own = _input(given[node], node)
-                elif (shared := known.get(id(node.op))) is not None:
-                    own = NodeSummary(shared, tuple([place[x] for x in node.inputs]))
+                if node in inputs:
+                    summary = _input(inputs[node], node)
+                elif (shared := cache.get(id(node.op))) is not None:
+                    summary = NodeSummary(shared, tuple([indices[x] for x in node.inputs]))
                 else:
-                    own = _summary_of(node, place, known)
-                self.nodes.append(own)
-            self.outputs = tuple(place[y] for y in graph.outputs)
+                    summary = _summary_of(node, indices, cache)
+                self.nodes.append(summary)
+            self.outputs = tuple(indices[y] for y in graph.outputs)
 
     @cached_property
-    def wholes(self) -> list[int]:
+    def kinds(self) -> frozenset[str]:
+        """The operations without their parameters."""
+        return frozenset(_kinds(self))
+
+    @cached_property
+    def hashes(self) -> list[int]:
         """For each node a hash that equal nodes share."""
-        found: list[int] = []
+        hashes: list[int] = []
         for node in self.nodes:
-            below = [found[i] for i in node.operands]
-            found.append(hash((node.op.token, *(sorted(below) if node.op.commutes else below))))
-        return found
+            below = [hashes[i] for i in node.operands]
+            hashes.append(hash((node.op.token, *(sorted(below) if node.op.commutes else below))))
+        return hashes
 
     @cached_property
     def skeletons(self) -> list[int]:
         """For each node a hash that nodes share which differ in data and parameters only."""
-        found: list[int] = []
+        hashes: list[int] = []
         for node in self.nodes:
-            below = [found[i] for i in node.operands]
-            held = [summary.skeleton for summary in node.op.held]
-            found.append(hash((node.kind, *(sorted(below) if node.op.commutes else below), *held)))
-        return found
+            below = [hashes[i] for i in node.operands]
+            nested = [summary.skeleton for summary in node.op.held]
+            hashes.append(
+                hash((node.kind, *(sorted(below) if node.op.commutes else below), *nested))
+            )
+        return hashes
 
     @property
-    def whole(self) -> list[int]:
+    def output_hashes(self) -> list[int]:
         """A hash of each output that equal outputs share."""
-        return [self.wholes[i] for i in self.outputs]
+        return [self.hashes[i] for i in self.outputs]
 
     @property
     def skeleton(self) -> int:
@@ -131,30 +138,29 @@ class GraphSummary:
         return hash(tuple([self.skeletons[i] for i in self.outputs]))
 
 
-def _input(place: int, node: Node) -> NodeSummary:
-    kind = f"input {place}"
+def _input(index: int, node: Node) -> NodeSummary:
+    kind = f"input {index}"
     return NodeSummary(OpSummary(kind, token=f"{kind} {node.type!r}"), type=node.type)
 
 
-def _summary_of(node: Node, place: dict[Node, int], known: dict[int, OpSummary]) -> NodeSummary:
-    """The summary of a node, which shares that of its operation with those in ``known``."""
+def _summary_of(node: Node, indices: dict[Node, int], cache: dict[int, OpSummary]) -> NodeSummary:
     op = node.op
     if isinstance(op, Constant | Leaf):
         return _data(node)
     summary = _op_summary(op)
     if isinstance(op, Input):
         return NodeSummary(summary, (), node.type)
-    known[id(op)] = summary
-    return NodeSummary(summary, tuple([place[x] for x in node.inputs]))
+    cache[id(op)] = summary
+    return NodeSummary(summary, tuple([indices[x] for x in node.inputs]))
 
 
 def _op_summary(op: Op) -> OpSummary:
-    held = tuple(map(GraphSummary, op.graphs()))
-    return OpSummary(*_parameters_of(op), op.token(), op.is_commutative(), held)
+    graphs = tuple(map(GraphSummary, op.graphs()))
+    return OpSummary(*_parameters_of(op), op.token(), op.is_commutative(), graphs)
 
 
 def _data(node: Node) -> NodeSummary:
-    """The summary of an array or a number: its size decides whether it is a constant or a leaf."""
+    """Return the summary of an array or a number: its size makes it a constant or a leaf."""
     value: Any = None
     if isinstance(node.op, Constant) and math.prod(node.op.shape) < TINY:
         value = node.op.value.copy()
@@ -162,11 +168,11 @@ def _data(node: Node) -> NodeSummary:
 
 
 def _parameters_of(op: Op) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """An operation's kind and its parameters, or the variables that its Python function reads."""
+    """Return an operation's kind and its parameters, or the variables that its function reads."""
     if hasattr(op, "described"):
         kind, read = op.described()
         return kind, tuple(read)
-    # Parameters of an operation with a token of its own cannot be compared one by one.
+    # If a class overrides token(), its parameters cannot be compared one by one.
     if type(op).token is not Op.token or not dataclasses.is_dataclass(op):
         return op.token(), ()
     named = [(field.name, getattr(op, field.name)) for field in dataclasses.fields(op)]
@@ -199,10 +205,10 @@ class Change:
 
 
 def changes(old: GraphSummary, graph: Graph, new: GraphSummary) -> list[Change]:
-    """The differences between an older graph and this one, whose summary is ``new``.
+    """Return the differences between an older graph and this one, whose summary is ``new``.
 
-    A change of an input's type explains all other changes, and a change of structure those of
-    values. Changes that are one to the user, as of a number that is used twice, are reported once.
+    A change of an input's type explains all other changes, and a change of structure explains
+    changes of values. Changes of a number that is used twice are reported once.
     """
     outside = [*_of_inputs(old, graph)]
     if outside:
@@ -231,31 +237,31 @@ def _of_inputs(old: GraphSummary, graph: Graph) -> Iterator[Change]:
             yield Change("shape", before.shape, x.type.shape, x, place=i)
 
 
-def _structure(old: GraphSummary, new: GraphSummary, found: Sequence[Change]) -> Change:
-    """The operations that were added and removed, and where the two graphs first differ."""
+def _structure(old: GraphSummary, new: GraphSummary, inner: Sequence[Change]) -> Change:
+    """Return the added and removed operations, and the first node that differs."""
     before, after = (Counter(_kinds(summary)) for summary in (old, new))
-    if before == after and found and found[0].old is not None:
-        return found[0]
-    node = next((change.node for change in found if change.node is not None), None)
-    return Change("structure", _counted(before - after), _counted(after - before), node)
+    if before == after and inner and inner[0].old is not None:
+        return inner[0]
+    node = next((change.node for change in inner if change.node is not None), None)
+    return Change("structure", _count_kinds(before - after), _count_kinds(after - before), node)
 
 
 def _kinds(summary: GraphSummary) -> Iterator[str]:
     for node in summary.nodes:
         if node.kind != "data" and not node.kind.startswith("input "):
             yield node.kind.rpartition(".")[2].partition("(")[0]
-        for held in node.op.held:
-            yield from _kinds(held)
+        for nested in node.op.held:
+            yield from _kinds(nested)
 
 
-def _counted(kinds: Counter[str]) -> str:
+def _count_kinds(kinds: Counter[str]) -> str:
     most = sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
-    named = [f"{n} {kind}" if n > 1 else kind for kind, n in most]
-    return ", ".join(named) + (", ..." if len(kinds) > 3 else "")
+    texts = [f"{n} {kind}" if n > 1 else kind for kind, n in most]
+    return ", ".join(texts) + (", ..." if len(kinds) > 3 else "")
 
 
 def _inside(old: GraphSummary, new: GraphSummary, graph: Graph) -> Iterator[Change]:
-    """The outermost differences, from the outputs on, with the nodes of the new graph."""
+    """Yield the outermost differences, from the outputs on, with the nodes of the new graph."""
     if len(old.outputs) != len(new.outputs):
         yield Change("structure", node=graph.outputs[-1] if graph.outputs else None)
         return
@@ -265,25 +271,25 @@ def _inside(old: GraphSummary, new: GraphSummary, graph: Graph) -> Iterator[Chan
     stack.reverse()
     while stack:
         i, j, user = stack.pop()
-        if old.wholes[i] == new.wholes[j] or j in seen:
+        if old.hashes[i] == new.hashes[j] or j in seen:
             continue
         a, b = old.nodes[i], new.nodes[j]
         seen.add(j)
         node = graph.nodes[j]
         yield from _of_node(a, b, node, user)
         if a.kind == b.kind and len(a.operands) == len(b.operands):
-            stack += [(k, m, node) for k, m in _paired(a, b, old, new)][::-1]
+            stack += [(k, m, node) for k, m in _pair_operands(a, b, old, new)][::-1]
 
 
-def _paired(
+def _pair_operands(
     a: NodeSummary, b: NodeSummary, old: GraphSummary, new: GraphSummary
 ) -> Sequence[tuple[int, int]]:
-    """Corresponding operands: of a commutative operation, the most similar ones."""
+    """Return corresponding operands; of a commutative operation, the most similar ones."""
 
     def similarity(pairs: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
         return (
             sum(old.skeletons[i] == new.skeletons[j] for i, j in pairs),
-            sum(old.wholes[i] == new.wholes[j] for i, j in pairs),
+            sum(old.hashes[i] == new.hashes[j] for i, j in pairs),
             sum(old.nodes[i].kind == new.nodes[j].kind for i, j in pairs),
         )
 
@@ -293,7 +299,7 @@ def _paired(
 
 
 def _of_node(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> Iterator[Change]:
-    """The differences between two nodes, their operands aside."""
+    """Yield the differences between two nodes, except for their operands."""
     if a.kind != b.kind or len(a.operands) != len(b.operands) or len(a.op.held) != len(b.op.held):
         yield Change("structure", node=node)
     elif a.kind == "data":
@@ -303,7 +309,8 @@ def _of_node(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> I
             if encode(old) != encode(new) and not _holds_graphs(new):
                 yield _of_parameter(name, old, new, node)
         for old, new, graph in zip(a.op.held, b.op.held, node.op.graphs(), strict=True):
-            yield from changes(old, graph, new) if old.whole != new.whole or not new.nodes else ()
+            if old.output_hashes != new.output_hashes or not new.nodes:
+                yield from changes(old, graph, new)
 
 
 def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:
@@ -315,7 +322,6 @@ def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:
 
 
 def _holds_graphs(value: Any) -> bool:
-    """Whether a parameter consists of graphs, which are compared node by node."""
     return isinstance(value, Graph) or (isinstance(value, tuple) and any(map(_holds_graphs, value)))
 
 
@@ -327,8 +333,8 @@ def _of_data(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> C
     return Change("captured value", old, new, node, user)
 
 
-def _distinct(found: Sequence[Change]) -> list[Change]:
-    """The changes that differ to the user, those of the earliest nodes first."""
+def _distinct(all_changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that differ to the user, by the age of their nodes."""
 
     def age(change: Change) -> int:
         nodes = [node.serial for node in (change.user, change.node) if node is not None]
@@ -338,7 +344,7 @@ def _distinct(found: Sequence[Change]) -> list[Change]:
         return repr(value.tolist()) if isinstance(value, np.ndarray | np.generic) else repr(value)
 
     once: dict[Any, Change] = {}
-    for change in sorted(found, key=age):
+    for change in sorted(all_changes, key=age):
         key = change.cause, change.parameter, text(change.old), text(change.new)
         once.setdefault(key, change)
     return [*once.values()]

@@ -44,19 +44,20 @@ class History:
     Attributes:
         site: The call site, whose code objects its key refers to.
         records: The latest functions that were called.
-        variants: By cause, the functions that differ by it, with the types of their inputs.
+        variants: By cause, and for structure by the operations: the dtypes, shapes or graphs of
+            functions that differ by it, with the types of their inputs.
         is_reported: Whether the user was warned.
         builds: The number of functions that were called.
-        building: The seconds it took to build them.
+        building: The seconds that building them took.
         compiles: The number of executables that were compiled for them.
-        compiling: The seconds it took to compile and load them.
-        causes: The latest causes.
+        compiling: The seconds that compiling and loading took.
+        causes: The latest causes, each once.
         names: The user's names of the values that changed, by their sites.
     """
 
     site: CallSite
     records: deque[FunctionRecord] = field(default_factory=lambda: deque(maxlen=MAX_FUNCTIONS))
-    variants: dict[Cause, dict[Any, tuple[Any, ...]]] = field(default_factory=dict)
+    variants: dict[Any, dict[Any, tuple[Any, ...]]] = field(default_factory=dict)
     is_reported: bool = False
     builds: int = 0
     building: float = 0.0
@@ -66,8 +67,22 @@ class History:
     names: dict[Any, SourceName] = field(default_factory=dict)
 
     def is_suspect(self) -> bool:
-        """Whether the next function may be needless: there were some, and at most one is in use."""
+        """Return whether the next function may be needless: there were some, at most one in use."""
         return bool(self.records) and sum(x.is_referenced() for x in self.records) <= 1
+
+    def add_variant(self, cause: Cause, record: FunctionRecord) -> list[tuple[Any, ...]]:
+        """Add a function that differs by a cause; return the types of all that do, once for each.
+
+        A loop over functions and dtypes has as many variants of a dtype as there are dtypes, and a
+        loop over functions of different operations has one of structure for each.
+        """
+        group, variant = record.variant(cause)
+        with _lock:
+            variants = self.variants.setdefault(group, {})
+            variants[variant] = record.types
+            if len(self.variants) > MAX_CAUSES:
+                del self.variants[next(iter(self.variants))]
+            return [*variants.values()]
 
     def add(self, record: FunctionRecord) -> None:
         """Add a function that is called for the first time, and drop records of no use."""
@@ -84,17 +99,17 @@ _reported: OrderedDict[Any, CodeType | None] = OrderedDict()
 
 
 def history_of(site: CallSite) -> History:
-    """The history of a call site; empty for a new one, or one that was dropped."""
+    """Return the history of a call site; empty for a new or dropped site."""
     with _lock:
-        found = _histories.setdefault(site.key, History(site))
+        history = _histories.setdefault(site.key, History(site))
         _histories.move_to_end(site.key)
         if len(_histories) > MAX_SITES:
             _histories.popitem(last=False)
-    return found
+    return history
 
 
 def is_first(site: CallSite, report: Any) -> bool:
-    """Whether a report is the first of its kind for the innermost line of a call site."""
+    """Return whether a report is the first of its kind for the innermost line of a call site."""
     code, offset = site.site or (None, 0)
     key = (site.test, id(code), offset, report)
     with _lock:
@@ -107,8 +122,10 @@ def is_first(site: CallSite, report: Any) -> bool:
 
 
 def add_cause(causes: list[str], text: str) -> None:
-    """Add a cause to the latest ones."""
+    """Add a cause to the latest ones, unless it is among them."""
     with _lock:
+        if text in causes:
+            return
         causes.append(text)
         del causes[:-MAX_CAUSES]
 
@@ -134,7 +151,7 @@ class _SummaryCache:
 _summaries = _SummaryCache()
 
 
-def _unmade() -> None:
+def _no_summary() -> None:
     return None
 
 
@@ -144,22 +161,22 @@ class FunctionRecord:
     Attributes:
         site: The call site that made it.
         history: The history of that site.
-        stats: Its compilations and their cost.
-        building: The seconds it took to build it.
+        stats: The function's compilations and their cost.
+        building: The seconds that building the function took.
         key: The key of its graph.
         types: The types of its arguments and shared variables.
-        form: All but its graph: its mode in words, its arguments and updates.
-        structures: Its implicit arrays: their names, and what they are.
-        calls: The shapes that the first executables were made for.
-        report: How it differs from the most similar function before it, and that one's record;
-            until its first call.
+        form: The mode as text, and how a call maps to the graph.
+        structures: Names and tree definitions of its implicit arrays.
+        calls: The shapes of the first executables.
+        report: The difference from the most similar earlier function, and the record of that one;
+            until the first call.
         cause: The report as one line, from the first call on.
     """
 
     def __init__(self, function: Any, site: CallSite, building: float) -> None:
         self._function = ref(function)
         self._is_owned = True
-        self._summary: Callable[[], GraphSummary | None] = _unmade
+        self._summary: Callable[[], GraphSummary | None] = _no_summary
         self._samples: tuple[Any, ...] | None = None
         self.site = site
         self.history = history_of(site)
@@ -175,23 +192,33 @@ class FunctionRecord:
 
     @property
     def identity(self) -> Any:
-        """Equal for functions that can share an executable."""
+        """A key that is equal for functions that can share an executable."""
         return self.key, self.form
 
+    def variant(self, cause: Cause) -> tuple[Any, Any]:
+        """Return the group in which functions that differ by a cause are counted, and a key."""
+        match cause:
+            case "dtype":
+                return cause, tuple(x.dtype for x in self.types)
+            case "shape":
+                return cause, tuple(x.shape for x in self.types)
+        summary = self.summary()
+        return (cause, summary and summary.kinds), self.identity
+
     def disown(self) -> None:
-        """Count it as unreferenced from now on, as the functions that ``eval`` caches are."""
+        """Count the function as unreferenced, as the functions that ``eval`` caches are."""
         self._is_owned = False
 
     def is_referenced(self) -> bool:
-        """Whether the user can still call it."""
+        """Return whether the user can still call the function."""
         return self._is_owned and self._function() is not None
 
     def is_wasted(self) -> bool:
-        """Whether it cannot be called again, and was called only a few times."""
+        """Return whether the function is unreachable and was called only a few times."""
         return 0 < self.stats.calls < WORTHWHILE_CALLS and not self.is_referenced()
 
     def samples(self) -> tuple[Any, ...]:
-        """A hash of each captured array; computed while the function exists."""
+        """Return a hash of each captured array; computed while the function exists."""
         if self._samples is None:
             function = self._function()
             assert function is not None
@@ -199,30 +226,30 @@ class FunctionRecord:
         return self._samples
 
     def summary(self) -> GraphSummary | None:
-        """The summary of its graph, made while the function exists; None where it was dropped."""
-        known = self._summary()
-        if known is None and self._summary is _unmade:
+        """Return the summary of its graph; None if the summary was dropped."""
+        summary = self._summary()
+        if summary is None and self._summary is _no_summary:
             same = (x._summary() for x in self.history.records if x.key == self.key)
             function = self._function()
-            known = next(filter(None, same), None)
-            known = known or (function and GraphSummary(function.requested))
-        if known is not None:
-            _summaries.keep(known)
-            self._summary = ref(known)
-        return known
+            summary = next(filter(None, same), None)
+            summary = summary or (function and GraphSummary(function.requested))
+        if summary is not None:
+            _summaries.keep(summary)
+            self._summary = ref(summary)
+        return summary
 
     def changed_leaves(self, other: FunctionRecord, leaves: Sequence[Node]) -> list[Node]:
-        """The captured arrays whose values differ from those of a function with an equal graph.
+        """Return the captured arrays that differ from the values of a function with an equal graph.
 
         The earliest come first: the order of leaves follows from hashes.
         """
         pairs = zip(leaves, self.samples(), other.samples(), strict=True)
-        found = [node for node, new, old in pairs if new != old]
-        return sorted(found, key=lambda node: node.serial)
+        changed = [node for node, new, old in pairs if new != old]
+        return sorted(changed, key=lambda node: node.serial)
 
 
 def _sample(array: Any) -> Any:
-    """A hash of some elements; None for small arrays: numbers marked runtime may change."""
+    """Return a hash of some elements; None for small arrays, since runtime numbers may change."""
     if array.size < TINY:
         return None
     flat = np.asarray(array).reshape(-1)

@@ -3,8 +3,9 @@
 A function is compared with those made at the same call site before. Only a predecessor that was
 dropped after few calls counts against it: one that is still referenced is one of several that the
 user needs, and one that was called often was worth its compilation. A value that could have been an
-input is reported at the second such function; shapes, dtypes and modes have a budget of 8,
-structure has one of 32. Each call site is reported once.
+input is reported at the second such function; shapes and dtypes have a budget of 8, graphs of the
+same operations one of 32. Each call site is reported once. Another mode, and other values of
+captured arrays, for which nothing is compiled twice, are causes in ``stats`` alone.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from graphc.ir import Node
 from graphc.site import INTERNAL, frames_up, where
 
 BUDGET = 8
-"""The most functions, or executables of one, that may differ in shapes, dtypes or modes."""
+"""The most shapes, or dtypes, of the functions of a call site, or of the executables of one."""
 STRUCTURES = 32
-"""The most functions of a call site that may differ in structure."""
+"""The most graphs of the same operations at a call site, as of a Python loop that grows one."""
 
 _chosen: ContextVar[tuple[str, ...]] = ContextVar("recompile", default=())
 
@@ -89,7 +90,6 @@ class recompile(FunctionContext):  # noqa: N801 (reads as a statement)
 
 
 def _setting(mode: Any) -> str:
-    """The setting for functions of a mode."""
     chosen = _chosen.get()
     return chosen[-1] if chosen else mode.recompile or config.recompile
 
@@ -104,7 +104,7 @@ def record_function(function: Any, seconds: float = 0.0) -> None:
     history = record.history
     quiet = history.is_reported or record.site.is_internal or _setting(function.mode) == "ignore"
     if not quiet and history.is_suspect():
-        record.report = _compared(function, tuple(history.records))
+        record.report = _compare(function, tuple(history.records))
 
 
 class counted_call:  # noqa: N801 (reads as a statement)
@@ -133,50 +133,50 @@ class counted_call:  # noqa: N801 (reads as a statement)
 
 
 def _judge(function: Any) -> None:
-    """Compare a function that is called for the first time with those before it."""
+    """Compare a function that is called for the first time with earlier ones."""
     record: FunctionRecord = function.record
     if not record.site.is_internal:
-        found = _report(function, record)
-        if found is not None:
-            record.cause = str(found[0])
+        report = _report(function, record)
+        if report is not None:
+            record.cause = str(report[0])
             add_cause(record.history.causes, record.cause)
-            _check_functions(function, record, *found)
-        record.report = None  # It refers to the record before, and that to the one before it.
+            _check_functions(function, record, *report)
+        record.report = None  # A report refers to an earlier record, which may refer to another.
     record.samples()
     record.summary()
     record.history.add(record)
 
 
 def _report(function: Any, record: FunctionRecord) -> tuple[Report, FunctionRecord] | None:
-    """The difference of a function from the most similar wasted one, or else from any before it."""
+    """Return the difference from the most similar wasted function, or else any earlier one."""
     others = tuple(record.history.records)
     if record.history.is_reported and any(x.identity == record.identity for x in others):
         return None
     if record.report is not None and record.report[1].is_wasted():
         return record.report
     wasted = tuple(x for x in others if x.is_wasted())
-    return _compared(function, wasted or others)
+    return _compare(function, wasted or others)
 
 
 Difference = Report | list[Change]
 
 
-def _compared(
+def _compare(
     function: Any, others: Sequence[FunctionRecord]
 ) -> tuple[Report, FunctionRecord] | None:
-    """The difference of a function from the most similar other; None if it equals one of them."""
+    """Return the difference of a function from the most similar other; None if one is equal."""
     record: FunctionRecord = function.record
-    found: list[tuple[Difference, FunctionRecord]] = []
+    differences: list[tuple[Difference, FunctionRecord]] = []
     for other in reversed(others):
         difference = _difference(function, record, other)
         if not difference:
             return None
-        found.append((difference, other))
+        differences.append((difference, other))
         if _distance(difference) <= CLOSE:
             break
-    if not found:
+    if not differences:
         return None
-    nearest, other = min(found, key=lambda pair: _distance(pair[0]))
+    nearest, other = min(differences, key=lambda pair: _distance(pair[0]))
     if not isinstance(nearest, Report):
         quiet = record.history.is_reported or _setting(function.mode) == "ignore"
         names = record.history.names
@@ -189,11 +189,11 @@ def _difference(function: Any, record: FunctionRecord, other: FunctionRecord) ->
         old, new = other.summary(), record.summary()
         if old is None or new is None:
             return UNKNOWN
-        found = changes(old, function.requested, new)
-        # A static field of an implicit array is among the parameters of what handlers made of it.
+        changed = changes(old, function.requested, new)
+        # Handlers turn static fields of implicit arrays into parameters of operations.
         of_arrays = of_structures(other.structures, record.structures)
-        is_theirs = of_arrays is not None and found and found[0].cause == of_arrays.cause
-        return of_arrays if of_arrays is not None and is_theirs else found
+        is_theirs = of_arrays is not None and changed and changed[0].cause == of_arrays.cause
+        return of_arrays if of_arrays is not None and is_theirs else changed
     if other.form[0] != record.form[0]:
         return of_mode(other.form[0], record.form[0])
     if other.form != record.form:
@@ -214,43 +214,38 @@ CLOSE = (2, 1)
 """The distance of a function that differs in one value, which could have been an input."""
 
 
-def _distance(found: Difference) -> tuple[int, int]:
-    if isinstance(found, Report):
-        return BY_SIMILARITY.index(found.cause), 1
-    return BY_SIMILARITY.index(found[0].cause), len(found)
+def _distance(difference: Difference) -> tuple[int, int]:
+    if isinstance(difference, Report):
+        return BY_SIMILARITY.index(difference.cause), 1
+    return BY_SIMILARITY.index(difference[0].cause), len(difference)
 
 
 DIFFERING: dict[Cause, str] = {
     "shape": "other shapes",
     "dtype": "other dtypes",
     "structure": "other graphs",
-    "mode": "other modes",
 }
 
 
 def _check_functions(
     function: Any, record: FunctionRecord, report: Report, other: FunctionRecord
 ) -> None:
-    """Warn the user where the functions of a call site exceed the budget of their cause."""
+    """Warn the user if the functions of a call site exceed the budget of their cause."""
     history = record.history
-    if not other.is_wasted():
+    if not other.is_wasted() or other.identity == record.identity or report.cause == "mode":
         return
     if report.cause not in REPLACEABLE:
-        variants = history.variants.setdefault(report.cause, {})
-        variants |= {x.identity: x.types for x in (other, record)}
+        history.add_variant(report.cause, other)
+        variants = history.add_variant(report.cause, record)
         if len(variants) <= (STRUCTURES if report.cause == "structure" else BUDGET):
             return
-        report = _of_all(report, [*variants.values()], function.requested.inputs)
-    if other.identity == record.identity:
-        times = f"is built {history.builds + 1} times for other data, and compiled once"
-        lost = history.building
-    else:
-        times, lost = _cost(history, DIFFERING.get(report.cause, "the same input types"))
+        report = _of_all(report, variants, function.requested.inputs)
+    times, lost = _cost(history, DIFFERING.get(report.cause, "the same input types"))
     _warn(function, report, times, lost)
 
 
 def _cost(history: History, reason: str) -> tuple[str, float]:
-    """The number of compilations, or of builds where a cache had the program; and the seconds."""
+    """Return the number of compilations, or of builds with a cached program; and the seconds."""
     if history.compiles:
         return f"is compiled {history.compiles + 1} times for {reason}", history.compiling
     times = f"is built {history.builds + 1} times for {reason}, and was found compiled"
@@ -258,7 +253,7 @@ def _cost(history: History, reason: str) -> tuple[str, float]:
 
 
 def _of_all(report: Report, variants: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> Report:
-    """A report of the changes among all functions that used up a budget."""
+    """Report the changes among all functions that used up a budget."""
     if report.cause == "dtype":
         return of_dtypes([[x.dtype for x in types] for types in variants], inputs)
     if report.cause == "shape":
@@ -271,7 +266,7 @@ def _of_all(report: Report, variants: Sequence[Sequence[Any]], inputs: Sequence[
 
 
 def before_compile(shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
-    """Raise where the executable about to be made is one too many; as in ``CompileContext``."""
+    """Raise if the next executable exceeds the budget; as in ``CompileContext``."""
     function = _called_function()
     if function is not None and _setting(function.mode) == "raise":
         _check_shapes(function, _call_shapes(shapes, values))
@@ -307,7 +302,7 @@ def _call_shapes(shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -
 
 
 def _check_shapes(function: Any, this: CallShapes) -> None:
-    """Warn the user where one program has been compiled for too many lengths."""
+    """Warn the user if a program has been compiled for too many lengths."""
     record: FunctionRecord = function.record
     before = dict(record.calls)
     for other in tuple(record.history.records):
@@ -322,19 +317,18 @@ def _check_shapes(function: Any, this: CallShapes) -> None:
 
 
 def _called_function() -> Any:
-    """The function that is being called, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__call__" and code.co_filename.startswith((FOLDER, INTERNAL)):
-            found = frame.f_locals.get("self")
-            if hasattr(found, "record"):
-                return found
+            function = frame.f_locals.get("self")
+            if hasattr(function, "record"):
+                return function
         frame = frame.f_back
     return None
 
 
-# What the user sees.
+# Events and warnings.
 
 
 def _publish(
@@ -370,13 +364,13 @@ def _warn(function: Any, report: Report, times: str, lost: float) -> None:
     if chosen == "ignore" or (record.history.is_reported and chosen == "warn"):
         return
     line = where(record.site.site)
-    named = (function.name or "").isidentifier()
+    is_name = (function.name or "").isidentifier()
     title = f"{function.name or 'function'}{f' ({line})' if line else ''}"
     text = (
         f"{title} {times}; {seconds_as_text(lost)} lost so far.\n"
         f"  changed: {report.changed}\n"
         f'  fix: {report.fix}   silence: recompile="ignore"   '
-        f"all causes: {function.name if named else 'f'}.stats"
+        f"all causes: {function.name if is_name else 'f'}.stats"
     )
     if chosen == "raise":
         raise RecompileError(text, "", where="")

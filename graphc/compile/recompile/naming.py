@@ -45,7 +45,7 @@ class SourceName:
     Attributes:
         text: A variable, an attribute, or the expression that reads it; empty if not known.
         scope: The scope of the variable, with the line that reads it.
-        is_sure: Whether it names the value itself, not one that the value is computed from.
+        is_sure: Whether the name is the value's, not one of a value that it is computed from.
         is_variable: Whether the text is a variable, not an expression.
     """
 
@@ -65,28 +65,28 @@ def name_of(
     frames: Sequence[FrameType],
     inputs: Iterable[str] = (),
 ) -> SourceName | None:
-    """The source name of a value; None if not even its line is known.
+    """Return the source name of a value; None if not even its line is known.
 
     The value belongs to ``node``, a constant, a leaf, or an operation with a parameter, whose
     result ``user`` takes. ``frames`` are the user's, the innermost first, and ``inputs`` the names
     of the graph's inputs, which are excluded.
     """
-    found = [_Expression(site, frames) for site in _sites(node, user)]
-    if not found:
+    expressions = [_Expression(site, frames) for site in _sites(node, user)]
+    if not expressions:
         return None
-    given = node.op.given_name if isinstance(node.op, Leaf) else None
-    if given:
-        return SourceName(given, found[0].line)
-    certain = _exact(found, node, value)
+    name = node.op.given_name if isinstance(node.op, Leaf) else None
+    if name:
+        return SourceName(name, expressions[0].line)
+    certain = _exact(expressions, node, value)
     if certain is None and isinstance(node.op, Constant):
         # An equal number may be of another line; an array is a single object.
         certain = _in_running_code(node, value, frames)
-    guess = certain or _guess(found[0], set(inputs))
+    guess = certain or _guess(expressions[0], set(inputs))
     return guess if guess.is_variable else _in_running_code(node, value, frames) or guess
 
 
 def _exact(expressions: Sequence[_Expression], node: Node, value: Any) -> SourceName | None:
-    """The variable that is the value, or contains the array."""
+    """Return the variable that is the value, or contains the array."""
     for expression in expressions:
         for chain in expression.chains:
             if _is_value(expression.value(chain), value, node):
@@ -99,57 +99,55 @@ def _exact(expressions: Sequence[_Expression], node: Node, value: Any) -> Source
 
 
 def _sites(node: Node, user: Node | None) -> list[Site]:
-    """The sites of the expressions that may read the value, the likeliest first."""
+    """Return the sites of expressions that may read the value, the likeliest first."""
     nodes = [x for x in (node, user) if x is not None]
     if isinstance(node.op, Constant):
         nodes.reverse()  # Equal constants are one node, which another line may have made first.
     return list(dict.fromkeys(x.site for x in nodes if x.site is not None))
 
 
-def _contains(found: Any, array: Any) -> bool:
-    """Whether a container has an array, or an array is a view of another one."""
-    if _is(found, np.ndarray):
-        return isinstance(array, np.ndarray) and np.may_share_memory(found, array)
-    if _is(found, dict):
-        found = list(found.values())
-    return _is(found, list, tuple) and any(each is array for each in found[:MAX_SEARCHED])
+def _contains(candidate: Any, array: Any) -> bool:
+    """Return whether a container has an array, or an array is a view of another one."""
+    if _is(candidate, np.ndarray):
+        return isinstance(array, np.ndarray) and np.may_share_memory(candidate, array)
+    if _is(candidate, dict):
+        candidate = list(candidate.values())
+    return _is(candidate, list, tuple) and any(each is array for each in candidate[:MAX_SEARCHED])
 
 
 def _in_running_code(node: Node, value: Any, frames: Sequence[FrameType]) -> SourceName | None:
-    """The only variable of that value in the running code.
+    """Return the only variable of that value in the running code.
 
-    Equal nodes are one object, and its site may be that of other code. Numbers are looked up in the
+    Equal nodes are one object, and its site may be in other code. Numbers are looked up in the
     innermost function only, as others may be equal by chance.
     """
     if not isinstance(node.op, Constant | Leaf):
         return None
-    whole = isinstance(node.op, Leaf)
-    for frame in frames if whole else frames[:1]:
+    is_leaf = isinstance(node.op, Leaf)
+    for frame in frames if is_leaf else frames[:1]:
         local = local_variables(frame)
-        names = [
-            x for x, found in local.items() if found is value or (not whole and _like(found, value))
-        ]
+        names = [x for x, y in local.items() if y is value or (not is_leaf and _same(y, value))]
         if len(names) == 1:
             expression = _Expression((frame.f_code, frame.f_lasti), frames)
             return SourceName(names[0], expression.scope(AttributeChain("LOAD_NAME", names[0])))
     return None
 
 
-def _like(found: Any, value: Any) -> bool:
-    """Whether a number is equal and of the same kind."""
-    if not _is(found, *NUMBERS, np.generic):
+def _same(candidate: Any, value: Any) -> bool:
+    """Return whether a number is equal and of the same kind."""
+    if not _is(candidate, *NUMBERS, np.generic):
         return False
-    return np.asarray(found).dtype.kind == value.dtype.kind and _equal(found, value)
+    return np.asarray(candidate).dtype.kind == value.dtype.kind and _equal(candidate, value)
 
 
 def _guess(expression: _Expression, inputs: set[str]) -> SourceName:
-    """The only variable that the value may come from, or the whole expression."""
-    left = [chain for chain in expression.chains if expression.may_be(chain, inputs)]
-    if len(left) > 1:  # Arguments are symbolic more often than captured variables are.
-        left = [chain for chain in left if chain.root not in _arguments(expression.code)]
-    if len(left) == 1:
-        scope = expression.scope(left[0])
-        return SourceName(left[0].text, scope, is_sure=expression.takes(left[0]))
+    """Return the only variable that the value may come from, or the expression."""
+    fits = [chain for chain in expression.chains if expression.may_be(chain, inputs)]
+    if len(fits) > 1:  # Arguments are symbolic more often than captured variables are.
+        fits = [chain for chain in fits if chain.root not in _arguments(expression.code)]
+    if len(fits) == 1:
+        scope = expression.scope(fits[0])
+        return SourceName(fits[0].text, scope, is_sure=expression.takes(fits[0]))
     text = expression.text
     text = text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."
     return SourceName(text, expression.line, is_sure=False, is_variable=False)
@@ -159,7 +157,7 @@ COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 
 
 def title_of(code: CodeType) -> str:
-    """The name of the code of a function or a module, as messages show it."""
+    """Return the name of the code of a function or a module in messages."""
     names = code.co_qualname.split(".<locals>.")
     while names and names[-1] in COMPREHENSIONS:
         names.pop()
@@ -169,22 +167,21 @@ def title_of(code: CodeType) -> str:
 
 
 def _is(value: Any, *kinds: type) -> bool:
-    """Whether a value is of a class; runs no code of the class."""
+    """Return whether a value is of a class; run no code of the class."""
     return issubclass(type(value), kinds)
 
 
-def _is_value(found: Any, value: Any, node: Node) -> bool:
-    """Whether a variable's value is the value of a node."""
+def _is_value(candidate: Any, value: Any, node: Node) -> bool:
     if not isinstance(node.op, Constant | Leaf):
-        return _within(found, value)
-    if found is value or found is node:
+        return _within(candidate, value)
+    if candidate is value or candidate is node:
         return True
-    if found is MISSING or _is(found, Node):
+    if candidate is MISSING or _is(candidate, Node):
         return False
     # An array of another library or dtype, or given as a list, was copied.
-    if _is(found, *NUMBERS) or hasattr(type(found), "__array__"):
-        return _equal(found, value)
-    return bool(value.ndim) and _is(found, list, tuple) and _equal(found, value)
+    if _is(candidate, *NUMBERS) or hasattr(type(candidate), "__array__"):
+        return _equal(candidate, value)
+    return bool(value.ndim) and _is(candidate, list, tuple) and _equal(candidate, value)
 
 
 NUMBERS = (bool, int, float, complex)
@@ -192,26 +189,26 @@ COMPARED = 100_000
 """Larger arrays are not compared by value."""
 
 
-def _equal(found: Any, value: Any) -> bool:
+def _equal(candidate: Any, value: Any) -> bool:
     try:
-        given, wanted = np.asarray(found), np.asarray(value)
-        if given.shape != wanted.shape or wanted.size > COMPARED:
+        array, wanted = np.asarray(candidate), np.asarray(value)
+        if array.shape != wanted.shape or wanted.size > COMPARED:
             return False
-        return bool(np.array_equal(given.astype(wanted.dtype), wanted))
+        return bool(np.array_equal(array.astype(wanted.dtype), wanted))
     except (TypeError, ValueError, OverflowError):
         return False
 
 
-def _within(found: Any, value: Any) -> bool:
-    """Whether a number is a part of a parameter."""
+def _within(number: Any, value: Any) -> bool:
+    """Return whether a number is a part of a parameter."""
     if isinstance(value, tuple):
-        return any(_within(found, part) for part in value)
+        return any(_within(number, part) for part in value)
     if hasattr(value, "__dataclass_fields__"):
-        return any(_within(found, getattr(value, name)) for name in value.__dataclass_fields__)
-    if isinstance(value, bool) or _is(found, bool):
-        return found is value
-    plain = _is(found, int, float, np.generic) and isinstance(value, int | float)
-    return plain and bool(found == value)
+        return any(_within(number, getattr(value, name)) for name in value.__dataclass_fields__)
+    if isinstance(value, bool) or _is(number, bool):
+        return number is value
+    plain = _is(number, int, float, np.generic) and isinstance(value, int | float)
+    return plain and bool(number == value)
 
 
 class _Expression:
@@ -228,11 +225,10 @@ class _Expression:
 
     @cached_property
     def text(self) -> str:
-        """The expression's source text."""
         return _source(self.code, self.offset)
 
     def value(self, chain: AttributeChain) -> Any:
-        """The value of a chain; ``MISSING`` where it is not known."""
+        """Return the value of a chain; ``MISSING`` if it is not known."""
         root = self._root(chain)
         return root if root is MISSING else _follow(chain, root)
 
@@ -243,11 +239,11 @@ class _Expression:
         if chain.load in {"LOAD_GLOBAL", "LOAD_NAME"}:
             return self._globals().get(name, MISSING)
         if self._function is not None:
-            return _captured(self._function, name)
+            return _initial_value(self._function, name)
         if name in self.code.co_freevars:
             around = (frame for frame in self._frames if self.code in frame.f_code.co_consts)
-            found = next(around, None)
-            return MISSING if found is None else local_variables(found).get(name, MISSING)
+            outer = next(around, None)
+            return MISSING if outer is None else local_variables(outer).get(name, MISSING)
         return MISSING
 
     def _globals(self) -> Mapping[str, Any]:
@@ -256,20 +252,20 @@ class _Expression:
         if self._function is not None:
             return dict(_unbound(self._function).__globals__)
         file = self.code.co_filename
-        known = (frame.f_globals for frame in self._frames if frame.f_code.co_filename == file)
-        return next(known, {})
+        namespaces = (frame.f_globals for frame in self._frames if frame.f_code.co_filename == file)
+        return next(namespaces, {})
 
     def may_be(self, chain: AttributeChain, inputs: set[str]) -> bool:
-        """Whether the value may come from a chain."""
-        root, found = self._root(chain), self.value(chain)
-        if found is MISSING:
+        """Return whether the value may come from a chain."""
+        root, value = self._root(chain), self.value(chain)
+        if value is MISSING:
             return chain.text not in inputs and chain.load not in {"LOAD_GLOBAL", "LOAD_NAME"}
         if _is(root, ModuleType):
             return False
-        return not callable(found) and not _is(found, Node, ModuleType, str)
+        return not callable(value) and not _is(value, Node, ModuleType, str)
 
     def takes(self, chain: AttributeChain) -> bool:
-        """Whether a variable itself is an operand of the expression."""
+        """Return whether a variable itself is an operand of the expression."""
         try:
             tree = ast.parse(self.text, mode="eval").body
         except SyntaxError:
@@ -277,7 +273,6 @@ class _Expression:
         return chain.text in {ast.unparse(part) for part in ast.iter_child_nodes(tree)}
 
     def scope(self, chain: AttributeChain) -> str:
-        """The scope of a variable, with the line that reads it."""
         return f"{self._scope(chain)}, {self.line}"
 
     def _scope(self, chain: AttributeChain) -> str:
@@ -295,7 +290,7 @@ class _Expression:
 
     def _kind_of_argument(self, name: str) -> str:
         function = self._function or _find_function(self.code, self._frames)
-        if isinstance(function, partial) and name in _bound(function):
+        if isinstance(function, partial) and name in _bound_arguments(function):
             return "partial argument"
         if function is not None and name in _defaults(_unbound(function)):
             value = _defaults(_unbound(function))[name]
@@ -312,40 +307,40 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 
 def _find_function(code: CodeType, frames: Sequence[FrameType]) -> Any:
-    """A function, or a partial one, of a code object, among all that the user's variables reach."""
+    """Return a function of this code, or a partial one, that the user's variables reach."""
     seen: set[int] = set()
     waiting: list[Any] = []
     for frame in frames[:20]:
         waiting += local_variables(frame).values()
-    left = MAX_SEARCHED
-    found: Any = None
-    while waiting and left:
+    remaining = MAX_SEARCHED
+    function: Any = None
+    while waiting and remaining:
         value = waiting.pop()
-        left -= 1
+        remaining -= 1
         if id(value) in seen:
             continue
         seen.add(id(value))
         if not _is(value, FunctionType, MethodType, partial):
             value = _method(value, code)
         if getattr(_unbound(value), "__code__", None) is code:
-            found = value
+            function = value
             if isinstance(value, partial):
                 return value
-        waiting += _parts(value) if value is not None else ()
-    return found
+        waiting += _reachable(value) if value is not None else ()
+    return function
 
 
 def _method(value: Any, code: CodeType) -> Any:
-    """An object's method with that code, bound."""
+    """Return an object's method with that code, bound."""
     for cls in type(value).__mro__:
-        found = vars(cls).get(code.co_name)
-        if isinstance(found, FunctionType) and found.__code__ is code:
-            return MethodType(found, value)
+        function = vars(cls).get(code.co_name)
+        if isinstance(function, FunctionType) and function.__code__ is code:
+            return MethodType(function, value)
     return None
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """The values in which a function may hold other functions."""
+def _reachable(value: Any) -> Iterator[Any]:
+    """Yield the values in which a function may hold other functions."""
     if isinstance(value, partial):
         yield value.func
         yield from value.args
@@ -365,15 +360,14 @@ def _content(cell: Any) -> Iterator[Any]:
 
 
 def _unbound(value: Any) -> Any:
-    """The function without bound arguments."""
     while isinstance(value, partial | MethodType):
         value = value.func if isinstance(value, partial) else value.__func__
     return value
 
 
-def _captured(function: Any, name: str) -> Any:
-    """The value of a function's name before it is called."""
-    if isinstance(function, partial) and name in (bound := _bound(function)):
+def _initial_value(function: Any, name: str) -> Any:
+    """Return the value of a function's name before it is called."""
+    if isinstance(function, partial) and name in (bound := _bound_arguments(function)):
         return bound[name]
     if isinstance(function, MethodType) and name == function.__code__.co_varnames[0]:
         return function.__self__
@@ -384,7 +378,7 @@ def _captured(function: Any, name: str) -> Any:
     return _defaults(plain).get(name, MISSING)
 
 
-def _bound(function: partial[Any]) -> dict[str, Any]:
+def _bound_arguments(function: partial[Any]) -> dict[str, Any]:
     code = _unbound(function).__code__
     return dict(zip(code.co_varnames, function.args, strict=False)) | function.keywords
 
@@ -399,13 +393,13 @@ def _defaults(function: Any) -> dict[str, Any]:
 
 
 def _follow(chain: AttributeChain, value: Any) -> Any:
-    """The chain's value, given its root's; runs no code of the user's."""
+    """Return the chain's value, given its root's; run no code of the user's."""
     for how, key in chain.path:
         if how == ".":
-            found = find(value, key)
-            if found is None or found.how == "property":
-                return MISSING if found is None else COMPUTED
-            value = found.value
+            member = find(value, key)
+            if member is None or member.how == "property":
+                return MISSING if member is None else COMPUTED
+            value = member.value
         elif type(value) in {dict, list, tuple}:
             try:
                 value = value[key]
@@ -417,7 +411,7 @@ def _follow(chain: AttributeChain, value: Any) -> Any:
 
 
 def _source(code: CodeType, offset: int) -> str:
-    """The source text of an instruction's expression; empty where there is none."""
+    """Return the source text of an instruction's expression; empty if there is none."""
     line, last, column, end = bytecode.span(code, offset)
     if line is None or column is None:
         return ""

@@ -1,4 +1,4 @@
-"""The report of a needless compilation: what changed, from what to what, and how to avoid it."""
+"""The report of a needless compilation: the changes, with old and new values, and the remedy."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ VALUES = 12
 
 @dataclass(frozen=True)
 class Report:
-    """A change, in words.
+    """A change as text.
 
     Attributes:
         cause: The kind of change.
-        lines: From what to what; a line for each change.
+        lines: The old and new value of each change.
         fix: The remedy.
         about: The variables and lines, without values.
         baked: Whether the changed value is part of the program.
@@ -61,20 +61,20 @@ def of_changes(
 ) -> Report:
     """Report changes, at least one, of one cause or of the replaceable ones.
 
-    ``names`` are the names found at the call site so far; new ones are added. In a ``quiet``
-    report, which nobody sees, an uncertain name is good enough.
+    ``names`` are the names of the call site so far; new ones are added. A ``quiet`` report is never
+    shown, and uses uncertain names too.
     """
     first = changes[0]
-    known = [x.name for x in inputs if x.name]
-    found = [(change, _name(change, known, names, quiet)) for change in changes[:SHOWN]]
-    lines = dict.fromkeys(_line(change, name) for change, name in found)
+    input_names = [x.name for x in inputs if x.name]
+    pairs = [(change, _name(change, input_names, names, quiet)) for change in changes[:SHOWN]]
+    lines = dict.fromkeys(_line(change, name) for change, name in pairs)
     baked = first.cause in REPLACEABLE and first.old is not first.new
-    about = tuple(str(name) for _, name in found if name is not None)
-    return Report(first.cause, tuple(lines), _fix(found), about, baked)
+    about = tuple(str(name) for _, name in pairs if name is not None)
+    return Report(first.cause, tuple(lines), _fix(pairs), about, baked)
 
 
 def _name(
-    change: Change, known: Sequence[str], names: dict[Any, SourceName], quiet: bool
+    change: Change, input_names: Sequence[str], names: dict[Any, SourceName], quiet: bool
 ) -> SourceName | None:
     node, user = change.node, change.user
     if node is None or change.cause not in REPLACEABLE:
@@ -89,29 +89,29 @@ def _name(
         else None
     )
     key = (*sites, change.parameter, role)
-    found = names.get(key)
-    if found is None or not (found.is_sure or quiet):
+    source_name = names.get(key)
+    if source_name is None or not (source_name.is_sure or quiet):
         value = node.op.array if isinstance(node.op, Leaf) else change.new
         if isinstance(node.op, Constant):  # A change of its type holds types alone.
             value = node.op.value
         try:
-            found = name_of(node, user, value, user_frames(), known)
+            source_name = name_of(node, user, value, user_frames(), input_names)
         except Exception:  # a user's object that raises must not end a compilation
-            found = None
-        found = found or SourceName("", node.where or "", is_sure=False)
+            source_name = None
+        source_name = source_name or SourceName("", node.where or "", is_sure=False)
         if len(names) < MAX_NAMES:
-            names[key] = found
-    return found
+            names[key] = source_name
+    return source_name
 
 
 def _line(change: Change, name: SourceName | None) -> str:
     match change.cause:
         case "dtype":
-            return f"{_named(change.node, change.place)}  {change.old} -> {change.new}"
+            return f"{_input_text(change.node, change.place)}  {change.old} -> {change.new}"
         case "shape":
             pairs = enumerate(zip(change.old, change.new, strict=True))
             moved = [f"axis {i}: {_text(a)} -> {_text(b)}" for i, (a, b) in pairs if a != b]
-            return f"{_named(change.node, change.place)}  {', '.join(moved)}"
+            return f"{_input_text(change.node, change.place)}  {', '.join(moved)}"
         case "structure":
             return _line_of_structure(change)
     if change.cause == "captured value" and change.old is change.new:
@@ -130,9 +130,9 @@ def _source(name: SourceName | None) -> str:
 def _line_of_structure(change: Change) -> str:
     if change.place >= 0:
         return f"{change.old} -> {change.new}"
-    parts = [f"{what} {ops}" for what, ops in (("new:", change.new), ("gone:", change.old)) if ops]
+    texts = [f"{word} {ops}" for word, ops in (("new:", change.new), ("gone:", change.old)) if ops]
     at = where(change.node.site) if change.node is not None else None
-    return (", ".join(parts) or "other results") + (f" ({at})" if at else "")
+    return (", ".join(texts) or "other results") + (f" ({at})" if at else "")
 
 
 def _value(value: Any, change: Change) -> str:
@@ -149,9 +149,9 @@ def _value(value: Any, change: Change) -> str:
     return f"{change.parameter}={text}" if change.cause == "static parameter" else text
 
 
-def _fix(found: Sequence[tuple[Change, SourceName | None]]) -> str:
-    cause = found[0][0].cause
-    its = [*dict.fromkeys(_it(name) for change, name in found if change.cause == cause)]
+def _fix(named_changes: Sequence[tuple[Change, SourceName | None]]) -> str:
+    cause = named_changes[0][0].cause
+    its = [*dict.fromkeys(_it(name) for change, name in named_changes if change.cause == cause)]
     it, inputs = " and ".join(its), "inputs" if its[1:] else "an input"
     marked = ", ".join(f"graphc.runtime({'...' if x == 'it' or ' ' in x else x})" for x in its)
     once = "build the function once for each value and keep it"
@@ -163,7 +163,6 @@ def _fix(found: Sequence[tuple[Change, SourceName | None]]) -> str:
         "dtype": "cast to one dtype before, or keep the function of each dtype.",
         "shape": "declare that length None, or pad to a few lengths, such as powers of two.",
         "structure": "build the function once and keep it; graphc.scan stands for a Python loop.",
-        "mode": "build the function once for each mode, and keep it.",
     }
     return fixes[cause]
 
@@ -175,17 +174,16 @@ def _it(name: SourceName | None) -> str:
 
 
 def of_mode(old: str, new: str) -> Report:
-    """Report another mode."""
-    line = f"Mode({old}) -> Mode({new})"
-    return Report("mode", (line,), _fix([(Change("mode"), None)]), ())
+    """Report a change of the mode."""
+    return Report("mode", (f"Mode({old}) -> Mode({new})",), "", ())
 
 
 def of_structures(old: Any, new: Any) -> Report | None:
-    """Report implicit arrays that differ in static fields alone; None where none do, or in more.
+    """Report implicit arrays that differ in static fields alone; None otherwise.
 
     Args:
-        old: Names and ``Treedef``s of the implicit arrays of a function before.
-        new: Those of this function.
+        old: Names and ``Treedef``s of the implicit arrays of an earlier function.
+        new: Names and ``Treedef``s of the implicit arrays of this function.
     """
     if len(old) != len(new) or [name for name, _ in old] != [name for name, _ in new]:
         return None
@@ -228,31 +226,34 @@ def of_shapes(
     """
     lengths: Table = {}
     values: Table = {}
-    for shapes, known in seen:
+    for shapes, deciding in seen:
         for i, shape in enumerate(shapes[: len(inputs)]):
             for axis, n in enumerate(shape):
                 lengths.setdefault((i, axis), {})[n] = None
-        for i, value in known:
+        for i, value in deciding:
             values.setdefault(i, {})[value] = None
 
-    def rounded(first: int | None) -> str:
-        it = f"`{_label(inputs[first], first)}`"  # type: ignore[index, arg-type]
-        return f"round {it} up to a few values, such as powers of two."
+    def fix(first: int | None) -> str:
+        name = _label(inputs[first], first)  # type: ignore[index, arg-type]
+        return (
+            f"where a slice begins at `{name}`, write x[{name} + gt.arange(n)] with one n; where "
+            f"`{name}` is a length, round it up to a few values, such as powers of two."
+        )
 
-    def padded(first: tuple[int, int] | None) -> str:
+    def pad(first: tuple[int, int] | None) -> str:
         it = "it" if first is None else f"axis {first[1]} of `{_label(inputs[first[0]], first[0])}`"
         none = "declare that length None, or " if declared else _option(mode)
         return f"{none}pad {it} to a few lengths, such as powers of two."
 
-    if _most_varied(values):
-        return _varied("shape", values, lambda i: f"the value of {_named(inputs[i], i)}", rounded)
-    return _varied(
-        "shape", lengths, lambda key: f"axis {key[1]} of {_named(inputs[key[0]], key[0])}", padded
+    if _most_varied_keys(values):
+        return _report("shape", values, lambda i: f"the value of {_input_text(inputs[i], i)}", fix)
+    return _report(
+        "shape", lengths, lambda key: f"axis {key[1]} of {_input_text(inputs[key[0]], key[0])}", pad
     )
 
 
 def _option(mode: Mode | None) -> str:
-    """How the option of a mode that pads lengths helps; empty where it has none."""
+    """Return how the mode's option that pads lengths helps; empty if the mode has none."""
     if mode is None or "lengths" not in mode.backend.options:
         return ""
     if mode.options.get("lengths") == "buckets":
@@ -262,30 +263,29 @@ def _option(mode: Mode | None) -> str:
 
 def of_dtypes(seen: Sequence[Sequence[str]], inputs: Sequence[Node]) -> Report:
     """Report the dtypes that inputs were declared with."""
-    found: Table = {}
+    table: Table = {}
     for dtypes in seen:
         for i, dtype in enumerate(dtypes[: len(inputs)]):
-            found.setdefault(i, {})[dtype] = None
+            table.setdefault(i, {})[dtype] = None
     fix = _fix([(Change("dtype"), None)])
-    return _varied("dtype", found, lambda i: _named(inputs[i], i), lambda first: fix)
+    return _report("dtype", table, lambda i: _input_text(inputs[i], i), lambda first: fix)
 
 
-def _varied(
+def _report(
     cause: Cause, table: Table, title: Callable[[Any], str], fix: Callable[[Any], str]
 ) -> Report:
-    keys = _most_varied(table)
+    keys = _most_varied_keys(table)
     names = tuple(title(key) for key in keys)
-    lines = [f"{name}: {_listed(table[key])}" for name, key in zip(names, keys, strict=True)]
+    lines = [f"{name}: {_list_values(table[key])}" for name, key in zip(names, keys, strict=True)]
     return Report(cause, tuple(lines), fix(keys[0] if keys else None), names)
 
 
-def _most_varied(table: Mapping[Any, Mapping[Any, None]]) -> list[Any]:
-    """The keys with the most values, if these are more than one."""
+def _most_varied_keys(table: Mapping[Any, Mapping[Any, None]]) -> list[Any]:
     varied = sorted((key for key in table if len(table[key]) > 1), key=lambda k: -len(table[k]))
     return [key for key in varied if len(table[key]) == len(table[varied[0]])][:SHOWN]
 
 
-def _listed(values: Mapping[Any, None]) -> str:
+def _list_values(values: Mapping[Any, None]) -> str:
     shown = [_text(value) for value in values]
     return ", ".join(shown[:VALUES]) + (", ..." if len(shown) > VALUES else "")
 
@@ -294,18 +294,17 @@ def _text(length: Any) -> str:
     return "?" if length is None else str(length)
 
 
-def _label(node: Node | None, place: int) -> str:
-    return (node.name if node is not None else None) or f"argument {place}"
+def _label(node: Node | None, index: int) -> str:
+    return (node.name if node is not None else None) or f"argument {index}"
 
 
-def _named(node: Node | None, place: int) -> str:
-    """An input, and the line that made it."""
+def _input_text(node: Node | None, index: int) -> str:
     line = node.where if node is not None else None
-    return f"`{_label(node, place)}`" + (f" ({line})" if line else "")
+    return f"`{_label(node, index)}`" + (f" ({line})" if line else "")
 
 
 def seconds_as_text(seconds: float) -> str:
-    """A time, to two digits or so.
+    """Return a time with about two digits.
 
     Example:
         >>> seconds_as_text(1.14), seconds_as_text(0.0123), seconds_as_text(0.00042)

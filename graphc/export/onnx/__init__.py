@@ -1,1 +1,1 @@
-"""Compiled functions as ONNX models: the graph rewritten, and each operation in ONNX's."""
+"""Compiled functions as ONNX models: the graph rewritten, each operation lowered to ONNX's."""

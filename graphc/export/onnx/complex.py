@@ -1,4 +1,4 @@
-"""Elementwise functions of complex numbers, in their parts."""
+"""Elementwise functions of complex numbers, computed on their real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from graphc.ir import Op, real_dtype
 Function = Callable[..., Any]
 
 
-def lacking(op: Op) -> ExportError:
-    """The error of a function that is there of real numbers alone."""
+def unsupported_error(op: Op) -> ExportError:
+    """Return the error of a function that ONNX has for real numbers only."""
     return ExportError(
         f"ONNX has nothing for {op.name} of complex numbers.",
         "Write it by its real and imaginary parts.",
@@ -25,14 +25,14 @@ def lacking(op: Op) -> ExportError:
 
 
 def from_parts(a: Value, b: Value) -> Complex:
-    """A complex number, of parts in one shape."""
+    """Return complex numbers from parts, which are broadcast to one shape."""
     if a.type is None or b.type is None or a.type.shape != b.type.shape:
         a, b = (where(full_like(other, True, "bool"), x, x) for x, other in ((a, b), (b, a)))
     return Complex(a, b)
 
 
 def cast(x: Complex, dtype: str) -> Any:
-    """In other dtypes; a real one drops the imaginary part, and bool asks for either."""
+    """Cast to any dtype; a real one drops the imaginary part, and bool tests for nonzero."""
     if dtype == "bool":
         return ~x.re.equals(0) | ~x.im.equals(0)
     if dtype.startswith("complex"):
@@ -42,22 +42,19 @@ def cast(x: Complex, dtype: str) -> Any:
 
 
 def add(a: Complex, b: Complex) -> Complex:
-    """Part by part."""
     return Complex(a.re + b.re, a.im + b.im)
 
 
 def subtract(a: Complex, b: Complex) -> Complex:
-    """Part by part."""
     return Complex(a.re - b.re, a.im - b.im)
 
 
 def multiply(a: Complex, b: Complex) -> Complex:
-    """Four products."""
     return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 
 
 def divide(a: Complex, b: Complex) -> Complex:
-    """By Smith's method, which scales by the divisor's larger part, so that no square overflows.
+    """Divide by Smith's method, which scales by the divisor's larger part: no square overflows.
 
     Source: Smith, Algorithm 116: complex division, Commun. ACM 5(8), 1962.
     """
@@ -65,7 +62,7 @@ def divide(a: Complex, b: Complex) -> Complex:
     large, small = where(wide, b.re, b.im), where(wide, b.im, b.re)
     ratio = where(large.equals(0), large, small / large)
     scale = 1.0 / (large + small * ratio)
-    # For the quotient by i * b, where its imaginary part is the larger one.
+    # If |b.im| is larger, divide -i a by -i b, whose real part is b.im.
     re, im = where(wide, a.re, a.im), where(wide, a.im, -a.re)
     sign = where(wide, full_like(ratio, 1), full_like(ratio, -1))
     ratio = ratio * sign
@@ -73,30 +70,28 @@ def divide(a: Complex, b: Complex) -> Complex:
 
 
 def negative(x: Complex) -> Complex:
-    """Both parts of the other sign."""
     return Complex(-x.re, -x.im)
 
 
 def absolute(x: Complex) -> Value:
-    """The length, without overflow."""
+    """Return the modulus, without overflow."""
     return hypot(x.re, x.im)
 
 
 def angle(x: Complex) -> Value:
-    """The angle."""
     y: Value = REAL["arctan2"](x.im, x.re)
     return y
 
 
 def sign(x: Complex) -> Complex:
-    """x / |x|, and 0 for 0."""
+    """Return ``x / |x|``, and 0 for 0."""
     size = absolute(x)
     size = where(size.equals(0), full_like(size, 1), size)
     return Complex(x.re / size, x.im / size)
 
 
 def sqrt(x: Complex) -> Complex:
-    """The root in the right half of the plane, by that of the length and the real part."""
+    """Return the principal square root, from the modulus and the real part."""
     size = absolute(x)
     large = emit("Sqrt", (size + emit("Abs", x.re)) * 0.5)
     small = where(large.equals(0), large, emit("Abs", x.im) * 0.5 / large)
@@ -105,13 +100,12 @@ def sqrt(x: Complex) -> Complex:
 
 
 def exp(x: Complex) -> Complex:
-    """A length and an angle."""
     size = emit("Exp", x.re)
     return Complex(size * emit("Cos", x.im), size * emit("Sin", x.im))
 
 
 def log(x: Complex) -> Complex:
-    """The logarithm of the length, which is exact where that is next to 1, and the angle."""
+    """Return the logarithm; the modulus next to 1 goes through log1p, which keeps its digits."""
     a, b = emit("Abs", x.re), emit("Abs", x.im)
     large, small = emit("Max", a, b), emit("Min", a, b)
     near: Value = REAL["log1p"]((large - 1.0) * (large + 1.0) + small * small)
@@ -119,9 +113,7 @@ def log(x: Complex) -> Complex:
     return Complex(where(is_near, near * 0.5, emit("Log", absolute(x))), angle(x))
 
 
-def log_in(base: float) -> Function:
-    """A logarithm to a base."""
-
+def log_to_base(base: float) -> Function:
     def compute(x: Complex) -> Complex:
         y = log(x)
         return Complex(y.re / math.log(base), y.im / math.log(base))
@@ -129,47 +121,45 @@ def log_in(base: float) -> Function:
     return compute
 
 
-def _plane(x: Value) -> tuple[Value, Value]:
+def _sinh_cosh(x: Value) -> tuple[Value, Value]:
     return REAL["sinh"](x), REAL["cosh"](x)
 
 
 def sin(x: Complex) -> Complex:
-    """Of a sum of a real and an imaginary number."""
-    s, c = _plane(x.im)
+    """Return ``sin(a) cosh(b) + i cos(a) sinh(b)`` for ``x = a + i b``."""
+    s, c = _sinh_cosh(x.im)
     return Complex(emit("Sin", x.re) * c, emit("Cos", x.re) * s)
 
 
 def cos(x: Complex) -> Complex:
-    """Of a sum of a real and an imaginary number."""
-    s, c = _plane(x.im)
+    """Return ``cos(a) cosh(b) - i sin(a) sinh(b)`` for ``x = a + i b``."""
+    s, c = _sinh_cosh(x.im)
     return Complex(emit("Cos", x.re) * c, -(emit("Sin", x.re) * s))
 
 
-def turned(x: Complex) -> Complex:
-    """i * x."""
+def times_i(x: Complex) -> Complex:
     return Complex(-x.im, x.re)
 
 
-def turned_back(x: Complex) -> Complex:
-    """x / i."""
+def over_i(x: Complex) -> Complex:
     return Complex(x.im, -x.re)
 
 
 def sinh(x: Complex) -> Complex:
-    """sin(i * x) / i."""
-    return turned_back(sin(turned(x)))
+    """Return ``sin(i x) / i``."""
+    return over_i(sin(times_i(x)))
 
 
 def cosh(x: Complex) -> Complex:
-    """cos(i * x)."""
-    return cos(turned(x))
+    """Return ``cos(i x)``."""
+    return cos(times_i(x))
 
 
 def tanh(x: Complex) -> Complex:
-    """By functions of 2 * x, so that nothing cancels; far out it is 1 or -1."""
+    """Return tanh from functions of ``2 x``, so that nothing cancels; far out it is 1 or -1."""
     far = emit("Abs", x.re) > 20.0
     re = where(far, full_like(x.re, 0), x.re) * 2.0
-    s, c = _plane(re)
+    s, c = _sinh_cosh(re)
     below = c + emit("Cos", x.im * 2.0)
     return Complex(
         where(far, copysign(full_like(x.re, 1), x.re), s / below),
@@ -178,12 +168,12 @@ def tanh(x: Complex) -> Complex:
 
 
 def tan(x: Complex) -> Complex:
-    """tanh(i * x) / i."""
-    return turned_back(tanh(turned(x)))
+    """Return ``tanh(i x) / i``."""
+    return over_i(tanh(times_i(x)))
 
 
 def expm1(x: Complex) -> Complex:
-    """exp(x) - 1, by expm1 of the real part and the sine of half of the imaginary one."""
+    """Return ``exp(x) - 1``, from expm1 of the real part and the sine of half the imaginary one."""
     rise: Value = REAL["expm1"](x.re)
     half = emit("Sin", x.im * 0.5)
     re = rise * emit("Cos", x.im) - half * half * 2.0
@@ -191,7 +181,7 @@ def expm1(x: Complex) -> Complex:
 
 
 def log1p(x: Complex) -> Complex:
-    """log(1 + x), by log1p of what the square of the length is above 1."""
+    """Return ``log(1 + x)``, from log1p of ``|1 + x|**2 - 1``."""
     rise = x.re * (x.re + 2.0) + x.im * x.im
     one = Complex(x.re + 1.0, x.im)
     near: Value = REAL["log1p"](rise)
@@ -199,53 +189,51 @@ def log1p(x: Complex) -> Complex:
 
 
 def power(a: Complex, b: Complex) -> Complex:
-    """exp(b * log(a)), but for a = 0: 0 where b's real part is positive, and 1 for b = 0."""
+    """Return ``exp(b log(a))``; for ``a = 0``, 0 if b's real part is positive, 1 if ``b = 0``."""
     y = exp(multiply(b, log(a)))
-    zero = a.re.equals(0) & a.im.equals(0)
-    none = b.re.equals(0) & b.im.equals(0)
-    known = where(none | (b.re > 0), full_like(y.re, 0), full_like(y.re, math.nan))
-    re = where(none, full_like(y.re, 1), where(zero, known, y.re))
-    return Complex(re, where(none, full_like(re, 0), where(zero, known, y.im)))
+    a_is_zero = a.re.equals(0) & a.im.equals(0)
+    b_is_zero = b.re.equals(0) & b.im.equals(0)
+    limit = where(b_is_zero | (b.re > 0), full_like(y.re, 0), full_like(y.re, math.nan))
+    re = where(b_is_zero, full_like(y.re, 1), where(a_is_zero, limit, y.re))
+    return Complex(re, where(b_is_zero, full_like(re, 0), where(a_is_zero, limit, y.im)))
 
 
-def root_beside(x: Complex, sign: float) -> Complex:
-    """The square root of 1 + x or 1 - x."""
+def root_of_one_plus(x: Complex, sign: float) -> Complex:
+    """Return ``sqrt(1 + sign * x)``."""
     return sqrt(Complex(1.0 + sign * x.re, sign * x.im))
 
 
-# Inverse functions, by the roots of 1 + x and 1 - x, which have the branch cuts.
+# Inverse functions, from the roots of 1 + x and 1 - x, which have their branch cuts.
 # Source: Kahan, Branch cuts for complex elementary functions, in: The state of the art in
 # numerical analysis, 1987.
 
 
 def arccos(x: Complex) -> Complex:
-    """By both roots."""
-    less, more = root_beside(x, -1.0), root_beside(x, 1.0)
-    re = REAL["arctan2"](less.re, more.re) * 2.0
-    return Complex(re, REAL["arcsinh"](more.re * less.im - more.im * less.re))
+    minus_root, plus_root = root_of_one_plus(x, -1.0), root_of_one_plus(x, 1.0)
+    re = REAL["arctan2"](minus_root.re, plus_root.re) * 2.0
+    return Complex(re, REAL["arcsinh"](plus_root.re * minus_root.im - plus_root.im * minus_root.re))
 
 
 def arcsin(x: Complex) -> Complex:
-    """By both roots."""
-    less, more = root_beside(x, -1.0), root_beside(x, 1.0)
-    re = REAL["arctan2"](x.re, less.re * more.re - less.im * more.im)
-    return Complex(re, REAL["arcsinh"](less.re * more.im - less.im * more.re))
+    minus_root, plus_root = root_of_one_plus(x, -1.0), root_of_one_plus(x, 1.0)
+    re = REAL["arctan2"](x.re, minus_root.re * plus_root.re - minus_root.im * plus_root.im)
+    return Complex(re, REAL["arcsinh"](minus_root.re * plus_root.im - minus_root.im * plus_root.re))
 
 
 def arcsinh(x: Complex) -> Complex:
-    """arcsin(i * x) / i."""
-    return turned_back(arcsin(turned(x)))
+    """Return ``arcsin(i x) / i``."""
+    return over_i(arcsin(times_i(x)))
 
 
 def arccosh(x: Complex) -> Complex:
-    """By the roots of x - 1 and x + 1."""
-    less, more = sqrt(Complex(x.re - 1.0, x.im)), root_beside(x, 1.0)
-    re = REAL["arcsinh"](less.re * more.re + less.im * more.im)
-    return Complex(re, REAL["arctan2"](less.im, more.re) * 2.0)
+    """Return arccosh from the roots of ``x - 1`` and ``x + 1``."""
+    minus_root, plus_root = sqrt(Complex(x.re - 1.0, x.im)), root_of_one_plus(x, 1.0)
+    re = REAL["arcsinh"](minus_root.re * plus_root.re + minus_root.im * plus_root.im)
+    return Complex(re, REAL["arctan2"](minus_root.im, plus_root.re) * 2.0)
 
 
 def arctanh(x: Complex) -> Complex:
-    """By the squares of the distances from 1 and -1."""
+    """Return arctanh from the squared distances to 1 and -1."""
     a = emit("Abs", x.re)
     rest = 1.0 - a
     re = REAL["log1p"](a * 4.0 / (rest * rest + x.im * x.im)) * 0.25
@@ -254,17 +242,16 @@ def arctanh(x: Complex) -> Complex:
 
 
 def arctan(x: Complex) -> Complex:
-    """arctanh(i * x) / i."""
-    return turned_back(arctanh(turned(x)))
+    """Return ``arctanh(i x) / i``."""
+    return over_i(arctanh(times_i(x)))
 
 
-def both(a: Complex, b: Complex) -> Value:
-    """Where both parts are equal."""
+def equal(a: Complex, b: Complex) -> Value:
     return a.re.equals(b.re) & a.im.equals(b.im)
 
 
-def of_parts(row: str, *, all: bool = False) -> Function:
-    """Whether something holds of a part, or of both."""
+def holds_for_parts(row: str, *, all: bool = False) -> Function:
+    """Return whether a real test holds for either part, or for all parts."""
 
     def compute(x: Complex) -> Value:
         re, im = REAL[row](x.re), REAL[row](x.im)
@@ -286,19 +273,19 @@ TABLE: Mapping[str, Function] = {
     "square": lambda x: multiply(x, x),
     "sqrt": sqrt,
     "reciprocal": lambda x: divide(Complex(full_like(x.re, 1), full_like(x.re, 0)), x),
-    "equal": both,
-    "not_equal": lambda a, b: ~both(a, b),
-    "isnan": of_parts("isnan"),
-    "isinf": of_parts("isinf"),
-    "isfinite": of_parts("isfinite", all=True),
+    "equal": equal,
+    "not_equal": lambda a, b: ~equal(a, b),
+    "isnan": holds_for_parts("isnan"),
+    "isinf": holds_for_parts("isinf"),
+    "isfinite": holds_for_parts("isfinite", all=True),
     "real": lambda x: x.re,
     "imag": lambda x: x.im,
     "conj": lambda x: Complex(x.re, -x.im),
     "exp": exp,
     "expm1": expm1,
     "log": log,
-    "log2": log_in(2),
-    "log10": log_in(10),
+    "log2": log_to_base(2),
+    "log10": log_to_base(10),
     "log1p": log1p,
     "sin": sin,
     "cos": cos,
@@ -314,4 +301,4 @@ TABLE: Mapping[str, Function] = {
     "arctanh": arctanh,
     "exp2": lambda x: exp(Complex(x.re * math.log(2), x.im * math.log(2))),
 }
-"""What computes a row of complex numbers."""
+"""Functions of complex numbers by row."""

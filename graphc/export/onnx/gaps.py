@@ -22,8 +22,8 @@ class Gap:
     """Why operations are not exported.
 
     Attributes:
-        ops: Their classes.
-        reason: Why.
+        ops: Classes of operations.
+        reason: What ONNX lacks for them.
         remedy: What to do instead.
     """
 
@@ -69,5 +69,5 @@ OF_OTHERS = Gap(
 
 
 def gap_of(op: Op) -> Gap:
-    """Why an operation is not exported."""
+    """Return why an operation is not exported."""
     return next((gap for gap in GAPS if isinstance(op, gap.ops)), OF_OTHERS)

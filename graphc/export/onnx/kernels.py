@@ -1,6 +1,6 @@
-"""The dtypes that onnxruntime computes operations in, and those that stand for others.
+"""The dtypes for which onnxruntime has kernels, and the wider dtypes that replace others.
 
-``onnxruntime`` has a kernel of an operation for some dtypes alone. Operands of others are cast to
+``onnxruntime`` has kernels of an operation for some dtypes only. Operands of others are cast to
 the first dtype with a kernel that holds all of their values, or their bits.
 """
 
@@ -22,14 +22,14 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(OF_FLOAT32, frozenset({"float32"})),
     **dict.fromkeys(OF_NUMBERS, ARITHMETIC),
     **dict.fromkeys(("ReduceSum", "ReduceProd", "CumSum"), WIDE),
-    # Those of bool fail over no elements.
+    # The kernels of bool fail over no elements.
     **dict.fromkeys(("ReduceMax", "ReduceMin"), WIDE | {"int8", "uint8"}),
     **dict.fromkeys(("ArgMax", "ArgMin"), WIDE | {"int8", "uint8"}),
     **dict.fromkeys(("Max", "Min"), ORDERED),
     "CumProd": WIDE | {"uint32", "uint64"},
     "Equal": LOGICAL,
     "Expand": LOGICAL | {"float16"},
-    # Those of unsigned integers fail over no elements.
+    # The kernels of unsigned integers fail over no elements.
     "MatMul": WIDE,
     "Mod": ARITHMETIC,
     "Neg": FLOATS | {"int8", "int16", "int32", "int64"},
@@ -42,7 +42,7 @@ KERNELS: dict[str, frozenset[str]] = {
     "Trilu": WIDE | {"bool"},
     "Where": FLOATS | {"int32", "int64", "int8", "uint32", "uint8"},
 }
-"""What onnxruntime's processor kernels take; what is not here takes every dtype."""
+"""The dtypes of onnxruntime's CPU kernels; other operations take every dtype."""
 
 WIDER = {
     "bool": ("uint8", "int32"),
@@ -51,17 +51,17 @@ WIDER = {
     "int16": ("int32", "int64"),
     "uint16": ("int32", "int64"),
     "int32": ("int64",),
-    # The same bits: sums, products and movements are the same, and casts take these as they are.
+    # Modulo 2**64, sums and products have the same bits, and casts keep them.
     "uint32": ("int64",),
     "uint64": ("int64",),
     "float16": ("float32",),
     "bfloat16": ("float32",),
 }
-"""For each dtype those that hold all of its values or bits, the narrowest first."""
+"""For each dtype the dtypes that hold all of its values or bits, the narrowest first."""
 
 
-def computed_in(op: str, dtype: str) -> str:
-    """The dtype in which an operation of operands of a dtype is computed."""
+def kernel_dtype(op: str, dtype: str) -> str:
+    """Return the dtype in which onnxruntime computes an operation on operands of a dtype."""
     kernels = KERNELS.get(op)
     if kernels is None or dtype in kernels:
         return dtype

@@ -1,4 +1,4 @@
-"""What each operation is in ONNX: a function of the operation and its operands, as in a backend.
+"""The table of lowerings to ONNX: functions of an operation and its operands, as in a backend.
 
 Every file of the folder ``lower`` enters its lowerings here.
 """
@@ -25,7 +25,7 @@ Lowering = Callable[..., Any]
 
 
 class Lowerings:
-    """What ONNX has an operation for, or what it can be made of."""
+    """A table of lowerings by operation."""
 
     def __init__(self) -> None:
         self.lowerings: dict[Any, Lowering] = {Pick: Pick.perform}
@@ -37,8 +37,8 @@ class Lowerings:
         """Enter the decorated function as the lowering of these operations.
 
         Args:
-            ops: Their classes, or rows.
-            when: Of named functions, whether one has it; others are taken apart.
+            ops: Classes of operations, or rows of elementwise functions.
+            when: Whether a node of a named function has this lowering; otherwise it is inlined.
         """
 
         def enter(f: F) -> F:
@@ -49,13 +49,13 @@ class Lowerings:
         return enter
 
     def lowering(self, op: Op) -> Lowering | None:
-        """What emits an operation, given it and its operands."""
+        """Return the function that emits an operation, or None."""
         if isinstance(op, Elementwise) and op in self.lowerings:
             return self.lowerings[op]
         return next((self.lowerings[c] for c in type(op).__mro__ if c in self.lowerings), None)
 
     def has(self, node: Node) -> bool:
-        """Whether a named function has a lowering; what it is made of is taken otherwise."""
+        """Return whether a named function has a lowering; otherwise its definition is inlined."""
         condition = self.conditions.get(type(node.op))
         return type(node.op) in self.lowerings and (condition is None or condition(node))
 
@@ -64,56 +64,56 @@ onnx = Lowerings()
 
 
 def load() -> Lowerings:
-    """Every lowering."""
+    """Import all files of lowerings and return their table."""
     folder = Path(__file__).with_name("lower")
-    for found in pkgutil.iter_modules([str(folder)]):
-        importlib.import_module(f"{__package__}.lower.{found.name}")
+    for module in pkgutil.iter_modules([str(folder)]):
+        importlib.import_module(f"{__package__}.lower.{module.name}")
     return onnx
 
 
-def evaluated(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """What the outputs of a graph are, given its inputs; emitted into the innermost scope."""
-    done: dict[Node, Any] = dict(zip(graph.inputs, values, strict=True))
+def emit_graph(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """Emit a graph's nodes into the innermost scope and return its outputs, given its inputs."""
+    emitted: dict[Node, Any] = dict(zip(graph.inputs, values, strict=True))
     for node in graph.nodes:
-        if node not in done:
+        if node not in emitted:
             lowering = onnx.lowering(node.op)
             assert lowering is not None, node
-            made = lowering(node.op, *[done[x] for x in node.inputs])
-            done[node] = _typed(made, node)
-    return [done[y] for y in graph.outputs]
+            result = lowering(node.op, *[emitted[x] for x in node.inputs])
+            emitted[node] = _with_node_type(result, node)
+    return [emitted[y] for y in graph.outputs]
 
 
-def _typed(made: Any, node: Node) -> Any:
+def _with_node_type(result: Any, node: Node) -> Any:
     if isinstance(node.type, TupleType):
-        return tuple(x.typed(t) for x, t in zip(made, node.type.items, strict=True))
-    found = made.typed(node.type)
-    dtype = found.dtype if isinstance(found, Value) else node.type.dtype
+        return tuple(x.with_type(t) for x, t in zip(result, node.type.items, strict=True))
+    array = result.with_type(node.type)
+    dtype = array.dtype if isinstance(array, Value) else node.type.dtype
     assert dtype == node.type.dtype, (node, dtype)
-    return found
+    return array
 
 
 def missing(graph: Graph) -> list[Node]:
-    """The nodes without a lowering, also of graphs that operations hold."""
-    found = [
+    """Return the nodes without a lowering, in the graph and its nested graphs."""
+    nodes = [
         node
         for node in graph.nodes
         if node not in graph.inputs
         and not isinstance(node.op, Constant | Input | Leaf)
         and onnx.lowering(node.op) is None
     ]
-    return found + [x for node in graph.nodes for g in node.op.graphs() for x in missing(g)]
+    return nodes + [x for node in graph.nodes for g in node.op.graphs() for x in missing(g)]
 
 
 def check(graph: Graph) -> None:
-    """Raise where operations have no lowering: all of them, with the user's lines.
+    """Check that every operation has a lowering.
 
     Raises:
-        ExportError: Names them.
+        ExportError: If operations have none; the message has all of them, with the user's lines.
     """
-    found = missing(graph)
-    if found:
-        lines = (f"{x.op.name}: {gap_of(x.op).reason}   {x.where or ''}" for x in found)
-        remedies = dict.fromkeys(gap_of(x.op).remedy for x in found)
+    nodes = missing(graph)
+    if nodes:
+        lines = (f"{x.op.name}: {gap_of(x.op).reason}   {x.where or ''}" for x in nodes)
+        remedies = dict.fromkeys(gap_of(x.op).remedy for x in nodes)
         raise ExportError(
             "\n  ".join(["ONNX has nothing for:", *dict.fromkeys(map(str.rstrip, lines))]),
             "\n".join(remedies),
@@ -122,45 +122,45 @@ def check(graph: Graph) -> None:
 
 
 def by_graph(build: Callable[..., Any]) -> Lowering:
-    """The lowering that emits what an operation is in terms of others.
+    """Return a lowering that emits an operation's definition in terms of other operations.
 
     Args:
-        build: Takes the operation and symbolic arrays; gives one, or a tuple.
+        build: Function of the operation and symbolic arrays that returns one array or a tuple.
     """
 
     @lru_cache(maxsize=256)
     def definition(op: Op, types: tuple[Any, ...]) -> tuple[Graph, bool]:
         inputs = [Node.input(t) for t in types]
-        made = build(op, *inputs)
-        is_tuple = isinstance(made, tuple | list)
-        graph = Graph(inputs, list(made) if is_tuple else [made])
-        # So is a loop's last carry read, and not the last of all of them.
+        outputs = build(op, *inputs)
+        is_tuple = isinstance(outputs, tuple | list)
+        graph = Graph(inputs, list(outputs) if is_tuple else [outputs])
+        # Optimized, so that a loop's last carry is read rather than the last of all of them.
         graph = inline(optimize(inline(graph, onnx)).graph, onnx)
         check(graph)
         return graph, is_tuple
 
     @wraps(build)
-    def lowered(op: Op, *values: Any) -> Any:
+    def lowering(op: Op, *values: Any) -> Any:
         graph, is_tuple = definition(op, tuple(x.type for x in values))
-        found = evaluated(graph, values)
-        return tuple(found) if is_tuple else found[0]
+        results = emit_graph(graph, values)
+        return tuple(results) if is_tuple else results[0]
 
-    return lowered
+    return lowering
 
 
 def by_parts(lowering: F) -> F:
-    """A lowering that moves elements, which it does to each part of complex numbers."""
+    """Return a lowering that applies another one to each part of complex arrays."""
 
     @wraps(lowering)
-    def lowered(op: Op, *values: Any) -> Any:
+    def lowering_of_parts(op: Op, *values: Any) -> Any:
         if not any(isinstance(x, Complex) for x in values):
             return lowering(op, *values)
-        parts = [
+        re_im = [
             lowering(op, *[getattr(x, part) if isinstance(x, Complex) else x for x in values])
             for part in ("re", "im")
         ]
-        if isinstance(parts[0], tuple):
-            return tuple(map(Complex, *parts))
-        return Complex(*parts)
+        if isinstance(re_im[0], tuple):
+            return tuple(map(Complex, *re_im))
+        return Complex(*re_im)
 
-    return lowered  # type: ignore[return-value]
+    return lowering_of_parts  # type: ignore[return-value]

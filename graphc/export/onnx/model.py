@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,22 @@ import numpy as np
 import onnx
 from onnx import helper
 
-import graphc
 from graphc.compile.arguments import MISSING, In
 from graphc.compile.guard import without_checks
 from graphc.compile.pipeline import blank
 from graphc.compile.specification import FunctionSpec
 from graphc.export.manifest import Shape, shapes_of, structure_of
 from graphc.export.onnx import protos
-from graphc.export.onnx.builder import Builder, Complex, Value, building, constant, emit, unsqueezed
-from graphc.export.onnx.lowering import check, evaluated, load
+from graphc.export.onnx.builder import (
+    Builder,
+    Complex,
+    Value,
+    building,
+    constant,
+    emit,
+    insert_axes,
+)
+from graphc.export.onnx.lowering import check, emit_graph, load
 from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, TensorType, flatten, is_complex, real_dtype
 from graphc.link import as_numpy
@@ -28,8 +36,7 @@ from graphc.rewrite import optimize
 from graphc.tensor.core.sharding import Shard
 
 LARGEST = 2**30
-"""The size of arrays, in bytes, from which on they go into a file of their own: a message of
-ONNX's format has 2 GiB at most."""
+"""The size in bytes from which arrays go into a separate file: ONNX's messages end at 2 GiB."""
 
 
 def export(
@@ -39,13 +46,13 @@ def export(
     dynamic: Mapping[str, Shape] | None,
     licence: str | None,
 ) -> None:
-    """Write a function as an ONNX model; ``Function.export`` says how.
+    """Write a function as an ONNX model, as ``Function.export`` documents.
 
     Args:
-        spec: Its specification.
-        graph: Its requested graph.
+        spec: The function's specification.
+        graph: The function's requested graph.
         path: The file.
-        dynamic: For inputs by name, names of unknown lengths.
+        dynamic: Names of unknown lengths, by input.
         licence: The terms on which others may use it.
     """
     model = model_of(spec, graph, dynamic)
@@ -66,11 +73,11 @@ def export(
 def model_of(
     spec: FunctionSpec, graph: Graph, dynamic: Mapping[str, Shape] | None = None
 ) -> onnx.ModelProto:
-    """A function as a model.
+    """Return a function as an ONNX model.
 
     Raises:
-        ArgumentError: ``dynamic`` does not fit the inputs.
-        ExportError: ONNX has nothing for an operation.
+        ArgumentError: If ``dynamic`` does not fit the inputs.
+        ExportError: If an operation has no lowering.
     """
     with building() as builder:
         nodes = _Model(builder, spec, graph, dynamic).graph()
@@ -82,19 +89,19 @@ def model_of(
         ir_version=protos.VERSIONS[opset][0],
         opset_imports=opsets,
         producer_name="graphc",
-        producer_version=graphc.__version__,
+        producer_version=version("graphc"),
     )
 
 
-def prepared(graph: Graph) -> Graph:
-    """A graph rewritten, in terms of what has a lowering here."""
+def prepare(graph: Graph) -> Graph:
+    """Return a graph rewritten and inlined to operations that have lowerings."""
     lowerings = load()
     graph = densified(without(without_checks(graph), Shard))
     return inline(optimize(graph).graph, lowerings)
 
 
 class _Model:
-    """A function, while it becomes a graph of ONNX."""
+    """A conversion of one function to an ONNX graph."""
 
     def __init__(
         self,
@@ -111,38 +118,37 @@ class _Model:
         self.inputs: list[Any] = []
 
     def graph(self) -> onnx.GraphProto:
-        """The graph."""
         leaves = [x for x in self.requested.canonical() if isinstance(x.op, Leaf)]
-        graph = prepared(blank(self.requested, leaves))
+        graph = prepare(blank(self.requested, leaves))
         check(graph)
         values = [self._argument(i, x) for i, x in enumerate(self.ins)]
-        values += [self._shared(x) for x in self.requested.inputs[len(self.ins) :]]
+        values += [self._shared_variable(x) for x in self.requested.inputs[len(self.ins) :]]
         slots = {x: leaves[x.op.place] for x in graph.leaves}  # type: ignore[attr-defined]
         held = {x: self._leaf(leaf) for x, leaf in slots.items()}
         inner = Graph([*graph.inputs, *held], graph.outputs)
-        found = evaluated(inner, [*values, *held.values()])
+        results = emit_graph(inner, [*values, *held.values()])
         outputs = [
             self._result(name, y, node.type)
-            for name, y, node in zip(self._names(), found, self.requested.outputs, strict=True)
+            for name, y, node in zip(self._names(), results, self.requested.outputs, strict=True)
         ]
-        nodes, used = protos.needed(self.builder.scopes[0].nodes, [y.name for y in outputs])
+        nodes, used = protos.prune(self.builder.scopes[0].nodes, [y.name for y in outputs])
         used.update(x.name for x in self.inputs)
         arrays = [x for name, x in self.builder.initializers.items() if name in used]
         return protos.graph(self.spec.name or "graphc", nodes, self.inputs, outputs, arrays)
 
-    def _argument(self, place: int, x: In) -> Any:
-        """An input; where it has a default value, that is an initializer of its name."""
+    def _argument(self, i: int, x: In) -> Any:
+        """Declare an input; its default value is an initializer of the same name."""
         type = x.variable.type
         value = None if x.value is MISSING else np.asarray(x.value, type.numpy_dtype)
-        return self._input(str(x.label or f"x{place}"), type, self.shapes[place], value)
+        return self._input(str(x.label or f"x{i}"), type, self.shapes[i], value)
 
-    def _shared(self, x: Any) -> Any:
-        """A shared variable: an initializer, and where it is updated an input with a default."""
+    def _shared_variable(self, x: Any) -> Any:
+        """Return an initializer; for an updated variable, an input with a default."""
         array = as_numpy(x.get_value(borrow=True))
         name = x.name or "shared"
         if any(x is updated for updated, _ in self.spec.updates):
             return self._input(name, x.type, x.type.shape, array)
-        return self._held(array, name)
+        return self._initializer(array, name)
 
     def _input(self, name: str, type: TensorType, dims: Shape, value: Any) -> Any:
         name = self.builder.name(name)
@@ -155,9 +161,9 @@ class _Model:
         return _of_pairs(Value(name, dtype), type)
 
     def _leaf(self, leaf: Any) -> Any:
-        return self._held(leaf.op.array, leaf.name or "array")
+        return self._initializer(leaf.op.array, leaf.name or "array")
 
-    def _held(self, array: Any, name: str) -> Any:
+    def _initializer(self, array: Any, name: str) -> Any:
         array = as_numpy(array)
         type = TensorType(array.dtype, array.shape)
         return _of_pairs(self.builder.initializer(name, in_pairs(array)), type)
@@ -165,32 +171,32 @@ class _Model:
     def _result(self, name: str, y: Any, type: TensorType) -> Any:
         dims: list[Any] = [*type.shape]
         if isinstance(y, Complex):
-            parts = [unsqueezed(part, [-1]) for part in (y.re, y.im)]
-            y = emit("Concat", *parts, axis=-1)
+            re_im = [insert_axes(part, [-1]) for part in (y.re, y.im)]
+            y = emit("Concat", *re_im, axis=-1)
             dims.append(2)
         y = self.builder.result(y, name)
         return protos.value_info(y.name, y.dtype, dims)
 
     def _names(self) -> Iterator[str]:
-        """A name for each result, and for each new value of a shared variable."""
+        """Yield a name for each result, and for each new value of a shared variable."""
         yield from _paths(structure_of(self.spec.outputs), "")
         for x, _ in self.spec.updates:
             yield f"new_{x.name or 'shared'}"
 
 
 def _paths(structure: Any, path: str) -> Iterator[str]:
-    """The names of results, by where they stand."""
+    """Yield the names of results, which are their paths in the structure."""
     if isinstance(structure, dict | list):
         items = structure.items() if isinstance(structure, dict) else enumerate(structure)
         for key, part in items:
-            whole = path or ("" if isinstance(structure, dict) else "output")
-            yield from _paths(part, f"{whole}.{key}" if whole else str(key))
+            prefix = path or ("" if isinstance(structure, dict) else "output")
+            yield from _paths(part, f"{prefix}.{key}" if prefix else str(key))
     elif structure is not None:
         yield path or "output"
 
 
 def in_pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex numbers as pairs of real ones, along one more axis; others as they are."""
+    """Return complex numbers as pairs of real ones along a new last axis, others unchanged."""
     if array.dtype.kind != "c":
         return array
     return np.stack([array.real, array.imag], -1)
@@ -198,6 +204,6 @@ def in_pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _of_pairs(x: Value, type: TensorType) -> Any:
     if not is_complex(type.dtype):
-        return x.typed(type)
-    places = [emit("Gather", x, constant(i, "int64"), axis=type.ndim) for i in range(2)]
-    return Complex(*places).typed(type)
+        return x.with_type(type)
+    re_im = [emit("Gather", x, constant(i, "int64"), axis=type.ndim) for i in range(2)]
+    return Complex(*re_im).with_type(type)

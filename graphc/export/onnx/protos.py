@@ -13,7 +13,7 @@ from graphc.ir import dtype_name
 __all__ = ["GraphProto", "NodeProto", "graph", "node", "tensor", "value_info"]
 
 VERSIONS = {23: (11, frozenset[str]()), 26: (13, frozenset({"BitCast", "CumProd"}))}
-"""Versions of ONNX's operations: for each the file format that has it, and what came with it."""
+"""For each version of ONNX's operations its file format, and the operations that are new in it."""
 
 CODES = {
     "bool": TensorProto.BOOL,
@@ -30,18 +30,17 @@ CODES = {
     "float32": TensorProto.FLOAT,
     "float64": TensorProto.DOUBLE,
 }
-"""ONNX's numbers of dtypes."""
+"""ONNX's codes of dtypes."""
 
 
 def tensor(name: str, array: np.ndarray[Any, Any]) -> TensorProto:
-    """An array."""
     code = CODES[dtype_name(array.dtype)]
     data = np.ascontiguousarray(array).tobytes()
     return helper.make_tensor(name, code, array.shape, data, raw=True)
 
 
 def value_info(name: str, dtype: str, shape: Sequence[str | int | None] | None) -> ValueInfoProto:
-    """A name with the dtype and, where it is known, the shape of the array that has it."""
+    """Return the declaration of an array: its name, dtype and shape, None if unknown."""
     return helper.make_tensor_value_info(name, CODES[dtype], shape)
 
 
@@ -52,10 +51,10 @@ def node(
     attributes: Mapping[str, Any],
     domain: str = "",
 ) -> NodeProto:
-    """An operation on arrays that have names, giving names to its results."""
-    made = NodeProto(op_type=op, domain=domain, input=inputs, output=outputs)
-    made.attribute.extend(_attribute(name, value) for name, value in attributes.items())
-    return made
+    """Return a node that applies an operation to named arrays and names its results."""
+    proto = NodeProto(op_type=op, domain=domain, input=inputs, output=outputs)
+    proto.attribute.extend(_attribute(name, value) for name, value in attributes.items())
+    return proto
 
 
 def _attribute(name: str, value: Any) -> AttributeProto:
@@ -63,16 +62,16 @@ def _attribute(name: str, value: Any) -> AttributeProto:
     return helper.make_attribute(name, value, attr_type=kind)
 
 
-def needed(nodes: Sequence[NodeProto], names: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
-    """The nodes that results need, and all names that these read, also of what is around them."""
-    found, used = list[NodeProto](), set(names)
-    for made in reversed(nodes):
-        if not used.isdisjoint(made.output):
-            found.append(made)
-            used.update(made.input)
-            for body in (x.g for x in made.attribute if x.type == AttributeProto.GRAPH):
-                used |= needed(body.node, [y.name for y in body.output])[1]
-    return found[::-1], used
+def prune(nodes: Sequence[NodeProto], names: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+    """Return the nodes that results need, and all names that they read, also from outer scopes."""
+    kept_nodes, used = list[NodeProto](), set(names)
+    for node in reversed(nodes):
+        if not used.isdisjoint(node.output):
+            kept_nodes.append(node)
+            used.update(node.input)
+            for body in (x.g for x in node.attribute if x.type == AttributeProto.GRAPH):
+                used |= prune(body.node, [y.name for y in body.output])[1]
+    return kept_nodes[::-1], used
 
 
 def graph(
@@ -82,5 +81,4 @@ def graph(
     outputs: Sequence[ValueInfoProto],
     initializers: Sequence[TensorProto] = (),
 ) -> GraphProto:
-    """A graph."""
     return helper.make_graph(nodes, name, inputs, outputs, initializers)

@@ -6,16 +6,25 @@ import math
 from collections.abc import Mapping
 
 from graphc.export.onnx import bits, transcendental as t
-from graphc.export.onnx.bits import Function, copysign, isinf, like, magnitude, nan, never, trunc
+from graphc.export.onnx.bits import (
+    Function,
+    copysign,
+    false_like,
+    isinf,
+    isnan,
+    like,
+    magnitude,
+    trunc,
+)
 from graphc.export.onnx.builder import Value, emit, full_like, where
 
 PRECISE = {"nextafter"}
-"""Rows that have to know how wide half-width floats are."""
+"""Rows whose results depend on the width of half-width floats."""
 HALVES = ("float16", "bfloat16")
 
 
-def in_wide(f: Function) -> Function:
-    """The function of half-width floats in float32, as several steps would round several times."""
+def in_float32(f: Function) -> Function:
+    """Compute half-width floats in float32, as several steps would round several times."""
 
     def compute(*xs: Value) -> Value:
         own = xs[0].dtype
@@ -27,8 +36,8 @@ def in_wide(f: Function) -> Function:
     return compute
 
 
-def in_doubles(f: Function, native: str | None = None) -> Function:
-    """The function of float32 computed in float64, which rounds once; or by an ONNX operation."""
+def in_float64(f: Function, native: str | None = None) -> Function:
+    """Compute float32 in float64, which rounds once, or by a native ONNX operation."""
 
     def compute(*xs: Value) -> Value:
         if xs[0].dtype != "float32":
@@ -42,25 +51,25 @@ def in_doubles(f: Function, native: str | None = None) -> Function:
 
 
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; NaN stays."""
+    """Return -1, 0 or 1; NaN stays."""
     y = emit("Sign", x)
-    return where(nan(x), x, y) if x.is_float else y
+    return where(isnan(x), x, y) if x.is_float else y
 
 
-# Quotients. No integer is divided by 0, and the lowest one not by -1: it ends the process.
+# Quotients. An integer division by 0, or of the lowest integer by -1, ends the process.
 
 
 def is_small(b: Value) -> Value:
-    """Where an integer is -1, 0 or 1."""
+    """Return whether an integer is -1, 0 or 1."""
     return (b <= 1) & (b >= -1) if not b.dtype.startswith("u") else b <= 1
 
 
 def floor_divide(a: Value, b: Value) -> Value:
-    """NumPy's: an integer divided by zero gives 0."""
+    """Return NumPy's floor quotient: an integer divided by zero gives 0."""
     if a.is_float:
         return _float_floor_divide(a, b)
     small = is_small(b)
-    # a * b is the quotient by 1, and by -1, and what is wanted of one by 0.
+    # a * b is the quotient for b = 1 and b = -1, and 0 for b = 0.
     divisor = where(small, 1, b)
     rest = emit("Mod", a, divisor, fmod=1)
     below = ~rest.equals(0) & ((rest < 0) ^ (divisor < 0))
@@ -68,19 +77,19 @@ def floor_divide(a: Value, b: Value) -> Value:
 
 
 def _float_floor_divide(a: Value, b: Value) -> Value:
-    """From the exact remainder, as a / b may round up to a whole number."""
+    """Return ``(a - a % b) / b``, from the exact remainder: a / b may round up to an integer."""
     rest = emit("Mod", a, b, fmod=1)
     below = ~rest.equals(0) & ((rest < 0) ^ (b < 0))
-    whole = emit("Round", (a - rest) / b)
-    whole = where(below, whole - 1, whole)
+    integral = emit("Round", (a - rest) / b)
+    integral = where(below, integral - 1, integral)
     quotient = a / b
-    # The sign of a zero is that of the quotient.
-    whole = where(whole.equals(0), copysign(whole, quotient), whole)
-    return where(b.equals(0), quotient, whole)
+    # A zero has the sign of the quotient.
+    integral = where(integral.equals(0), copysign(integral, quotient), integral)
+    return where(b.equals(0), quotient, integral)
 
 
 def remainder(a: Value, b: Value) -> Value:
-    """NumPy's: an integer modulo zero gives 0."""
+    """Return NumPy's remainder: an integer modulo zero gives 0."""
     if not a.is_float:
         return emit("Mod", a, where(is_small(b), 1, b), fmod=0)
     rest = emit("Mod", a, b, fmod=1)
@@ -89,7 +98,7 @@ def remainder(a: Value, b: Value) -> Value:
 
 
 def fmod(a: Value, b: Value) -> Value:
-    """The remainder with the sign of a."""
+    """Return the remainder with the sign of a."""
     if a.is_float:
         return emit("Mod", a, b, fmod=1)
     return emit("Mod", a, where(is_small(b), 1, b), fmod=1)
@@ -99,32 +108,32 @@ def fmod(a: Value, b: Value) -> Value:
 
 
 def maximum(a: Value, b: Value) -> Value:
-    """The larger one; NaN goes before."""
+    """Return the larger number, or NaN."""
     return a | b if a.dtype == "bool" else _with_nan(emit("Max", a, b), a, b)
 
 
 def minimum(a: Value, b: Value) -> Value:
-    """The smaller one; NaN goes before."""
+    """Return the smaller number, or NaN."""
     return a & b if a.dtype == "bool" else _with_nan(emit("Min", a, b), a, b)
 
 
 def _with_nan(y: Value, a: Value, b: Value) -> Value:
-    return where(nan(a), a, where(nan(b), b, y)) if a.is_float else y
+    return where(isnan(a), a, where(isnan(b), b, y)) if a.is_float else y
 
 
-def without_nan(extreme: Function) -> Function:
-    """The extreme of two numbers, or the one that is a number."""
+def ignoring_nan(extreme: Function) -> Function:
+    """Return an extreme of two numbers, or the other number if one is NaN."""
 
     def compute(a: Value, b: Value) -> Value:
         if not a.is_float:
             return extreme(a, b)
-        return where(nan(a), b, where(nan(b), a, extreme(a, b)))
+        return where(isnan(a), b, where(isnan(b), a, extreme(a, b)))
 
     return compute
 
 
-def compared(op: str) -> Function:
-    """A comparison; False is below True."""
+def comparison(op: str) -> Function:
+    """Return a comparison; False is less than True."""
 
     def compute(a: Value, b: Value) -> Value:
         a, b = (x.cast("uint8") if x.dtype == "bool" else x for x in (a, b))
@@ -134,40 +143,39 @@ def compared(op: str) -> Function:
 
 
 def heaviside(x: Value, h: Value) -> Value:
-    """0 below 0, h there, and 1 above."""
+    """Return 0 below 0, h at 0, and 1 above."""
     step = where(x < 0, like(x, 0), where(x > 0, like(x, 1), h))
-    return where(nan(x), x, step)
+    return where(isnan(x), x, step)
 
 
 def invert(x: Value) -> Value:
-    """The other bits."""
     return ~x
 
 
-def either(of_bool: Function, of_numbers: Function) -> Function:
-    """One function of bool, and another of numbers."""
+def by_kind(of_bool: Function, of_numbers: Function) -> Function:
+    """Return a function that treats bool by one function and numbers by another."""
     return lambda a, b: of_bool(a, b) if a.dtype == "bool" else of_numbers(a, b)
 
 
-def whole(op: str) -> Function:
-    """An operation that integers are unchanged by."""
+def rounding(op: str) -> Function:
+    """Return a rounding operation, which leaves integers unchanged."""
     return lambda x: emit(op, x) if x.is_float else x
 
 
-def plainly(op: str) -> Function:
-    """An ONNX operation."""
+def operation(op: str) -> Function:
+    """Return an ONNX operation as a function."""
     return lambda *xs: emit(op, *xs)
 
 
 def negative(x: Value) -> Value:
-    """The number of the other sign; unsigned ones wrap around."""
+    """Return -x; unsigned integers wrap around."""
     return 0 - x if x.dtype.startswith("u") else -x
 
 
 TABLE: Mapping[str, Function] = {
-    "add": either(lambda a, b: a | b, lambda a, b: a + b),
+    "add": by_kind(lambda a, b: a | b, lambda a, b: a + b),
     "subtract": lambda a, b: a - b,
-    "multiply": either(lambda a, b: a & b, lambda a, b: a * b),
+    "multiply": by_kind(lambda a, b: a & b, lambda a, b: a * b),
     "divide": lambda a, b: a / b,
     "floor_divide": floor_divide,
     "remainder": remainder,
@@ -175,23 +183,23 @@ TABLE: Mapping[str, Function] = {
     "abs": magnitude,
     "sign": sign,
     "square": lambda x: x if x.dtype == "bool" else x * x,
-    "sqrt": plainly("Sqrt"),
+    "sqrt": operation("Sqrt"),
     "reciprocal": lambda x: 1.0 / x,
-    "floor": whole("Floor"),
-    "ceil": whole("Ceil"),
+    "floor": rounding("Floor"),
+    "ceil": rounding("Ceil"),
     "trunc": trunc,
-    "round": whole("Round"),
+    "round": rounding("Round"),
     "maximum": maximum,
     "minimum": minimum,
     "equal": lambda a, b: a.equals(b),
     "not_equal": lambda a, b: ~a.equals(b),
-    "less": compared("Less"),
-    "less_equal": compared("LessOrEqual"),
-    "greater": compared("Greater"),
-    "greater_equal": compared("GreaterOrEqual"),
-    "isnan": lambda x: nan(x) if x.is_float else never(x),
+    "less": comparison("Less"),
+    "less_equal": comparison("LessOrEqual"),
+    "greater": comparison("Greater"),
+    "greater_equal": comparison("GreaterOrEqual"),
+    "isnan": lambda x: isnan(x) if x.is_float else false_like(x),
     "isinf": isinf,
-    "isfinite": lambda x: ~(nan(x) | isinf(x)) if x.is_float else ~never(x),
+    "isfinite": lambda x: ~(isnan(x) | isinf(x)) if x.is_float else ~false_like(x),
     "logical_not": invert,
     "logical_and": lambda a, b: a & b,
     "logical_or": lambda a, b: a | b,
@@ -200,51 +208,51 @@ TABLE: Mapping[str, Function] = {
     "bitwise_and": lambda a, b: a & b,
     "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b,
-    "left_shift": bits.shifted("LEFT"),
-    "right_shift": bits.shifted("RIGHT"),
+    "left_shift": bits.shift_towards("LEFT"),
+    "right_shift": bits.shift_towards("RIGHT"),
     "real": lambda x: x,
     "imag": lambda x: full_like(x, 0),
     "conj": lambda x: x,
     "angle": t.angle,
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
-    "exp": plainly("Exp"),
+    "exp": operation("Exp"),
     "exp2": lambda x: emit("Pow", like(x, 2.0), x),
-    "expm1": in_doubles(t.expm1),
-    "log": plainly("Log"),
-    "log2": in_doubles(lambda x: emit("Log", x) / t.LN2),
-    "log10": in_doubles(lambda x: emit("Log", x) / math.log(10)),
-    "log1p": in_doubles(t.log1p),
-    "logaddexp": in_doubles(t.logaddexp),
-    "logaddexp2": in_doubles(lambda a, b: t.logaddexp(a, b, t.LN2)),
+    "expm1": in_float64(t.expm1),
+    "log": operation("Log"),
+    "log2": in_float64(lambda x: emit("Log", x) / t.LN2),
+    "log10": in_float64(lambda x: emit("Log", x) / math.log(10)),
+    "log1p": in_float64(t.log1p),
+    "logaddexp": in_float64(t.logaddexp),
+    "logaddexp2": in_float64(lambda a, b: t.logaddexp(a, b, t.LN2)),
     "sigmoid": t.sigmoid,
-    "softplus": in_doubles(t.softplus),
-    "log1mexp": in_doubles(t.log1mexp),
-    "sin": plainly("Sin"),
-    "cos": plainly("Cos"),
-    "tan": in_doubles(lambda x: emit("Sin", x) / emit("Cos", x)),
-    "arcsin": in_doubles(t.arcsin),
-    "arccos": in_doubles(t.arccos),
-    "arctan": in_doubles(t.arctan, "Atan"),
-    "arctan2": in_doubles(t.arctan2),
-    "sinh": in_doubles(t.sinh),
-    "cosh": in_doubles(lambda x: t.hyperbolic(x, 1.0)),
-    "tanh": plainly("Tanh"),
-    "arcsinh": in_doubles(t.arcsinh),
-    "arccosh": in_doubles(t.arccosh),
-    "arctanh": in_doubles(t.arctanh),
+    "softplus": in_float64(t.softplus),
+    "log1mexp": in_float64(t.log1mexp),
+    "sin": operation("Sin"),
+    "cos": operation("Cos"),
+    "tan": in_float64(lambda x: emit("Sin", x) / emit("Cos", x)),
+    "arcsin": in_float64(t.arcsin),
+    "arccos": in_float64(t.arccos),
+    "arctan": in_float64(t.arctan, "Atan"),
+    "arctan2": in_float64(t.arctan2),
+    "sinh": in_float64(t.sinh),
+    "cosh": in_float64(lambda x: t.hyperbolic(x, 1.0)),
+    "tanh": operation("Tanh"),
+    "arcsinh": in_float64(t.arcsinh),
+    "arccosh": in_float64(t.arccosh),
+    "arctanh": in_float64(t.arctanh),
     "deg2rad": lambda x: x * (math.pi / 180),
     "rad2deg": lambda x: x * (180 / math.pi),
     "hypot": t.hypot,
-    "cbrt": in_doubles(t.cbrt),
+    "cbrt": in_float64(t.cbrt),
     "signbit": bits.signbit,
     "copysign": copysign,
-    "fmax": without_nan(maximum),
-    "fmin": without_nan(minimum),
+    "fmax": ignoring_nan(maximum),
+    "fmin": ignoring_nan(minimum),
     "fmod": fmod,
     "heaviside": heaviside,
     "nextafter": bits.nextafter,
-    "ldexp": in_doubles(bits.ldexp),
+    "ldexp": in_float64(bits.ldexp),
     "exponent": bits.exponent,
     "bitwise_count": bits.bitwise_count,
 }
-"""What computes a row of real numbers."""
+"""Functions of real numbers by row."""

@@ -14,7 +14,7 @@ from graphc.implicit.namespace import SYMBOLIC
 from graphc.ir import Node, is_inexact, replaced
 from graphc.loop.custom import custom_pullback
 from graphc.loop.functional import loop, while_loop
-from graphc.loop.step import closed, stand_in
+from graphc.loop.step import close_graph, stand_in
 from graphc.random.keys import random_bits
 from graphc.tensor.arrays.create import zeros, zeros_like
 from graphc.tensor.core.axes import expand_dims
@@ -248,7 +248,7 @@ class _Linear:
         """The map that a function computes, whose implicit arrays become their fields."""
         fresh = stand_in(like)
         (y,) = expanded([as_tensor(function(fresh))])
-        graph, outside = closed([fresh], [y], {})
+        graph, outside = close_graph([fresh], [y], {})
         parameter, *rest = graph.inputs
         return cls(parameter, graph.outputs[0], rest, outside)  # type: ignore[arg-type]
 

@@ -13,7 +13,8 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.matmul import product as packed_product
-from graphc.implicit.structures.stacked import Stacked, joint_dtype, product, refuse
+from graphc.implicit.structured import Structured
+from graphc.implicit.structures.stacked import Stacked, joint_dtype, product, refuse, whole
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
 
@@ -144,11 +145,11 @@ class Quantized(Stacked):
         return (self.scales,) if self.offsets is None else (self.scales, self.offsets)
 
     def _cut(self, xp: Any, x: Any) -> Any:
-        """An array whose last axis is packed, without what is padded."""
+        """Return an array, whose last axis is packed, without the padding of the last group."""
         return xp.getitem(x, (..., slice(0, -self.padding))) if self.padding else x
 
-    def _padded(self, xp: Any, x: Any) -> Any:
-        """An array whose last axis is packed, with zeros in place of what is padded."""
+    def _with_padding(self, xp: Any, x: Any) -> Any:
+        """Return an array, whose last axis is packed, with zeros that fill the last group."""
         if not self.padding:
             return x
         zeros = xp.zeros((*xp.shape_of(x)[:-1], self.padding), dtype_of(x))
@@ -190,7 +191,7 @@ class Quantized(Stacked):
     def product_of(self, x: Any, numbers: tuple[Any, ...] | None = None) -> Any:
         """The product of an array of this one's dtype, by scales that are given."""
         if self.transposed:
-            x = self._padded(numpy_like(self, x), x)
+            x = self._with_padding(numpy_like(self, x), x)
         numbers = self.numbers if numbers is None else numbers
         y = packed_product(self.coding, self.transposed, x, self.packed, *numbers)
         return y if self.transposed else self._cut(numpy_like(y), y)
@@ -282,23 +283,22 @@ class Quantized(Stacked):
         if self.transposed or not whole[-1]:
             return NotImplemented
         if not is_implicit(value):
-            value = self.encoded(value)
+            value = self.encode(value)
         elif Treedef.of(value)[0] != Treedef.of(self)[0]:
             return NotImplemented
         new = value.grouped()
         parts = {name: write(part, new[name]) for name, part in self.grouped().items()}
         return with_fields(self, parts)
 
-    def encoded(self, x: Any) -> Any:
-        """An array, whose last axis is packed, as codes of the same kind and dtype."""
+    def encode(self, x: Any) -> Any:
+        """Return an array, whose last axis is packed, as codes of the same kind and dtype."""
         xp, dtype, n = numpy_like(self, x), self.dtype, self.matrix[1]
         x = x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype))
         lengths = xp.shape_of(x)
         if not lengths or lengths[-1] != n:
             x = xp.broadcast_to(x, (*lengths[:-1], n))
-        return with_fields(
-            self, dict(zip(fields_of(self), encode(xp, self.coding, x), strict=True))
-        )
+        words_and_scales = encode(xp, self.coding, self._with_padding(xp, x), padding=self.padding)
+        return with_fields(self, dict(zip(fields_of(self), words_and_scales, strict=True)))
 
     # Element by element.
 
@@ -330,6 +330,39 @@ class Quantized(Stacked):
         """Return the same codes with other scales and biases."""
         parts = {name: part for name, part in fields_of(self).items() if name != "packed"}
         return with_fields(self, {name: function(part) for name, part in parts.items()})
+
+
+@dataclass(frozen=True, repr=False)
+class PackedVector(Structured):
+    """A vector that is packed as the only row of a quantized matrix, or a stack of such rows.
+
+    Attributes:
+        matrix: ``(*batch, 1, n)``.
+    """
+
+    matrix: Any
+
+    materialize_through: ClassVar[bool] = False
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The lengths of the matrix without the row's axis."""
+        *batch, _, n = lengths_of(self.matrix)
+        return (*batch, n)
+
+    @property
+    def dtype(self) -> Any:
+        """The matrix's."""
+        return dtype_of(self.matrix)
+
+    def materialize(self) -> Any:
+        return self.xp.getitem(whole(self.matrix), (..., 0, slice(None)))
+
+    def cast(self, dtype: Any) -> Any:
+        return PackedVector(self.xp.cast(self.matrix, dtype))
+
+    def scaled(self, c: Any) -> Any:
+        return PackedVector(numpy_like(self, c).multiply(self.matrix, c))
 
 
 def fit(coding: Coding, packed: Sequence[int | None], groups: Sequence[int | None]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import graphc.tensor as gt
+from graphc import hooks
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.namespace import SYMBOLIC, numpy_like
 from graphc.implicit.quantized.base import Quantized
@@ -21,7 +22,6 @@ from graphc.implicit.quantized.encode import nearest, parameters_of
 from graphc.implicit.quantized.microscaled import Microscaled
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import dtype_name
-from graphc.lazy import provided
 from graphc.loop.functional import loop
 from graphc.tensor import Tensor
 
@@ -114,20 +114,20 @@ def _check(w: Any, sample: Any, method: str, recipe: Recipe) -> None:
         )
 
 
-def _run(made: Any, w: Any, sample: Any, wide: str) -> Any:
+def _run(function: Any, w: Any, sample: Any, wide: str) -> Any:
     """Call a function of symbolic arrays in double or single width, with arrays of any library."""
     xp, dtype = numpy_like(w, sample), dtype_name(dtype_of(w))
     if xp.name == "graphc":
-        found = made(SYMBOLIC.cast(w, wide), SYMBOLIC.cast(sample, wide))
-        return SYMBOLIC.cast(gt.as_tensor(found), dtype).array
-    given = [gt.tensor(dtype=dtype_name(dtype_of(x)), shape=lengths_of(x)) for x in (w, sample)]
-    y = SYMBOLIC.cast(gt.as_tensor(made(*[SYMBOLIC.cast(x, wide) for x in given])), dtype)
-    function = provided(__name__, "function")
+        y = function(SYMBOLIC.cast(w, wide), SYMBOLIC.cast(sample, wide))
+        return SYMBOLIC.cast(gt.as_tensor(y), dtype).array
+    inputs = [gt.tensor(dtype=dtype_name(dtype_of(x)), shape=lengths_of(x)) for x in (w, sample)]
+    y = SYMBOLIC.cast(gt.as_tensor(function(*[SYMBOLIC.cast(x, wide) for x in inputs])), dtype)
     mode = xp.name if xp.name in {"JAX", "MLX"} else None
-    found = function(given, y, mode=mode)(w, sample)
+    returns: Any = "numpy" if mode is None else "native"
+    result = hooks.compile_function(inputs, y, mode=mode, returns=returns)(w, sample)
     if xp.name != "NumPy":
-        return found
-    treedef, leaves = Treedef.of(found)
+        return result
+    treedef, leaves = Treedef.of(result)
     return treedef.build([np.asarray(leaf) for leaf in leaves])
 
 
@@ -194,15 +194,25 @@ def _gptq(recipe: Recipe, w: Tensor, h: Tensor, damping: float) -> Quantized:
     upper = gt.linalg.cholesky(gt.linalg.inv(h)).T
     places = gt.arange(total)
 
+    def parameters(w: Tensor, i: Tensor) -> list[Any]:
+        groups = layout.groups(w)
+        scales = parameters_of(SYMBOLIC, layout.coding, groups, beside)
+        if not below:
+            return scales
+        # The last block alone ends with rows of padding.
+        is_last = gt.eq(i, total // rows - 1)
+        last = parameters_of(SYMBOLIC, layout.coding, groups, below)
+        return [gt.where(is_last, *pair) for pair in zip(last, scales, strict=True)]
+
     def block(w: Tensor, i: Tensor) -> Any:
         own = i * rows + gt.arange(rows)
         of_block = upper[own]
-        parts = parameters_of(SYMBOLIC, layout.coding, layout.groups(w[own]))
-        numbers = [layout.of_row(part) for part in parts]
+        scales = parameters(w[own], i)
+        numbers = [layout.of_row(part) for part in scales]
         codes, errors = _block(layout.coding, w[own], gt.take(of_block, own, 1), numbers)
         behind = gt.where(places >= (i + 1) * rows, of_block, 0)
         w = w - gt.matmul(behind.T, errors)
-        return w, (codes, [part.reshape((-1,)) for part in parts])
+        return w, (codes, [part.reshape((-1,)) for part in scales])
 
     _, (codes, parts) = loop(block, w, gt.arange(total // rows))
     return layout.built(codes.reshape((total, -1)), parts)

@@ -13,7 +13,7 @@ from graphc.implicit.array import fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import materialize_nested
 from graphc.implicit.quantized.affine import AffineQuantized
-from graphc.implicit.quantized.base import Quantized
+from graphc.implicit.quantized.base import PackedVector, Quantized
 from graphc.implicit.quantized.coding import DIGITS, WORD, Coding
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, microscaled
@@ -190,7 +190,7 @@ def dequantize(tree: Any) -> Any:
 def _dequantized(x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple(map(_dequantized, x))
-    if isinstance(x, Quantized):
+    if isinstance(x, Quantized | PackedVector):
         return materialize_nested(x, full=True)
     if not is_implicit(x):
         return x

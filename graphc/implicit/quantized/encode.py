@@ -18,19 +18,19 @@ TINY = 1e-7
 def encode(
     xp: Any, coding: Coding, x: Any, shared: tuple[int, ...] = (), padding: int = 0
 ) -> tuple[Any, ...]:
-    """Words, scales, and biases where there are any, of an array of whole groups.
+    """Return the words, the scales and any biases of an array whose last axis ends with a group.
 
     A group of zeros is exactly zero when it is decoded.
 
     Args:
         xp: The functions of the array's library.
         coding: What the codes mean.
-        x: Floating numbers, whose last axis is of whole groups.
+        x: Floating numbers; the last axis is a multiple of the group's length.
         shared: Axes before the last, along which groups have equal scales.
-        padding: So many zeros at the end are none of the array.
+        padding: The number of zeros that were appended to fill the last group.
     """
     dtype = dtype_of(x)
-    # Numbers in half width lie further apart than the steps that are to be found.
+    # Neighbouring numbers of 16 bits are further apart than the steps of a group.
     wide = xp.cast(x, "float32") if dtype.itemsize < 4 else x
     groups = _Groups(xp, coding, coding.grouped(xp, wide), dtype, shared, padding)
     codes, *parameters = ENCODERS[coding.kind](groups)
@@ -52,9 +52,9 @@ def coded(xp: Any, coding: Coding, x: Any, *parts: Any) -> Any:
     return coding.packed(xp, xp.reshape(codes, xp.shape_of(x)))
 
 
-def parameters_of(xp: Any, coding: Coding, x: Any) -> list[Any]:
-    """The scales, and biases where there are any, of an array of whole groups."""
-    groups = _Groups(xp, coding, coding.grouped(xp, x), dtype_of(x), (), 0)
+def parameters_of(xp: Any, coding: Coding, x: Any, padding: int) -> list[Any]:
+    """Return the scales, and any biases, of the groups of an array that ends with padding."""
+    groups = _Groups(xp, coding, coding.grouped(xp, x), dtype_of(x), (), padding)
     return [*ENCODERS[coding.kind](groups)[1:]]
 
 
@@ -106,9 +106,9 @@ class _Groups(NamedTuple):
         xp: The functions of the array's library.
         coding: What the codes mean.
         x: The groups, along the last axis.
-        dtype: That of the array, in which scales are kept.
+        dtype: The array's dtype, and so the scales'.
         shared: Axes of the groups' parameters along which these are equal.
-        padding: So many zeros at the end of the last group are none of the array.
+        padding: The number of zeros that were appended to fill the last group.
     """
 
     xp: Any

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.implicit import jax_arrays
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import NUMPY, SYMBOLIC, numpy_like
 from graphc.implicit.quantized.coding import Coding, coding_for
 from graphc.implicit.straight_through import replace_derivative
 from graphc.implicit.treedef import lengths_of
-from graphc.ir import Check, TensorType
+from graphc.ir import TensorType
+from graphc.ir.lengths import agree
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import AxisComposite
@@ -61,17 +62,18 @@ class QuantizedMatmul(AxisComposite):
         rows, words = packed.shape[-2:]
         columns = None if words is None else self.coding.columns_of(words)
         k, n = (columns, rows) if self.transposed else (rows, columns)
-        if None not in (k, x.shape[-1]) and k != x.shape[-1]:
+        alike = [part for part in parts if part.ndim == packed.ndim]
+        batch = zip(packed.shape[:-2], x.shape, *[part.shape for part in alike], strict=False)
+        fits = [agree(*lengths) for lengths in batch]
+        fits += [agree(rows, *[part.shape[-2] for part in alike])]
+        if self.kind == "affine":
+            fits += [agree(*[part.shape[-1] for part in parts])]
+        if not all([*fits, agree(k, x.shape[-1])]):
             raise ShapeError(
                 f"{self.name}: x of type {x!r} and a matrix of {k} rows and {n} columns.",
                 "Make the last length of x and the number of rows equal.",
             )
         return x.with_shape((*x.shape[:-1], n))
-
-    def checks(self, x: TensorType, packed: TensorType, *parts: TensorType) -> Sequence[Check]:
-        last = x.ndim - 1
-        found = [(0, i, 1, i) for i in range(last - 1)]
-        return found if self.transposed else [*found, (0, last, 1, last - 1)]
 
     def dense(self, packed: Tensor, *parts: Tensor) -> Tensor:
         """The matrix as the words lie, whole."""
@@ -183,11 +185,6 @@ class ExpertMatmul(AxisComposite):
         taken = [part.with_shape((*index.shape, *part.shape[1:])) for part in (packed, *numbers)]
         return self.plain.infer(x, *taken)
 
-    def checks(self, x: TensorType, packed: TensorType, *parts: TensorType) -> Sequence[Check]:
-        batch = [(0, i, 1 + len(parts), i) for i in range(x.ndim - 2)]
-        own = [] if self.transposed else [(0, x.ndim - 1, 1, packed.ndim - 2)]
-        return [*batch, *own]
-
     def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
         *numbers, index = parts
         return Tensor.make(self.plain, x, *[part[index] for part in (packed, *numbers)])
@@ -246,7 +243,7 @@ def product(
     coding = coding if transposed else coding.plain
     xp = numpy_like(x, packed, *parts)
     if xp.name == "JAX":
-        return jax_arrays.quantized_matmul(coding, transposed, x, packed, *parts)
+        return jax_arrays().quantized_matmul(coding, transposed, x, packed, *parts)
     if xp.name == "MLX":
         if coding.kind == "w8a8":
             rows, scale = rounded_rows(xp, x)

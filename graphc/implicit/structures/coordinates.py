@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import aux_field
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.segments import Entries, cleaned, within
 from graphc.implicit.structures.sparse import Sparse, stored_count
@@ -113,7 +113,7 @@ class BCOO(Sparse):
 
     def to_jax(self) -> Any:
         """Convert to ``jax.experimental.sparse.BCOO``."""
-        return jax_arrays.bcoo(self.data, self.indices, self.shape, self.unique)
+        return jax_arrays().bcoo(self.data, self.indices, self.shape, self.unique)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"data": 1, "indices": 2}

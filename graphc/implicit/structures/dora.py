@@ -1,4 +1,4 @@
-"""Adapters that learn a direction of low rank, and the length of each column apart from it."""
+"""Adapters that learn an update of low rank and, separately, the length of each column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
-from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.stacked import Stacked, refuse, same_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -17,17 +16,17 @@ from graphc.implicit.treedef import dtype_of, lengths_of
 
 @dataclass(frozen=True, repr=False)
 class DoRA(Stacked):
-    """The columns of a ``LoRA``, each scaled to a length that learns; or a stack of such.
+    """A ``LoRA`` whose columns are scaled to lengths that learn, or a stack of such matrices.
 
-    With ``V = base + scale * a @ b`` it is ``magnitude * V / |V|``, where ``|V|`` are the lengths
-    of columns. They follow from ``a``, ``b`` and products with the base, so that V is never made.
+    With ``V = base + scale * a @ b`` the matrix is ``magnitude * V / |V|``, where ``|V|`` are the
+    lengths of columns. They follow from ``a``, ``b`` and products with the base: V is never formed.
 
     Attributes:
         lora: The ``LoRA``, ``(*batch, m, n)``.
-        magnitude: The lengths, ``(*batch, n)``; or ``(*batch, m)`` for those of rows.
+        magnitude: The lengths of columns, ``(*batch, n)``, or of rows, ``(*batch, m)``.
         squares: The sums of squares of the base's columns, or rows. They do not learn.
-        axis: Which axis has an element of ``magnitude`` each: -1 for columns, the outputs of
-            ``x @ w``, or -2 for rows, those of ``w @ x``.
+        axis: The axis along which ``magnitude`` lies: -1 has a length for each column, an output
+            of ``x @ w``; -2 for each row, an output of ``w @ x``.
 
     Example:
         >>> import numpy as np
@@ -52,19 +51,19 @@ class DoRA(Stacked):
     def of(
         cls, base: Any, rank: int, *, alpha: float | None = None, axis: int = -1, seed: Any = 0
     ) -> Self:
-        """The base, with an update that is zero before it learns.
+        """Return the base with an update that is zero before training.
 
         Args:
-            base: ``(*batch, m, n)``, floating: an array of any library, or implicit. It is made
-                whole once, to measure it.
+            base: ``(*batch, m, n)``, floating: an array of any library, or an implicit one, which
+                is made dense once to measure its columns.
             rank: The rank of the update, at least 1.
-            alpha: Its strength, by default the rank, so that the scale is 1.
-            axis: Which axis has a length for each element: -1 or -2.
-            seed: What ``numpy.random.default_rng`` takes: an integer, or a generator.
+            alpha: The strength of the update, by default the rank, so that the scale is 1.
+            axis: The axis along which lengths lie, -1 or -2.
+            seed: A seed or generator of ``numpy.random.default_rng``.
 
         Raises:
-            ImplicitArrayError: The base is no floating matrix, the rank is no positive integer, or
-                the axis is another one.
+            ImplicitArrayError: If the base is no floating matrix, the rank no positive integer, or
+                the axis neither -1 nor -2.
 
         Example:
             >>> import numpy as np
@@ -110,7 +109,7 @@ class DoRA(Stacked):
         return dtype_of(self.magnitude)
 
     def ratio(self, xp: Any) -> Any:
-        """By what the adapter's columns, or rows, are multiplied: wanted lengths over its own."""
+        """Return the factor of each column, or row: its learned length over the adapter's."""
         lora = self.lora if self.axis == -1 else self.lora.swapped()
         a, b = lora.factors(xp)
         across = xp.swapaxes(a, -1, -2)
@@ -123,10 +122,10 @@ class DoRA(Stacked):
 
     def materialize(self) -> Any:
         xp = self.xp
-        return xp.multiply(whole(self.lora), spread(xp, self.ratio(xp), -self.axis))
+        return xp.multiply(whole(self.lora), xp.expand_dims(self.ratio(xp), -3 - self.axis))
 
     def merged(self) -> Any:
-        """The whole array, which no policy forbids."""
+        """Return the dense array; no policy forbids it."""
         return whole(self)
 
     def times(self, x: Any) -> Any:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.errors import ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import Stacked, joint_dtype, kept, refuse, same_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import Check, TensorType, dtype_name, is_inexact, numpy_dtype
+from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype
+from graphc.ir.lengths import agree
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.reduce import Composite
@@ -295,10 +297,9 @@ class ToeplitzProduct(Composite):
         return "toeplitz_product"
 
     def infer(self, t: TensorType, x: TensorType) -> TensorType:
+        if not all(agree(n, m) for n, m in zip(t.shape[:-1], x.shape, strict=False)):
+            raise ShapeError(f"{self.name}({t!r}, {x!r}): the batches differ.")
         return x.with_shape((*x.shape[:-1], self.n))
-
-    def checks(self, t: TensorType, x: TensorType) -> Sequence[Check]:
-        return [(0, i, 1, i) for i in range(t.ndim - 1)]
 
     def perform(self, t: Any, x: Any) -> Any:
         return product(numpy_like(t), t, x, self.m, self.n)

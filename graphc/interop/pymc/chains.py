@@ -8,18 +8,17 @@ import jax
 import numpy as np
 
 from graphc.interop.pymc.in_jax import JaxLogDensity, jax_logp
-from graphc.interop.pymc.sample import Draws, Settings, library, starts
+from graphc.interop.pymc.settings import Draws, Settings, library, starts
 
 
-def _begun(settings: Settings) -> tuple[JaxLogDensity, Any]:
-    """The log-density, and the first points of the chains."""
+def _density_and_starts(settings: Settings) -> tuple[JaxLogDensity, Any]:
     density = jax_logp(settings.model)
-    both = jax.jit(jax.vmap(jax.value_and_grad(density)))
-    return density, jax.numpy.asarray(starts(settings, both))
+    evaluate = jax.jit(jax.vmap(jax.value_and_grad(density)))
+    return density, jax.numpy.asarray(starts(settings, evaluate))
 
 
 def by_numpyro(settings: Settings) -> Draws:
-    """Draws by ``numpyro.infer.MCMC``, with vectorised chains."""
+    """Draw by ``numpyro.infer.MCMC``, with vectorised chains."""
     infer = library("numpyro.infer", "numpyro")
     names = {
         "num_steps": "n_steps",
@@ -29,7 +28,7 @@ def by_numpyro(settings: Settings) -> Draws:
         "diverging": "diverging",
     }
     with jax.enable_x64(True):
-        density, points = _begun(settings)
+        density, points = _density_and_starts(settings)
         kernel = infer.NUTS(
             potential_fn=lambda x: -density(x),
             target_accept_prob=settings.target_accept,
@@ -45,17 +44,17 @@ def by_numpyro(settings: Settings) -> Draws:
         )
         first = points if settings.chains > 1 else points[0]
         chains.run(jax.random.key(settings.seed), init_params=first, extra_fields=tuple(names))
-        found = np.asarray(chains.get_samples(group_by_chain=True))
+        draws = np.asarray(chains.get_samples(group_by_chain=True))
         fields = chains.get_extra_fields(group_by_chain=True)
     stats = {own: np.asarray(fields[name]) for name, own in names.items()}
-    return found, {**stats, "lp": -stats["lp"]}
+    return draws, {**stats, "lp": -stats["lp"]}
 
 
 def by_blackjax(settings: Settings) -> Draws:
-    """Draws by ``blackjax.nuts`` after ``blackjax.window_adaptation``, each chain with its own."""
+    """Draw by ``blackjax.nuts``, after a ``blackjax.window_adaptation`` for each chain."""
     blackjax = library("blackjax", "blackjax")
     with jax.enable_x64(True):
-        density, points = _begun(settings)
+        density, points = _density_and_starts(settings)
 
         def chain(key: Any, position: Any) -> Any:
             tuning, drawing = jax.random.split(key)
@@ -75,8 +74,8 @@ def by_blackjax(settings: Settings) -> Draws:
             return jax.lax.scan(step, state, jax.random.split(drawing, settings.draws))[1]
 
         keys = jax.random.split(jax.random.key(settings.seed), settings.chains)
-        found, stats = jax.device_get(jax.jit(jax.vmap(chain))(keys, points))
-    return found, stats
+        draws, stats = jax.device_get(jax.jit(jax.vmap(chain))(keys, points))
+    return draws, stats
 
 
 def _statistics(state: Any, info: Any) -> dict[str, Any]:

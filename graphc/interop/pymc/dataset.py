@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.compile.function import function
 from graphc.errors import ArgumentError
-from graphc.interop.pymc.model import converted, following_generators
+from graphc.interop.pymc.model import convert, following_generators
 from graphc.site import frames_up
 
 SAMPLES = ("chain", "draw", "sample")
@@ -18,47 +18,48 @@ SAMPLES = ("chain", "draw", "sample")
 
 
 def values_of(draws: Any) -> Mapping[str, Any]:
-    """Values by name, with the dimensions of draws in front; a dict is returned as it is.
+    """Return values by name, with the dimensions of draws in front; return a dict unchanged.
 
     Raises:
-        ArgumentError: It is nothing of that kind.
+        ArgumentError: If ``draws`` is neither a dict nor holds a posterior.
     """
     if isinstance(draws, dict):
         return draws
-    found = _posterior(draws)
+    posterior = _posterior(draws)
     lead = sample_dims(draws)
-    return {str(name): x.transpose(*lead, ...).values for name, x in found.items()}
+    return {str(name): x.transpose(*lead, ...).values for name, x in posterior.items()}
 
 
 def sample_dims(draws: Any) -> dict[str, Any]:
-    """The dimensions of draws, in order, with their coordinates."""
-    found = _posterior(draws)
-    return {dim: found.coords.get(dim) for dim in SAMPLES if dim in found.dims}
+    """Return the dimensions of draws, in order, with their coordinates."""
+    posterior = _posterior(draws)
+    return {dim: posterior.coords.get(dim) for dim in SAMPLES if dim in posterior.dims}
 
 
 def _posterior(draws: Any) -> Any:
-    """The dataset itself, or the group ``posterior`` of an InferenceData or a DataTree."""
-    found = getattr(draws, "posterior", draws)
-    if not hasattr(found, "data_vars"):
+    """Return the dataset itself, or the group ``posterior`` of an InferenceData or a DataTree."""
+    posterior = getattr(draws, "posterior", draws)
+    if not hasattr(posterior, "data_vars"):
         raise ArgumentError(
             f"{type(draws).__name__} holds no draws of a posterior.",
             "Give a dict of arrays, an xarray Dataset, or what pm.sample returns.",
         )
-    return found
+    return posterior
 
 
 def dataset(model: Any, values: Mapping[str, Any], lead: Mapping[str, Any]) -> Any:
-    """Arrays by name as an xarray ``Dataset``.
+    """Return arrays by name as an xarray ``Dataset``.
 
     Args:
-        model: PyMC's, which has the dimensions of variables and their coordinates.
+        model: The PyMC model, which has the dimensions of variables and their coordinates.
         values: The arrays.
-        lead: Their leading dimensions, with coordinates or None.
+        lead: The leading dimensions of all arrays, with coordinates or None.
     """
     import xarray  # noqa: PLC0415 (it takes a third of a second)
 
     dims = {
-        name: (*lead, *_dims(model, name, np.ndim(x) - len(lead))) for name, x in values.items()
+        name: (*lead, *_dimension_names(model, name, np.ndim(x) - len(lead)))
+        for name, x in values.items()
     }
     lengths = {
         dim: n for name, x in values.items() for dim, n in zip(dims[name], x.shape, strict=True)
@@ -79,20 +80,19 @@ def dataset(model: Any, values: Mapping[str, Any], lead: Mapping[str, Any]) -> A
     return xarray.Dataset(pairs, coords=coords)
 
 
-def _dims(model: Any, name: str, rank: int) -> Sequence[str]:
-    """The names of a variable's dimensions."""
+def _dimension_names(model: Any, name: str, rank: int) -> Sequence[str]:
     declared = model.named_vars_to_dims.get(name) or (None,) * rank
     return [dim or f"{name}_dim_{i}" for i, dim in enumerate(declared)]
 
 
 def inference_data(model: Any, posterior: Any, stats: Any, attributes: Mapping[str, Any]) -> Any:
-    """An ArviZ ``InferenceData``, or a ``DataTree`` where ArviZ uses these.
+    """Return an ArviZ ``InferenceData``, or a ``DataTree`` where ArviZ uses these.
 
     Args:
-        model: PyMC's, whose data are added.
-        posterior: A ``Dataset``.
-        stats: A ``Dataset`` of the sampler's.
-        attributes: What is to be known of both.
+        model: The PyMC model, whose data are added.
+        posterior: A ``Dataset`` of the draws.
+        stats: A ``Dataset`` of the sampler's statistics.
+        attributes: Attributes of the posterior and of the statistics.
     """
     import arviz  # noqa: PLC0415 (it takes a second)
     import xarray  # noqa: PLC0415
@@ -102,18 +102,18 @@ def inference_data(model: Any, posterior: Any, stats: Any, attributes: Mapping[s
     groups = {
         "posterior": posterior.assign_attrs(attributes),
         "sample_stats": stats.assign_attrs(attributes),
-        "observed_data": dataset(model, _computed(model, observed), {}),
-        "constant_data": dataset(model, _computed(model, data), {}),
+        "observed_data": dataset(model, _data_values(model, observed), {}),
+        "constant_data": dataset(model, _data_values(model, data), {}),
     }
     groups = {name: x for name, x in groups.items() if x.data_vars}
     # ArviZ 1 finds the name by its __getattr__, with a warning that it is a DataTree.
-    own = vars(arviz).get("InferenceData")
-    return xarray.DataTree.from_dict(groups) if own is None else own(**groups)
+    cls = vars(arviz).get("InferenceData")
+    return xarray.DataTree.from_dict(groups) if cls is None else cls(**groups)
 
 
-def _computed(model: Any, variables: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """The values of data, without those that are drawn at random, as minibatches are."""
-    kept = {name: x for name, x in variables.items() if not following_generators([x])}
-    found = converted(model, list(kept.values()), {})
-    values = function([], found, mode="NUMPY", returns="numpy")()
-    return dict(zip(kept, values, strict=True))
+def _data_values(model: Any, variables: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the values of data, without minibatches, which are drawn at random."""
+    fixed = {name: x for name, x in variables.items() if not following_generators([x])}
+    outputs = convert(model, list(fixed.values()), {})
+    values = function([], outputs, mode="NUMPY", returns="numpy")()
+    return dict(zip(fixed, values, strict=True))

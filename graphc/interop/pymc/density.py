@@ -16,7 +16,7 @@ from graphc.compile.mode import Mode
 from graphc.compile.streams import shared_rng
 from graphc.errors import ArgumentError
 from graphc.grad import grad
-from graphc.interop.pymc.model import Layout, OnPoints, converted, following_generators, model_of
+from graphc.interop.pymc.model import Layout, OnPoints, convert, following_generators, model_of
 from graphc.ir import TensorType, is_inexact
 from graphc.tensor.arrays.vectorize import vectorize_graph
 from graphc.tensor.core.tensor import Tensor
@@ -27,31 +27,31 @@ class Expression:
     """A log-density as a graph.
 
     Attributes:
-        place: The input: a flat vector, or a dict of the variables' values.
+        point: The input: a flat vector, or a dict of the variables' values.
         value: The log-density.
-        gradient: With respect to ``place``, in the same form; None if it is not wanted.
-        updates: The keys that minibatches are drawn by, and their next values.
+        gradient: The gradient with respect to ``point``, in the same form, or None.
+        updates: The keys that draw minibatches, with their next values.
     """
 
-    place: Any
+    point: Any
     value: Tensor
     gradient: Any
     updates: tuple[tuple[Any, Tensor], ...]
 
     @property
     def outputs(self) -> Any:
-        """What a function of the place returns."""
+        """The outputs of a function of the point."""
         return self.value if self.gradient is None else [self.value, self.gradient]
 
     def batched(self) -> Expression:
-        """The same of many places, along a leading axis."""
-        inputs = _inputs(self.place)
+        """Return the expression for many points along a leading axis."""
+        inputs = _inputs(self.point)
         rows = {x: TensorType(x.dtype, (None, *x.type.shape))(x.name) for x in inputs}
         wanted = [self.value, *_inputs(self.gradient)]
-        value, *slopes = vectorize_graph(wanted, rows)
-        place = [rows[x] for x in inputs]
-        slopes = _like(self.gradient, slopes)
-        return Expression(_like(self.place, place), value, slopes, self.updates)
+        value, *gradients = vectorize_graph(wanted, rows)
+        points = [rows[x] for x in inputs]
+        gradient = _like(self.gradient, gradients)
+        return Expression(_like(self.point, points), value, gradient, self.updates)
 
 
 def _inputs(x: Any) -> list[Any]:
@@ -61,63 +61,63 @@ def _inputs(x: Any) -> list[Any]:
 
 
 def _like(x: Any, values: Sequence[Any]) -> Any:
-    """Values in the form that a place or a gradient has."""
+    """Return values in the form of a point or a gradient."""
     if x is None:
         return None
     return dict(zip(x, values, strict=True)) if isinstance(x, dict) else values[0]
 
 
-def expressed(
+def build_expression(
     model: Any, layout: Layout, *, flat: bool, gradient: bool, linked: bool, **options: Any
 ) -> Expression:
-    """The log-density of a model and its gradient, as a graph.
+    """Build the log-density of a model and its gradient.
 
     Args:
-        model: PyMC's.
-        layout: Of its value variables.
-        flat: Whether the place is a flat vector.
-        gradient: Whether the gradient is wanted.
+        model: The PyMC model.
+        layout: The layout of the model's value variables.
+        flat: Whether the point is a flat vector.
+        gradient: Whether to build the gradient.
         linked: Whether shared variables have one value in both libraries.
-        options: Of ``model.logp``.
+        options: Options of ``model.logp``.
     """
-    place: Any
+    point: Any
     if flat:
-        place = TensorType(layout.dtype.name, (layout.size if layout.is_fixed else None,))("x")
-        parts = _unknown(layout.parts(place), place, layout)
+        point = TensorType(layout.dtype.name, (layout.size if layout.is_fixed else None,))("x")
+        values = _without_static_lengths(layout.parts(point), point, layout)
     else:
         rows = zip(layout.names, layout.shapes, layout.dtypes, layout.fixed, strict=True)
-        place = parts = {
+        point = values = {
             name: TensorType(dtype.name, shape if fixed else (None,) * len(shape))(name)
             for name, shape, dtype, fixed in rows
         }
-    given = {x: parts[x.name] for x in model.value_vars}
+    replacements = {x: values[x.name] for x in model.value_vars}
     density = model.logp(**options)
     following = following_generators([density])
     keys = {x: shared_rng(x.get_value(borrow=True), name=x.name) for x in following}
     wanted = [density, *following.values()]
-    value, *drawn = converted(model, wanted, {**given, **keys}, linked=linked)
+    value, *drawn = convert(model, wanted, {**replacements, **keys}, linked=linked)
     updates = tuple(zip(keys.values(), drawn, strict=True))
     if not gradient:
-        return Expression(place, value, None, updates)
-    wrt = {name: x for name, x in parts.items() if is_inexact(x.dtype)}
-    found = grad(value, list(wrt.values()), disconnected_inputs="ignore")
-    slopes: Any = dict(zip(wrt, found, strict=True))
+        return Expression(point, value, None, updates)
+    wrt = {name: x for name, x in values.items() if is_inexact(x.dtype)}
+    gradients = grad(value, list(wrt.values()), disconnected_inputs="ignore")
+    result: Any = dict(zip(wrt, gradients, strict=True))
     if flat:
-        slopes = gt.concatenate([g.ravel() for g in found])
-    return Expression(place, value, slopes, updates)
+        result = gt.concatenate([g.ravel() for g in gradients])
+    return Expression(point, value, result, updates)
 
 
-def _unknown(parts: dict[str, Any], x: Tensor, layout: Layout) -> dict[str, Any]:
-    """The parts of a vector, without static lengths where PyMC knows none.
+def _without_static_lengths(values: dict[str, Any], x: Tensor, layout: Layout) -> dict[str, Any]:
+    """Drop the static lengths that PyMC does not know.
 
-    A length that is 1 by chance must not broadcast, as after data of another length are set.
+    A length of 1 must not broadcast where data of another length may be set later.
     """
     if layout.is_fixed:
-        return parts
-    cut = slice(x.shape[0])
+        return values
+    everything = slice(x.shape[0])
     return {
-        name: part if fixed else part[(cut,) * part.ndim]
-        for (name, part), fixed in zip(parts.items(), layout.fixed, strict=True)
+        name: value if fixed else value[(everything,) * value.ndim]
+        for (name, value), fixed in zip(values.items(), layout.fixed, strict=True)
     }
 
 
@@ -132,22 +132,22 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
     shared: Literal["linked", "copied"] = "linked",
     returns: Literal["numpy", "native"] = "numpy",
 ) -> LogDensity:
-    """A model's log-density and its gradient, compiled: a function of one point or of many.
+    """Compile a model's log-density and its gradient: a function of one point or of many.
 
-    It is a function of the values of the free variables without constraints, as
-    ``model.initial_point()`` has them. As in what PyMC compiles, it is -inf where parameters of a
-    distribution are invalid. The gradient is graphc's own, also through ``pytensor.scan``. Each
-    call draws another ``pm.Minibatch``, by keys that the function keeps.
+    The arguments are the values of the free variables without constraints, as
+    ``model.initial_point()`` has them. The log-density is -inf where parameters of a
+    distribution are invalid, as in what PyMC compiles. The gradient is graphc's, also through
+    ``pytensor.scan``. Each call draws another ``pm.Minibatch``, by keys that the function keeps.
 
     Args:
-        model: A PyMC model; the one of the context by default.
-        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+        model: A PyMC model (default: the model of the context).
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode`` (default: ``config.mode``).
         flat: Take a vector of all values, one variable after the other; else a dict by name.
         gradient: Return the value and the gradient; else the value alone.
         jacobian: Add the logarithms of the transforms' determinants, as samplers need.
-        vars: Only the terms of these random variables and potentials, as ``model.logp`` takes them.
-        shared: ``"linked"``: each call reads ``pm.Data`` as it is then. ``"copied"``: the values
-            are those of now, which stay on the backend's device.
+        vars: Only the terms of these random variables and potentials, as in ``model.logp``.
+        shared: ``"linked"``: each call reads the current ``pm.Data``. ``"copied"``: the values at
+            this call are kept on the backend's device.
         returns: ``"numpy"`` for NumPy arrays, ``"native"`` for the backend's own.
 
     Returns:
@@ -156,9 +156,9 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
         with the same leading axes, the gradient in the form of the point.
 
     Raises:
-        ArgumentError: There is no model, it has no free variables, or a flat gradient is wanted
-            with respect to discrete variables.
-        UnsupportedOperationError: Some operations of PyTensor have no converter.
+        ArgumentError: If there is no model, it has no free variables, or a flat gradient is asked
+            for with respect to discrete variables.
+        UnsupportedOperationError: If some operations of PyTensor have no converter.
 
     Example:
         >>> import numpy as np, pymc as pm
@@ -182,7 +182,7 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
     layout = Layout.of(model)
     if flat and gradient:
         check_continuous(layout, "logp", ", or gradient=False")
-    made = expressed(
+    expression = build_expression(
         model,
         layout,
         flat=flat,
@@ -191,7 +191,7 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
         jacobian=jacobian,
         vars=vars,
     )
-    return LogDensity(model, layout, made, {"mode": mode, "returns": returns})
+    return LogDensity(model, layout, expression, {"mode": mode, "returns": returns})
 
 
 def check_continuous(layout: Layout, title: str, more: str = "") -> None:
@@ -206,88 +206,78 @@ def check_continuous(layout: Layout, title: str, more: str = "") -> None:
 
 
 class LogDensity(OnPoints):
-    """A model's log-density and its gradient, compiled; ``logp`` makes it.
-
-    Attributes:
-        model: PyMC's model.
-        layout: Where the variables are in a flat vector.
-        names: The names of the value variables, in the order of the flat vector.
-        shapes: Their shapes, by name.
-        size: The length of the flat vector.
-        point: The model's initial point.
-    """
+    """A model's compiled log-density and gradient, returned by ``logp``."""
 
     def __init__(
-        self, model: Any, layout: Layout, made: Expression, options: Mapping[str, Any]
+        self, model: Any, layout: Layout, expression: Expression, options: Mapping[str, Any]
     ) -> None:
         super().__init__(model, layout)
-        self._made = made
+        self._expression = expression
         self._options = options
         self._shape = (layout.size,)
-        self._flat = not isinstance(made.place, dict)
-        self._with_gradient = made.gradient is not None
+        self._flat = not isinstance(expression.point, dict)
+        self._with_gradient = expression.gradient is not None
 
     @cached_property
     def single(self) -> Function:
         """The compiled function of one point."""
-        return self._compiled(self._made)
+        return self._compile(self._expression)
 
     @cached_property
     def many(self) -> Function:
         """The compiled function of points along a leading axis."""
-        return self._compiled(self._made.batched())
+        return self._compile(self._expression.batched())
 
-    def _compiled(self, made: Expression) -> Function:
+    def _compile(self, expression: Expression) -> Function:
         return function(
-            [made.place],
-            made.outputs,
-            updates=list(made.updates),
+            [expression.point],
+            expression.outputs,
+            updates=list(expression.updates),
             name="logp",
             on_unused_input="ignore",
             **self._options,
         )
 
     def __call__(self, x: Any) -> Any:
-        """The value and the gradient at one point, or at each of many.
+        """Return the value and the gradient at one point, or at each of many.
 
         Args:
             x: A vector, or an array of vectors along its last axis; with ``flat=False`` a dict.
 
         Raises:
-            ArgumentError: A wrong length, or a variable without a value.
+            ArgumentError: If a length is wrong, or a variable has no value.
         """
         if not self._flat:
             return self._at_point(x)
         if not hasattr(x, "shape"):
             x = np.asarray(x, self.layout.dtype)
         if x.shape == self._shape:
-            found = self.single(x)
-            return tuple(found) if self._with_gradient else found
+            result = self.single(x)
+            return tuple(result) if self._with_gradient else result
         lead = x.shape[:-1]
         self.layout.check_length(x.shape)
-        return self._shaped(self.many(x.reshape(-1, self.size)), lead)
+        return self._restore_axes(self.many(x.reshape(-1, self.size)), lead)
 
     def _at_point(self, point: Mapping[str, Any]) -> Any:
         self.layout.check(point)
-        given = {name: point[name] for name in self.names}
-        first, shape = np.shape(given[self.names[0]]), self.layout.shapes[0]
+        values = {name: point[name] for name in self.names}
+        first, shape = np.shape(values[self.names[0]]), self.layout.shapes[0]
         lead = first[: len(first) - len(shape)]
         if not lead:
-            found = self.single(given)
-            return tuple(found) if self._with_gradient else found
+            result = self.single(values)
+            return tuple(result) if self._with_gradient else result
         rows = {
             name: np.reshape(x, (math.prod(lead), *np.shape(x)[len(lead) :]))
-            for name, x in given.items()
+            for name, x in values.items()
         }
-        return self._shaped(self.many(rows), lead)
+        return self._restore_axes(self.many(rows), lead)
 
-    def _shaped(self, found: Any, lead: tuple[int, ...]) -> Any:
-        """Results with the leading axes of what was given."""
+    def _restore_axes(self, result: Any, lead: tuple[int, ...]) -> Any:
         if not self._with_gradient:
-            return found.reshape(lead)
-        value, gradient = found
-        slopes = [g.reshape((*lead, *g.shape[1:])) for g in _inputs(gradient)]
-        return value.reshape(lead), _like(gradient, slopes)
+            return result.reshape(lead)
+        value, gradient = result
+        gradients = [g.reshape((*lead, *g.shape[1:])) for g in _inputs(gradient)]
+        return value.reshape(lead), _like(gradient, gradients)
 
     def __repr__(self) -> str:
         return f"logp({', '.join(self.names)})"

@@ -1,4 +1,4 @@
-"""A model's variables: where they are in a flat vector, and as graphc's arrays."""
+"""Variables of a model: their layout in a flat vector, and their conversion to graphc's arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ try:
     import pymc
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "graphc.interop.pymc needs PyMC.\nInstall it: pip install 'graphc[pymc]'.",
-        name=error.name,
+        "graphc.interop.pymc needs PyMC.\nInstall it: pip install 'graphc[pymc]'.", name=error.name
     ) from error
 import graphc.tensor as gt
 from graphc.errors import ArgumentError
@@ -26,10 +25,10 @@ from graphc.tensor.core.tensor import Tensor
 
 
 def model_of(model: Any) -> Any:
-    """The model, or the one of the context.
+    """Return the model, or the model of the context.
 
     Raises:
-        ArgumentError: It is no model, or there is no context.
+        ArgumentError: If ``model`` is no model, or None without a context.
     """
     if model is None:
         model = pymc.Model.get_context(error_if_none=False)
@@ -43,25 +42,28 @@ def model_of(model: Any) -> Any:
     return model
 
 
-def converted(
+def convert(
     model: Any, wanted: Sequence[Any], given: Mapping[Any, Any], *, linked: bool = True
 ) -> list[Any]:
-    """Variables of a model as graphc's arrays, given what stands for some of them.
+    """Convert variables of a model, with replacements for some of them.
 
-    Checks of parameters are what PyMC makes of them when it compiles a model.
+    Checks of parameters are treated as PyMC treats them when it compiles a model.
     """
-    check = below_everything if model.check_bounds else unchecked
+    check = minus_infinity_where_invalid if model.check_bounds else skip_checks
     conversion = Conversion(linked=linked, overrides={"CheckParameterValue": check})
     return conversion.outputs(wanted, dict(given))
 
 
 def following_generators(outputs: Sequence[Any]) -> dict[Any, Any]:
-    """The shared generators that variables are drawn by, and for each the one after the draws."""
+    """Return the shared generators that draw variables, with their next states."""
     return dict(pymc.pytensorf.collect_default_updates(outputs))
 
 
-def below_everything(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
-    """A log-density, -inf where parameters are invalid; an error where PyMC does not allow that."""
+def minus_infinity_where_invalid(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
+    """Return a log-density that is -inf where parameters are invalid.
+
+    The conditions are checked, as everywhere else, where PyMC does not allow that.
+    """
     if not at.op.can_be_replaced_by_ninf:
         return check_and_raise(at, x, *conditions)
     valid = conditions[0]
@@ -70,20 +72,20 @@ def below_everything(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
     return gt.where(valid, x, -np.inf)
 
 
-def unchecked(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
-    """What is checked."""
+def skip_checks(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
+    """Return ``x`` without checking the conditions."""
     return x
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the value variables of a model are in a flat vector: one after the other, in C order.
+    """Positions of a model's value variables in a flat vector: one after the other, in C order.
 
     Attributes:
         names: The variables' names.
-        shapes: Their shapes.
-        dtypes: Their dtypes.
-        fixed: For each whether its shape cannot change with data of the model.
+        shapes: The variables' shapes.
+        dtypes: The variables' dtypes.
+        fixed: Whether the shape of each variable is independent of the model's data.
     """
 
     names: tuple[str, ...]
@@ -93,21 +95,21 @@ class Layout:
 
     @classmethod
     def of(cls, model: Any) -> Layout:
-        """The layout of a model's value variables, with the lengths that its data have now."""
+        """Return the layout of a model's value variables, with the current lengths of its data."""
         variables = model.value_vars
         if not variables:
             raise ArgumentError("The model has no free random variables.")
-        known = {x.name: x.type.shape for x in variables}
-        fixed = tuple(None not in shape for shape in known.values())
+        static = {x.name: x.type.shape for x in variables}
+        fixed = tuple(None not in shape for shape in static.values())
         if not all(fixed):
-            known = {name: np.shape(x) for name, x in model.initial_point(0).items()}
-        shapes = tuple(tuple(map(int, known[x.name])) for x in variables)
+            static = {name: np.shape(x) for name, x in model.initial_point(0).items()}
+        shapes = tuple(tuple(map(int, static[x.name])) for x in variables)
         dtypes = tuple(np.dtype(x.type.dtype) for x in variables)
         return cls(tuple(x.name for x in variables), shapes, dtypes, fixed)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all shapes are."""
+        """Whether all shapes are independent of the model's data."""
         return all(self.fixed)
 
     @property
@@ -127,7 +129,7 @@ class Layout:
         return dtype if dtype.kind == "f" else np.dtype("float64")
 
     def ravel(self, point: Mapping[str, Any]) -> Any:
-        """The flat vectors of values by name, which may have leading axes."""
+        """Return the flat vectors of values by name, which may have leading axes."""
         self.check(point)
         values = [np.asarray(point[name]) for name in self.names]
         ranks = {x.ndim - len(shape) for x, shape in zip(values, self.shapes, strict=True)}
@@ -141,7 +143,7 @@ class Layout:
         return np.concatenate(rows, -1).astype(self.dtype, copy=False)
 
     def unravel(self, x: Any) -> dict[str, Any]:
-        """The parts of flat vectors by name, with their leading axes and their variables' dtypes.
+        """Split flat vectors by name, with their leading axes and the variables' dtypes.
 
         ``x`` is an array of any library, or a symbolic one.
         """
@@ -149,17 +151,17 @@ class Layout:
         return self.parts(x, x.shape[:-1])
 
     def parts(self, x: Any, lead: tuple[int, ...] = ()) -> dict[str, Any]:
-        """As ``unravel``, for vectors of the right length."""
+        """Split flat vectors of the right length, as ``unravel`` does."""
         ends = list(accumulate(self.sizes))
         starts = [0, *ends[:-1]]
-        # Without 64 bits, JAX's arrays are what they can be.
-        kept = not isinstance(x, np.ndarray | Tensor)
-        found = {}
+        # Without jax_enable_x64, JAX's floats cannot have the dtypes of the model.
+        keeps_floats = not isinstance(x, np.ndarray | Tensor)
+        result = {}
         rows = zip(self.names, starts, ends, self.shapes, self.dtypes, strict=True)
         for name, a, b, shape, dtype in rows:
             part = x[..., a:b].reshape((*lead, *shape))
-            found[name] = part if kept and dtype.kind == "f" else part.astype(dtype)
-        return found
+            result[name] = part if keeps_floats and dtype.kind == "f" else part.astype(dtype)
+        return result
 
     def check_length(self, shape: tuple[int, ...], lead: int | None = None) -> None:
         """Raise if an array has no flat vectors along its last axis, or another rank."""
@@ -180,11 +182,11 @@ class Layout:
 
 
 class OnPoints:
-    """A function of the values of a model's free variables, as they are without constraints.
+    """A function of the unconstrained values of a model's free variables.
 
     Attributes:
-        model: PyMC's model.
-        layout: Where the variables are in a flat vector.
+        model: The PyMC model.
+        layout: The layout of the variables in a flat vector.
     """
 
     def __init__(self, model: Any, layout: Layout) -> None:
@@ -198,7 +200,7 @@ class OnPoints:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Their shapes."""
+        """The shapes of the value variables, by name."""
         return dict(zip(self.layout.names, self.layout.shapes, strict=True))
 
     @property
@@ -209,14 +211,14 @@ class OnPoints:
     @property
     def point(self) -> dict[str, np.ndarray[Any, Any]]:
         """The model's initial point, as ``model.initial_point()``."""
-        found = self.model.initial_point(0)
-        return {name: np.asarray(found[name]) for name in self.names}
+        values = self.model.initial_point(0)
+        return {name: np.asarray(values[name]) for name in self.names}
 
     def ravel(self, point: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """Return the flat vector of values by name; leading axes, as of chains, are kept.
 
         Raises:
-            ArgumentError: A value is missing, or has another shape.
+            ArgumentError: If a value is missing, or has another shape.
         """
         return self.layout.ravel(point)  # type: ignore[no-any-return]
 
@@ -224,6 +226,6 @@ class OnPoints:
         """Return the values by name for flat vectors; leading axes, as of chains, are kept.
 
         Raises:
-            ArgumentError: The last axis has another length.
+            ArgumentError: If the last axis has another length.
         """
         return self.layout.unravel(x if hasattr(x, "reshape") else np.asarray(x))

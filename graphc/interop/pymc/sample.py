@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,49 +14,11 @@ from graphc.compile.mode import Mode, get_mode
 from graphc.errors import ArgumentError, ModeError
 from graphc.interop.pymc.dataset import dataset, inference_data
 from graphc.interop.pymc.density import check_continuous, logp
-from graphc.interop.pymc.model import Layout, converted, model_of
+from graphc.interop.pymc.model import Layout, convert, model_of
+from graphc.interop.pymc.settings import Draws, Settings, library, starts
 from graphc.interop.pytensor.linker import mode as pytensor_mode
 from graphc.ir import TensorType
 from graphc.tensor.arrays.vectorize import vectorize_graph
-
-JITTER = 1.0
-"""Chains begin at the initial point, moved by up to this in each direction, as PyMC's do."""
-
-TRIES = 20
-"""How often a chain's first point is drawn until its log-density and gradient are finite."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a sampler is asked for.
-
-    Attributes:
-        model: PyMC's.
-        layout: Of its value variables.
-        middle: The initial point, flat. PyTensor computes it, which is not for threads.
-        mode: graphc's.
-        draws: Draws of each chain that are kept.
-        tune: Draws before these, to adapt to.
-        chains: How many chains.
-        seed: An integer.
-        target_accept: The acceptance rate that the step size is adapted to.
-        options: Of the sampler's own.
-    """
-
-    model: Any
-    layout: Layout
-    middle: np.ndarray[Any, Any]
-    mode: Mode
-    draws: int
-    tune: int
-    chains: int
-    seed: int
-    target_accept: float
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-Draws = tuple[np.ndarray[Any, Any], Mapping[str, np.ndarray[Any, Any]]]
-"""Flat vectors, (chains, draws, size), and the sampler's statistics, (chains, draws)."""
 
 
 def sample(  # noqa: PLR0913 (as pm.sample has)
@@ -80,17 +41,17 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     computed from the draws by one batched function.
 
     Args:
-        model: A PyMC model without discrete free variables; the one of the context by default.
+        model: A PyMC model without discrete free variables (default: the model of the context).
         sampler: ``"nutpie"``, ``"numpyro"``, ``"blackjax"``, or ``"pymc"`` for ``pm.sample``.
             NumPyro and BlackJAX run all chains as one program on JAX, in 64 bits. nutpie runs each
             chain in a thread, and calls the function from there. PyMC runs one chain after the
             other, unless ``cores=`` or ``mp_ctx=`` says otherwise: JAX and MLX cannot be forked.
-        draws: Draws of each chain that are kept.
-        tune: Draws before these, to which step size and mass matrix adapt.
-        chains: How many chains.
+        draws: Number of draws of each chain that are returned.
+        tune: Number of draws before these, to which step size and mass matrix adapt.
+        chains: Number of chains.
         target_accept: The acceptance rate that the step size is adapted to.
         random_seed: An integer or a NumPy generator; None for a fresh seed.
-        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode`` (default: ``config.mode``).
             NumPyro and BlackJAX need JAX.
         options: For ``nutpie.sample``, ``numpyro.infer.NUTS``, ``blackjax.window_adaptation`` or
             ``pm.sample``.
@@ -100,10 +61,10 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
         ``posterior``, ``sample_stats``, ``observed_data`` and ``constant_data``.
 
     Raises:
-        ArgumentError: An unknown sampler, a model with discrete variables, or one whose
+        ArgumentError: If the sampler is unknown, the model has discrete variables, or its
             log-density is not finite where chains would begin.
-        ModeError: The sampler cannot run in the mode.
-        ModuleNotFoundError: The sampler's library is not installed.
+        ModeError: If the sampler cannot run in the mode.
+        ModuleNotFoundError: If the sampler's library is not installed.
 
     Example:
         >>> import pymc as pm
@@ -133,102 +94,51 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     start = time.perf_counter()
     points, stats = SAMPLERS[sampler](settings)
     attributes = {"sampling_time": time.perf_counter() - start, "tuning_steps": tune}
-    return _results(settings, points, stats, {**attributes, "inference_library": sampler})
+    return _inference_data(settings, points, stats, {**attributes, "inference_library": sampler})
 
 
 def _by_pymc(model: Any, mode: Mode, options: dict[str, Any]) -> Any:
-    """What ``pm.sample`` returns, with its own sampler."""
     if mode.backend.name != "NUMPY" and "mp_ctx" not in options:
         options.setdefault("cores", 1)  # JAX and MLX cannot run in processes that are forked
     compiling = {"mode": pytensor_mode(mode)}
-    return import_module("pymc").sample(
-        model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options
-    )
+    import pymc as pm  # noqa: PLC0415 (it takes seconds)
+
+    return pm.sample(model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options)
 
 
-def _results(
+def _inference_data(
     settings: Settings,
     points: np.ndarray[Any, Any],
     stats: Mapping[str, np.ndarray[Any, Any]],
     attributes: Mapping[str, Any],
 ) -> Any:
-    """Draws of all variables, with their constraints, and the deterministic ones."""
     model, lead = settings.model, points.shape[:2]
-    names, outputs = _constrained(model)
+    names, outputs = _posterior_variables(model)
     x = TensorType(settings.layout.dtype.name, (settings.layout.size,))("x")
-    parts = settings.layout.parts(x)
-    found = converted(model, outputs, {v: parts[v.name] for v in model.value_vars})
+    values_by_name = settings.layout.parts(x)
+    outputs_of_one = convert(model, outputs, {v: values_by_name[v.name] for v in model.value_vars})
     xs = TensorType(x.dtype, (None, settings.layout.size))("xs")
-    many = vectorize_graph(found, {x: xs})
+    many = vectorize_graph(outputs_of_one, {x: xs})
     f = function([xs], many, mode=settings.mode, name="constrained", returns="numpy")
     values = f(points.reshape(-1, settings.layout.size).astype(x.dtype))
     shaped = {n: y.reshape(*lead, *y.shape[1:]) for n, y in zip(names, values, strict=True)}
-    places: dict[str, Any] = {"chain": np.arange(lead[0]), "draw": np.arange(lead[1])}
-    posterior = dataset(model, shaped, places)
-    return inference_data(model, posterior, dataset(model, dict(stats), places), attributes)
+    dims: dict[str, Any] = {"chain": np.arange(lead[0]), "draw": np.arange(lead[1])}
+    posterior = dataset(model, shaped, dims)
+    return inference_data(model, posterior, dataset(model, dict(stats), dims), attributes)
 
 
-def _constrained(model: Any) -> tuple[list[str], list[Any]]:
-    """What a posterior has: free variables with their constraints, and deterministic ones."""
+def _posterior_variables(model: Any) -> tuple[list[str], list[Any]]:
     transformed = {
         model.rvs_to_values[x].name
         for x in model.free_RVs
         if model.rvs_to_transforms[x] is not None
     }
-    kept = [x for x in model.unobserved_value_vars if x.name not in transformed]
-    return [x.name for x in kept], kept
-
-
-def starts(
-    settings: Settings, density: Callable[[np.ndarray[Any, Any]], Any]
-) -> np.ndarray[Any, Any]:
-    """First points of chains: the initial point with jitter.
-
-    Args:
-        settings: The sampler's.
-        density: Takes points, (chains, size), and returns log-densities and gradients.
-
-    Raises:
-        ArgumentError: No point is found where these are finite.
-    """
-    rng = np.random.default_rng(settings.seed)
-    middle = settings.middle
-    points = np.tile(middle, (settings.chains, 1))
-    wrong = np.ones(settings.chains, bool)
-    for _ in range(TRIES):
-        jitter = rng.uniform(-JITTER, JITTER, points.shape).astype(points.dtype)
-        points = np.where(wrong[:, None], middle + jitter, points)
-        value, slope = (np.asarray(y) for y in density(points))
-        wrong = ~(np.isfinite(value) & np.isfinite(slope).all(-1))
-        if not wrong.any():
-            return points
-    raise ArgumentError(
-        f"sample: the log-density or its gradient is not finite near the initial point, in {TRIES} "
-        "tries.",
-        "model.point_logps() shows which variable; initval= of a variable says where to begin.",
-    )
-
-
-def library(name: str, sampler: str) -> Any:
-    """A sampler's module.
-
-    Raises:
-        ModuleNotFoundError: It is not installed.
-    """
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name.split(".", maxsplit=1)[0]:
-            raise
-        raise ModuleNotFoundError(
-            f"sample: sampler={sampler!r} needs {error.name}.\n"
-            f"Install it: pip install {error.name}.",
-            name=error.name,
-        ) from error
+    variables = [x for x in model.unobserved_value_vars if x.name not in transformed]
+    return [x.name for x in variables], variables
 
 
 def _by_nutpie(settings: Settings) -> Draws:
-    """nutpie calls a function of one point, from a thread for each chain."""
+    """Draw by nutpie, which calls a function of one point from a thread for each chain."""
     nutpie = library("nutpie", "nutpie")
     compiled_pyfunc = library("nutpie.compiled_pyfunc", "nutpie")
     f = logp(settings.model, mode=settings.mode, shared="copied")
@@ -236,8 +146,8 @@ def _by_nutpie(settings: Settings) -> Draws:
 
     def start(seed: int) -> np.ndarray[Any, Any]:
         one = replace(settings, seed=seed, chains=1)
-        (found,) = starts(one, lambda x: [np.stack([y]) for y in f(x[0])])
-        return np.asarray(found)
+        (first,) = starts(one, lambda x: [np.stack([y]) for y in f(x[0])])
+        return np.asarray(first)
 
     start(settings.seed)  # so that an error is raised here, not in a thread of nutpie's
     model = compiled_pyfunc.from_pyfunc(
@@ -270,8 +180,9 @@ def _on_jax(name: str) -> Callable[[Settings], Draws]:
                 f"sample: {name} runs on JAX, not in the mode {settings.mode!r}.",
                 'Use mode="JAX", or sampler="nutpie" in any mode.',
             )
-        found: Draws = import_module("graphc.interop.pymc.chains").DRAWERS[name](settings)
-        return found
+        from graphc.interop.pymc.chains import DRAWERS  # noqa: PLC0415 (needs JAX)
+
+        return DRAWERS[name](settings)
 
     return draw
 
@@ -282,4 +193,4 @@ SAMPLERS: dict[str, Any] = {
     "blackjax": _on_jax("blackjax"),
     "pymc": None,
 }
-"""What draws, by the name of the sampler; ``pm.sample`` does all of it by itself."""
+"""The functions that draw, by sampler; None for ``pm.sample``, which needs no other code."""

@@ -1,4 +1,4 @@
-"""What a converter is given: an operation of PyTensor, applied to variables."""
+"""The arguments of a converter: an operation of PyTensor, applied to variables."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Application:
 
     Attributes:
         op: The operation, with its parameters.
-        inputs: PyTensor's variables that it is applied to.
-        types: The types of its results, None for what is no array.
-        values: What stands for PyTensor's variables so far, its inputs and all before them.
-        conversion: The conversion that it is part of.
+        inputs: The PyTensor variables that the operation is applied to.
+        types: The types of the results, None for a result that is no array.
+        values: The converted values of PyTensor's variables so far, the inputs among them.
+        conversion: The conversion in progress.
     """
 
     op: Any
@@ -37,61 +37,61 @@ class Application:
 
     @property
     def type(self) -> TensorType:
-        """The type of its first result, an array."""
+        """The type of the first result, an array."""
         return self.type_of(0)
 
     def type_of(self, i: int) -> TensorType:
-        """The type of a result, an array."""
+        """Return the type of a result, an array."""
         type = self.types[i]
         assert type is not None
         return type
 
     @property
     def dtype(self) -> str:
-        """The dtype of its first result."""
+        """The dtype of the first result."""
         return self.type.dtype
 
     def of(self, op: Any) -> Application:
-        """Another operation in the place of this one: that which it applies to elements."""
+        """Return the application of another operation, such as the core of an elementwise one."""
         return replace(self, op=op)
 
     def inner(self, graph: Any, values: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph inside the operation, for values of its inputs."""
+        """Return the outputs of a graph inside the operation, for values of its inputs."""
         return self.conversion.inner(graph, values)
 
 
 def static(x: Any) -> int | None:
-    """An integer scalar that is known while graphs are built; None for another array."""
+    """Return the value of a constant integer scalar, or None."""
     if isinstance(x, int):
         return x
     op = x.op
-    known = isinstance(op, Constant) and not op.shape and is_integer(op.dtype)
-    return int(op.value) if known else None
+    is_constant = isinstance(op, Constant) and not op.shape and is_integer(op.dtype)
+    return int(op.value) if is_constant else None
 
 
 def length(x: Any) -> Any:
-    """A length as Python's integer where it is known."""
-    known = static(x)
-    return x if known is None else known
+    """Return a length as Python's integer where it is constant."""
+    n = static(x)
+    return x if n is None else n
 
 
 def lengths(x: Any) -> Any:
-    """A vector of lengths as a list of them where their number is known."""
+    """Return a vector of lengths as a list of them where their number is known."""
     if isinstance(x.op, Constant):
         return [int(n) for n in x.op.value]
     n = x.type.shape[0]
     return x if n is None else [x[i] for i in range(n)]
 
 
-def required(x: Any, what: str) -> int:
-    """An integer that must be a constant.
+def constant_integer(x: Any, what: str) -> int:
+    """Return the value of an integer that must be constant.
 
     Raises:
-        Refusal: It is not.
+        Refusal: If it is computed from inputs.
     """
-    known = static(x)
-    if known is not None:
-        return known
+    n = static(x)
+    if n is not None:
+        return n
     if all(isinstance(node.op, Constant) for node in graph_inputs([x])):
         (value,) = evaluate(Graph([], [x]))
         return int(value)

@@ -9,7 +9,7 @@ from graphc.tensor.core.tensor import Tensor, constant
 
 
 def dim_shuffle(at: Application, x: Tensor) -> Tensor:
-    """Axes in another order, with new ones of length 1, without others of length 1."""
+    """Reorder axes, insert axes of length 1, and drop axes of length 1."""
     order = at.op.new_order
     if isinstance(x.op, Constant) and x.op.value.size == 1:
         return constant(x.op.value.reshape((1,) * len(order)))

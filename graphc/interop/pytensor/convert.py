@@ -33,7 +33,7 @@ REMEDY = (
     "it: from_pytensor(..., givens={its result: an input or a value})."
 )
 UNKNOWN: Any = object()
-"""What stands for a value that could not be converted."""
+"""The placeholder of a value that could not be converted."""
 
 
 def from_pytensor(
@@ -43,32 +43,33 @@ def from_pytensor(
     shared: Literal["linked", "copied"] = "linked",
     givens: Mapping[Any, Any] | None = None,
 ) -> Any:
-    """PyTensor variables as graphc arrays: graphs to compile, differentiate and batch like others.
+    """Convert PyTensor variables to graphc arrays, to compile, differentiate and batch them.
 
-    A variable that nothing computes is one array in all conversions, so that the inputs of a
-    function are found by converting them: ``from_pytensor(x)``. Names, dtypes and static lengths
-    are kept. Large constants are captured: their values are no part of a compiled program.
+    A variable without an owner is one array in all conversions, so that the inputs of a function
+    are converted by ``from_pytensor(x)``. Names, dtypes and static lengths are kept. Large
+    constants are captured: their values are no part of a compiled program.
 
     Args:
         variables: A PyTensor variable, or a list, tuple or dict of them, which may be nested.
-        inputs: The variables that may be inputs; also computed ones, which then are inputs in place
-            of what computes them. By default, every variable without a value is one.
-        shared: ``"linked"``: a shared variable has one value in both libraries. What PyTensor sets
-            holds at the next call of a graphc function, and what a graphc function updates is
-            what PyTensor reads next; each call of a compiled backend transfers it. ``"copied"``:
-            graphc's variable begins with a copy of the value, and keeps it on the backend's device.
-        givens: Values of variables in place of what computes them: graphc arrays, numbers or NumPy
-            arrays, or PyTensor variables, for which the other values hold too.
+        inputs: The variables that may be inputs (default: every variable without a value). A
+            computed variable among them becomes an input too.
+        shared: ``"linked"``: a shared variable has one value in both libraries. A graphc function
+            reads at its next call what PyTensor sets, and PyTensor reads what a graphc function
+            updates; each call of a compiled backend transfers it. ``"copied"``: graphc's variable
+            begins with a copy of the value, and keeps it on the backend's device.
+        givens: Replacements of variables: graphc arrays, numbers or NumPy arrays, or PyTensor
+            variables, to which the other replacements apply too.
 
     Returns:
-        Arrays, in the same containers. Random generators are keys: those with a value, of which a
-        copy draws the key, are shared variables; a warning says it.
+        Arrays, in the same containers. Random generators become keys. The key of a generator with
+        a value is a shared variable, drawn from a copy of the generator, with a warning.
 
     Raises:
-        UnsupportedOperationError: Some operations have no converter. One error names all of them,
-            with their inputs and types.
-        MissingInputError: A variable without a value is not among ``inputs``.
-        ArgumentError: What is no PyTensor variable, or an unknown ``shared``.
+        UnsupportedOperationError: If some operations have no converter. One error names all of
+            them, with their inputs and types.
+        MissingInputError: If a variable without a value is not among ``inputs``.
+        ArgumentError: If there is no PyTensor variable where one is expected, or ``shared`` is
+            unknown.
 
     Example:
         >>> import graphc, pytensor.tensor as pt
@@ -82,33 +83,33 @@ def from_pytensor(
     if shared not in {"linked", "copied"}:
         raise ArgumentError(f"from_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".')
     conversion = Conversion(linked=shared == "linked", closed=inputs is not None)
-    wanted, rebuild = _flat(variables)
-    given: dict[Any, Any] = {}
+    wanted, rebuild = _flatten(variables)
+    values: dict[Any, Any] = {}
     for variable in inputs or ():
         _check_variable(variable)
-        given[variable] = conversion.input_for(variable)
+        values[variable] = conversion.input_for(variable)
     replacements = dict(givens or {})
     for variable, value in replacements.items():
         _check_variable(variable)
         if not is_variable(value):
-            given[variable] = _given(variable, value)
-    # Each is converted without its own replacement: {x: 2 * x} is no endless loop.
+            values[variable] = _replacement(variable, value)
+    # Each is converted without its own replacement, so that {x: 2 * x} ends.
     symbolic = {x: y for x, y in replacements.items() if is_variable(y)}
-    found = conversion.outputs(list(symbolic.values()), dict(given))
-    given.update(zip(symbolic, found, strict=True))
-    return rebuild(conversion.outputs(wanted, given))
+    replaced = conversion.outputs(list(symbolic.values()), dict(values))
+    values.update(zip(symbolic, replaced, strict=True))
+    return rebuild(conversion.outputs(wanted, values))
 
 
 @dataclass
 class Conversion:
-    """One call of ``from_pytensor``: what it has found missing, and how it treats variables.
+    """One call of ``from_pytensor``: how it treats variables, and which converters it misses.
 
     Attributes:
         linked: Whether shared variables share their value with PyTensor.
-        closed: Whether no inputs are allowed but those that are given.
-        overrides: Converters to use in place of others, by the names of PyTensor's classes.
-        missing: What has no converter, with the reason.
-        default_updates: Shared variables that have one, of both libraries.
+        closed: Whether inputs other than the given ones are errors.
+        overrides: Converters to use instead of others, by the names of PyTensor's classes.
+        missing: Operations without a converter, with the reason.
+        default_updates: Pairs of PyTensor's and graphc's shared variables with a default update.
     """
 
     linked: bool = True
@@ -117,97 +118,95 @@ class Conversion:
     missing: dict[str, None] = field(default_factory=dict)
     default_updates: dict[Any, Any] = field(default_factory=dict)
 
-    def outputs(self, wanted: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
-        """The values of variables, for given values of some.
+    def outputs(self, wanted: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
+        """Return the converted values of variables, for given values of some.
 
         Raises:
-            UnsupportedOperationError: Some operations have no converter; it names all of them.
+            UnsupportedOperationError: If operations have no converter; the error names all of them.
         """
-        done = dict(given)
-        found = self._walked(wanted, done)
+        done = dict(values)
+        outputs = self._convert(wanted, done)
         while self.default_updates:
-            variable, made = self.default_updates.popitem()
-            (made.op.default_update,) = self._walked([variable.default_update], done)
-        self._check()
-        return found
+            variable, shared = self.default_updates.popitem()
+            (shared.op.default_update,) = self._convert([variable.default_update], done)
+        self._check_missing()
+        return outputs
 
     def input_for(self, variable: Any) -> Any:
-        """An input in the place of a variable; the same one in each conversion."""
+        """Return the input for a variable, the same in each conversion."""
         is_free = variable.owner is None and not variables.has_value(variable)
-        made = variables.known if is_free else variables.cut
-        if variable not in made:
-            variables.note(made, variable, variables.input_of(variable))
-        return made[variable]
+        inputs = variables.converted if is_free else variables.cut
+        if variable not in inputs:
+            variables.note(inputs, variable, variables.input_of(variable))
+        return inputs[variable]
 
     def inner(self, graph: Any, values: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph inside an operation, for values of its inputs."""
+        """Return the outputs of a graph inside an operation, for values of its inputs."""
         pairs = zip(graph.inputs, values, strict=True)
-        return self._walked(graph.outputs, {x: _specified(y, x) for x, y in pairs})
+        return self._convert(graph.outputs, {x: _specify_lengths(y, x) for x, y in pairs})
 
     def scalar(self, at: Application, values: Sequence[Any]) -> list[Any]:
-        """What a scalar operation gives for arrays.
+        """Return the results of a scalar operation applied to arrays.
 
         Raises:
-            Refusal: It has no converter.
+            Refusal: If the operation has no converter.
         """
-        found = self.converter(at.op)(at, *values)
-        return list(found) if isinstance(found, list | tuple) else [found]
+        results = self.converter(at.op)(at, *values)
+        return list(results) if isinstance(results, list | tuple) else [results]
 
     def converter(self, op: Any) -> Any:
-        """The converter of an operation inside another one.
+        """Return the converter of an operation inside another one.
 
         Raises:
-            Refusal: It has none.
+            Refusal: If there is none.
         """
         convert = converter_of(type(op))
         if convert is None:
             raise Refusal(f"{type(op).__name__} in it has no converter")
         return convert
 
-    def _walked(self, wanted: Sequence[Any], done: dict[Any, Any]) -> list[Any]:
-        """The values of variables, each of which is entered in what is done."""
+    def _convert(self, wanted: Sequence[Any], done: dict[Any, Any]) -> list[Any]:
         for variable in ordered(wanted, _needs, done):
             if variable.owner is None:
-                done[variable] = self._root(variable)
+                done[variable] = self._convert_root(variable)
             else:
                 node = variable.owner
                 with derived_from(variables.site_of(variable)):
-                    results = self._results(node, done)
+                    results = self._convert_node(node, done)
                 done.update(zip(node.outputs, results, strict=True))
         return [done[variable] for variable in wanted]
 
-    def _root(self, variable: Any) -> Any:
-        """What stands for a variable that nothing computes."""
+    def _convert_root(self, variable: Any) -> Any:
         is_copied = hasattr(variable, "container") and not self.linked
-        if not is_copied and variable in variables.known:
-            return variables.known[variable]
+        if not is_copied and variable in variables.converted:
+            return variables.converted[variable]
         try:
-            made = self._new_root(variable)
+            x = self._new_root(variable)
         except Refusal as refusal:
-            self.missing[f"{variables.named(variable)}: {refusal}"] = None
+            self.missing[f"{variables.describe(variable)}: {refusal}"] = None
             return UNKNOWN
         if not is_copied:
-            variables.note(variables.known, variable, made)
-        return made
+            variables.note(variables.converted, variable, x)
+        return x
 
     def _new_root(self, variable: Any) -> Any:
         if hasattr(variable, "data"):
             return variables.constant_of(variable)
         if hasattr(variable, "container"):
-            made = variables.shared_of(variable, self.linked)
+            x = variables.shared_of(variable, self.linked)
             if getattr(variable, "default_update", None) is not None:
-                self.default_updates[variable] = made
-            return made
+                self.default_updates[variable] = x
+            return x
         if self.closed:
             raise MissingInputError(
-                f"from_pytensor: {variables.named(variable)} has no value and is not among the "
+                f"from_pytensor: {variables.describe(variable)} has no value and is not among the "
                 "inputs.",
                 "Add it to inputs=, or give it a value: givens={variable: value}.",
             )
         return variables.input_of(variable)
 
-    def _results(self, node: Any, done: Mapping[Any, Any]) -> Sequence[Any]:
-        """What stands for the outputs of a node; new inputs where it has no converter."""
+    def _convert_node(self, node: Any, done: Mapping[Any, Any]) -> Sequence[Any]:
+        """Return the outputs of a node; new inputs where it has no converter."""
         types = tuple(variables.tensor_type(y) for y in node.outputs)
         values = [done[x] for x in node.inputs]
         kind = type(node.op)
@@ -216,23 +215,22 @@ class Conversion:
             if convert is None:
                 raise Refusal("it has no converter")
             if any(x is UNKNOWN for x in values):
-                return [_unknown(t) for t in types]
-            found = convert(Application(node.op, node.inputs, types, done, self), *values)
-            several = list(found) if isinstance(found, list | tuple) else [found]
-            return [_declared(y, x) for y, x in zip(several, node.outputs, strict=True)]
+                return [_placeholder(t) for t in types]
+            result = convert(Application(node.op, node.inputs, types, done, self), *values)
+            results = list(result) if isinstance(result, list | tuple) else [result]
+            return [_conform(y, x) for y, x in zip(results, node.outputs, strict=True)]
         except (Refusal, DTypeError) as refused:
-            shown = ", ".join(variables.named(x) for x in node.inputs)
+            shown = ", ".join(variables.describe(x) for x in node.inputs)
             why = refused.problem if isinstance(refused, DTypeError) else str(refused)
             line = where(variables.site_of(node.outputs[0]))
             self.missing[f"{node.op}({shown}): {why}" + (f"   {line}" if line else "")] = None
-            return [_unknown(t) for t in types]
+            return [_placeholder(t) for t in types]
         except GraphcError:
-            # An operation on what stands for something missing may fail for no reason of its own.
-            self._check()
+            # The placeholder of a missing operation may be the cause.
+            self._check_missing()
             raise
 
-    def _check(self) -> None:
-        """Raise if something is missing."""
+    def _check_missing(self) -> None:
         if self.missing:
             n = len(self.missing)
             count = "1 operation" if n == 1 else f"{n} operations"
@@ -247,12 +245,12 @@ def _needs(variable: Any) -> Sequence[Any]:
     return () if variable.owner is None else variable.owner.inputs
 
 
-def _unknown(type: Any) -> Any:
+def _placeholder(type: Any) -> Any:
     return UNKNOWN if type is None else type()
 
 
-def _declared(y: Any, variable: Any) -> Any:
-    """A result with the dtype and the lengths that PyTensor declares, and its variable's name."""
+def _conform(y: Any, variable: Any) -> Any:
+    """Give a result the dtype, the lengths and the name that PyTensor declares."""
     wanted = variables.tensor_type(variable)
     if wanted is None or not isinstance(y, Tensor):
         return y
@@ -261,17 +259,16 @@ def _declared(y: Any, variable: Any) -> Any:
     if y.ndim != wanted.ndim:
         raise InvalidGraphError(
             f"from_pytensor: the converter of {variable.owner.op} gave {y!r} for "
-            f"{variables.named(variable)}.",
+            f"{variables.describe(variable)}.",
             "It must give an array of that rank.",
         )
-    y = _specified(cast(y, wanted.dtype), variable)
+    y = _specify_lengths(cast(y, wanted.dtype), variable)
     if variable.name and y.name is None and not isinstance(y.op, Input | Leaf | Constant):
         y.name = variable.name
     return y
 
 
-def _specified(y: Any, variable: Any) -> Any:
-    """An array with the lengths that PyTensor declares; others are known better than there."""
+def _specify_lengths(y: Any, variable: Any) -> Any:
     wanted = variables.tensor_type(variable)
     if wanted is None or not isinstance(y, Tensor) or y.ndim != wanted.ndim:
         return y
@@ -289,34 +286,35 @@ def _check_variable(variable: Any) -> None:
         )
 
 
-def _given(variable: Any, value: Any) -> Any:
-    """A value in the place of a variable, which has its dtype."""
+def _replacement(variable: Any, value: Any) -> Any:
     type = variables.tensor_type(variable)
-    made = (
+    x = (
         as_tensor(value)
         if type is None or isinstance(value, Tensor)
         else as_tensor(np.asarray(value, type.dtype))
     )
-    if type is not None and (made.dtype != type.dtype or made.ndim != type.ndim):
+    if type is not None and (x.dtype != type.dtype or x.ndim != type.ndim):
         raise ArgumentError(
-            f"from_pytensor: givens has {made!r} for {variables.named(variable)}.",
+            f"from_pytensor: givens has {x!r} for {variables.describe(variable)}.",
             "Give a value of that dtype and rank.",
         )
-    return made
+    return x
 
 
-def _flat(given: Any) -> tuple[list[Any], Any]:
-    """The variables in containers, and a function that puts values in their places."""
-    if isinstance(given, dict):
-        inner, rebuild = _flat(list(given.values()))
-        return inner, lambda values: dict(zip(given, rebuild(values), strict=True))
-    if not isinstance(given, list | tuple):
-        _check_variable(given)
-        return [given], lambda values: values[0]
-    parts = [_flat(x) for x in given]
+def _flatten(nested: Any) -> tuple[list[Any], Any]:
+    """Return the variables in containers, and a function that nests values as they are."""
+    if isinstance(nested, dict):
+        inner, rebuild = _flatten(list(nested.values()))
+        return inner, lambda values: dict(zip(nested, rebuild(values), strict=True))
+    if not isinstance(nested, list | tuple):
+        _check_variable(nested)
+        return [nested], lambda values: values[0]
+    items = [_flatten(x) for x in nested]
 
-    def filled(values: Sequence[Any]) -> Any:
-        left = iter(values)
-        return type(given)([rebuild(list(islice(left, len(inner)))) for inner, rebuild in parts])
+    def rebuild_all(values: Sequence[Any]) -> Any:
+        remaining = iter(values)
+        return type(nested)(
+            [rebuild(list(islice(remaining, len(inner)))) for inner, rebuild in items]
+        )
 
-    return [x for inner, _ in parts for x in inner], filled
+    return [x for inner, _ in items for x in inner], rebuild_all

@@ -1,4 +1,4 @@
-"""Arrays made of lengths and numbers."""
+"""Arrays created from lengths and numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def alloc(at: Application, value: Tensor, *shape: Tensor) -> Tensor:
 
 
 def alloc_empty(at: Application, *shape: Tensor) -> Tensor:
-    """Zeros: nothing may depend on the elements."""
+    """Return zeros: nothing may depend on the elements."""
     return gt.empty([length(n) for n in shape], at.dtype)
 
 

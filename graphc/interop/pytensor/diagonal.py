@@ -1,4 +1,4 @@
-"""Diagonals read and written."""
+"""Reading and writing diagonals."""
 
 from __future__ import annotations
 

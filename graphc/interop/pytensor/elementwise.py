@@ -1,4 +1,4 @@
-"""Functions of elements: ``Elemwise``, and the scalar operations that it applies."""
+"""Elementwise functions: ``Elemwise``, and the scalar operations that it applies."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Converter = Callable[..., Any]
 
 
 def in_dtype(x: Tensor, dtype: str) -> Tensor:
-    """An array of that dtype; a constant stays one, so that rules still see its value."""
+    """Cast an array; a constant stays a constant, so that rules see its value."""
     if isinstance(x.op, Constant) and x.dtype != dtype:
         return constant(x.op.value.astype(dtype), bake=True)
     return gt.cast(x, dtype)
 
 
 def elemwise(at: Application, *xs: Tensor) -> list[Tensor]:
-    """Each result has the shape that all operands broadcast to."""
-    found = at.conversion.scalar(at.of(at.op.scalar_op), [_plain(x) for x in xs])
-    return [spread(at, y, i, xs) for i, y in enumerate(found)]
+    """Apply a scalar operation; each result has the shape that all operands broadcast to."""
+    results = at.conversion.scalar(at.of(at.op.scalar_op), [_as_number(x) for x in xs])
+    return [spread(at, y, i, xs) for i, y in enumerate(results)]
 
 
-def _plain(x: Tensor) -> Tensor:
-    """An operand; a constant number without its axes, as rules know it."""
+def _as_number(x: Tensor) -> Tensor:
+    """Drop the axes of a constant with one element, as rules match numbers without axes."""
     if x.ndim and isinstance(x.op, Constant) and x.op.value.size == 1:
         return constant(x.op.value.reshape(()))
     return x
 
 
 def spread(at: Application, y: Tensor, i: int, xs: Sequence[Tensor]) -> Tensor:
-    """A result as long as its operands together, of which it may not use all."""
+    """Broadcast a result with all operands, some of which it may not depend on."""
     wanted = at.types[i]
     assert wanted is not None
     pairs = zip(y.type.shape, wanted.shape, strict=False)
@@ -48,7 +48,7 @@ def spread(at: Application, y: Tensor, i: int, xs: Sequence[Tensor]) -> Tensor:
 
 
 def in_result(function: Converter) -> Converter:
-    """The operation computes in the dtype of its result, to which it converts its operands."""
+    """Return a converter that casts the operands to the dtype of the result."""
 
     def convert(at: Application, *xs: Tensor) -> Tensor:
         return function(*[in_dtype(x, at.dtype) for x in xs])  # type: ignore[no-any-return]
@@ -57,12 +57,12 @@ def in_result(function: Converter) -> Converter:
 
 
 def of_all(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The operation takes any number of operands, one of them too, which it gives as it is."""
+    """Return a function of any number of operands; one operand is returned unchanged."""
     return lambda *xs: reduce(function, xs)
 
 
 def of_numbers(function: Converter) -> Converter:
-    """The same for an operation that takes bools as the integers 0 and 1."""
+    """Return the same kind of converter, which computes with bools as 0 and 1."""
 
     def convert(at: Application, *xs: Tensor) -> Tensor:
         dtype = "int8" if at.dtype == "bool" else at.dtype
@@ -71,8 +71,8 @@ def of_numbers(function: Converter) -> Converter:
     return convert
 
 
-def as_given(function: Converter) -> Converter:
-    """The operation computes with its operands as they are."""
+def without_casts(function: Converter) -> Converter:
+    """Return a converter that passes the operands unchanged."""
 
     def convert(at: Application, *xs: Tensor) -> Tensor:
         return function(*xs)  # type: ignore[no-any-return]
@@ -80,8 +80,8 @@ def as_given(function: Converter) -> Converter:
     return convert
 
 
-def compared(function: Converter) -> Converter:
-    """The operation compares its operands in the dtype that NumPy gives them together."""
+def in_common_dtype(function: Converter) -> Converter:
+    """Return a converter that casts both operands to NumPy's common dtype of them."""
 
     def convert(at: Application, a: Tensor, b: Tensor) -> Tensor:
         dtype = np.result_type(a.type.numpy_dtype, b.type.numpy_dtype).name
@@ -103,7 +103,7 @@ def cast(at: Application, x: Tensor) -> Tensor:
 
 
 def second(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    """The second operand; ``spread`` gives it the shape of both."""
+    """Return the second operand; ``spread`` gives it the shape of both."""
     return in_dtype(b, at.dtype)
 
 
@@ -116,11 +116,11 @@ def polygamma(at: Application, n: Tensor, x: Tensor) -> Tensor:
 
 
 def of_order(function: Converter) -> Converter:
-    """A Bessel function, whose order may be a constant integer."""
+    """Return the converter of a Bessel function, whose order may be a constant integer."""
 
     def convert(at: Application, order: Tensor, x: Tensor) -> Tensor:
-        known = static(order)
-        v = in_dtype(order, at.dtype) if known is None else known
+        n = static(order)
+        v = in_dtype(order, at.dtype) if n is None else n
         return function(v, in_dtype(x, at.dtype))  # type: ignore[no-any-return]
 
     return convert
@@ -132,18 +132,18 @@ def x_log_x(at: Application, x: Tensor) -> Tensor:
 
 
 def multiply_without_zeros(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    """The product, in which a zero does not count."""
+    """Return the product, in which zeros count as ones."""
     a, b = in_dtype(a, at.dtype), in_dtype(b, at.dtype)
     return gt.where(gt.equal(a, 0), b, gt.where(gt.equal(b, 0), a, a * b))
 
 
 def composite(at: Application, *xs: Tensor) -> list[Any]:
-    """A graph of scalar operations, applied to arrays."""
+    """Apply a graph of scalar operations to arrays."""
     return at.inner(at.op.fgraph, xs)
 
 
 def scalar_loop(at: Application, n_steps: Tensor, *xs: Tensor) -> list[Any]:
-    """A loop in each element, which may end in one earlier than in others."""
+    """Run a loop for each element; the loops may end after different numbers of steps."""
     graph, stops = at.op.fgraph, bool(at.op.is_while)
     count = len(graph.outputs) - stops
     xs = tuple(in_dtype(x, p.type.dtype) for x, p in zip(xs, graph.inputs, strict=True))
@@ -152,8 +152,8 @@ def scalar_loop(at: Application, n_steps: Tensor, *xs: Tensor) -> list[Any]:
 
     def goes_on(carry: Any) -> Tensor:
         i, _, condition = carry
-        left = gt.less(i, n)
-        return gt.any(gt.logical_and(left, gt.logical_not(condition)) if stops else left)
+        remains = gt.less(i, n)
+        return gt.any(gt.logical_and(remains, gt.logical_not(condition)) if stops else remains)
 
     def step(carry: Any) -> Any:
         i, states, condition = carry
@@ -168,14 +168,14 @@ def scalar_loop(at: Application, n_steps: Tensor, *xs: Tensor) -> list[Any]:
     return [*states, gt.logical_or(condition, n <= 0)] if stops else list(states)
 
 
-def complex_of(at: Application, *parts: Tensor) -> Tensor:
+def complex_of(at: Application, *xs: Tensor) -> Tensor:
     part = "float32" if at.dtype == "complex64" else "float64"
-    return gt.complex(*[in_dtype(x, part) for x in parts])
+    return gt.complex(*[in_dtype(x, part) for x in xs])
 
 
-def complex_from_polar(at: Application, *parts: Tensor) -> Tensor:
+def complex_from_polar(at: Application, *xs: Tensor) -> Tensor:
     part = "float32" if at.dtype == "complex64" else "float64"
-    return gt.complex_from_polar(*[in_dtype(x, part) for x in parts])
+    return gt.complex_from_polar(*[in_dtype(x, part) for x in xs])
 
 
 SCALARS: dict[str, Converter] = {
@@ -200,7 +200,7 @@ SCALARS: dict[str, Converter] = {
     "Trunc": in_result(gt.trunc),
     "RoundHalfToEven": in_result(gt.round_half_to_even),
     "RoundHalfAwayFromZero": in_result(gt.round_half_away_from_zero),
-    # Choices and conversions.
+    # Selection and conversion.
     "Maximum": in_result(gt.maximum),
     "Minimum": in_result(gt.minimum),
     "Clip": in_result(gt.clip),
@@ -209,14 +209,14 @@ SCALARS: dict[str, Converter] = {
     "Identity": identity,
     "Cast": cast,
     # Comparisons and logic.
-    "LT": compared(gt.less),
-    "GT": compared(gt.greater),
-    "LE": compared(gt.less_equal),
-    "GE": compared(gt.greater_equal),
-    "EQ": compared(gt.equal),
-    "NEQ": compared(gt.not_equal),
-    "IsNan": as_given(gt.isnan),
-    "IsInf": as_given(gt.isinf),
+    "LT": in_common_dtype(gt.less),
+    "GT": in_common_dtype(gt.greater),
+    "LE": in_common_dtype(gt.less_equal),
+    "GE": in_common_dtype(gt.greater_equal),
+    "EQ": in_common_dtype(gt.equal),
+    "NEQ": in_common_dtype(gt.not_equal),
+    "IsNan": without_casts(gt.isnan),
+    "IsInf": without_casts(gt.isinf),
     "OR": in_result(gt.bitwise_or),
     "XOR": in_result(gt.bitwise_xor),
     "AND": in_result(gt.bitwise_and),
@@ -250,10 +250,10 @@ SCALARS: dict[str, Converter] = {
     "Deg2Rad": in_result(gt.deg2rad),
     "Rad2Deg": in_result(gt.rad2deg),
     # Complex numbers.
-    "Real": as_given(gt.real),
-    "Imag": as_given(gt.imag),
-    "Angle": as_given(gt.angle),
-    "Conj": as_given(gt.conj),
+    "Real": without_casts(gt.real),
+    "Imag": without_casts(gt.imag),
+    "Angle": without_casts(gt.angle),
+    "Conj": without_casts(gt.conj),
     "Complex": complex_of,
     "ComplexFromPolar": complex_from_polar,
     # Special functions.

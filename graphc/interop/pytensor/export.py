@@ -26,8 +26,8 @@ from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.policy import enforce_policy
 from graphc.interop.pytensor import rewrites as rewrites, variables
-from graphc.interop.pytensor.operation import applied, own_type
-from graphc.interop.pytensor.variables import LinkedStore, is_variable
+from graphc.interop.pytensor.operation import apply_graph, pytensor_type
+from graphc.interop.pytensor.variables import LinkedValue, is_variable
 from graphc.ir import (
     Constant,
     Input,
@@ -50,34 +50,34 @@ def to_pytensor(
     shared: Literal["linked", "copied"] = "linked",
     mode: str | Mode | None = None,
 ) -> Any:
-    """graphc's arrays as variables of PyTensor, to stand in its graphs and in PyMC's models.
+    """Convert graphc's arrays to PyTensor variables, for its graphs and PyMC's models.
 
-    They are the outputs of one operation, which runs graphc's graph by ``mode``; PyTensor's JAX
-    linker compiles it with the rest, and modes of graphc rewrite it with the rest. Its derivatives,
-    of any order, are graphc's. It may hold whatever a graph may: loops, implicit arrays, attention.
+    The variables are the outputs of one operation, which runs graphc's graph by ``mode``;
+    PyTensor's JAX linker and modes of graphc compile the graph with the rest. Derivatives of any
+    order are graphc's. The graph may hold loops, implicit arrays and attention.
 
-    An input that no value is given for is a variable without a value, the same one in each
-    conversion; what ``from_pytensor`` made of a variable is that variable again.
+    An input without a given value becomes a variable without a value, the same one in each
+    conversion. An array that ``from_pytensor`` made of a variable becomes that variable again.
 
     Args:
         tensors: An array, or a nested list, tuple or dict of arrays.
-        givens: Values of inputs, of shared variables or of other parts of the graph: PyTensor's
-            variables, numbers or arrays.
+        givens: Values of inputs, of shared variables or of other nodes: PyTensor variables,
+            numbers or arrays.
         shared: ``"linked"``: a shared variable has one value in both libraries, which from then on
-            lies in PyTensor's memory. ``"copied"``: PyTensor's begins with a copy. A default
-            update becomes PyTensor's, so that keys of random streams advance there too.
-        mode: Where it runs: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode``
-            by default.
+            lies in PyTensor's memory. ``"copied"``: PyTensor's variable begins with a copy. A
+            default update becomes PyTensor's, so that keys of random streams advance there too.
+        mode: Where the graph runs: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode`` (default:
+            ``config.mode``).
 
     Returns:
         Variables, in the same containers.
 
     Raises:
-        ArgumentError: What is no symbolic array, or a value that is no array; an unknown
-            ``shared``.
-        UnusedInputError: No array depends on what a value is given for.
-        DTypeError: A value of another dtype, or an array of a dtype that PyTensor lacks.
-        ShapeError: A value of another rank, or of another static length.
+        ArgumentError: If there is no symbolic array where one is expected, a value is no array, or
+            ``shared`` is unknown.
+        UnusedInputError: If a value is given for a node that no array depends on.
+        DTypeError: If a value has another dtype, or PyTensor lacks the dtype of an array.
+        ShapeError: If a value has another rank or another static length.
 
     Example:
         >>> import graphc.tensor as gt, pytensor, pytensor.tensor as pt
@@ -90,76 +90,77 @@ def to_pytensor(
     """
     if shared not in {"linked", "copied"}:
         raise ArgumentError(f"to_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".')
-    outputs = [_output(y) for y in flatten(tensors)]
-    given = {_part(x): value for x, value in dict(givens or {}).items()}
-    _check_used(given, outputs)
-    conversion = _Conversion(given, linked=shared == "linked", mode=get_mode(mode))
+    outputs = [_as_output(y) for y in flatten(tensors)]
+    values = {_replaceable_node(x): value for x, value in dict(givens or {}).items()}
+    _check_givens(values, outputs)
+    conversion = _Conversion(values, linked=shared == "linked", mode=get_mode(mode))
     return rebuild(tensors, conversion.outputs(outputs))
 
 
 class _Conversion:
-    """One call of ``to_pytensor``: what stands for parts of graphs, and how it treats them."""
+    """One call of ``to_pytensor``: variables for nodes, and how shared variables are treated."""
 
-    def __init__(self, given: Mapping[Node, Any], *, linked: bool, mode: Mode) -> None:
+    def __init__(self, values: Mapping[Node, Any], *, linked: bool, mode: Mode) -> None:
         self.linked = linked
         self.mode = mode
-        self.done: dict[Node, Any] = {x: _value(x, value) for x, value in given.items()}
+        self.done: dict[Node, Any] = {x: _as_variable(x, value) for x, value in values.items()}
 
     def outputs(self, wanted: Sequence[Node]) -> list[Any]:
-        """The variables for arrays; all that are computed come from one operation."""
-        self._add_roots(wanted)
+        """Return the variables for arrays; all computed ones come from one operation."""
+        self._add_root_variables(wanted)
         computed = [y for y in dict.fromkeys(wanted) if y not in self.done]
-        ins = sorted(self.done, key=lambda x: x.serial)
-        dense = [_dense(y, x) for y, x in zip(computed, expanded(computed, ins), strict=True)]
-        made = applied(ins, dense, [self.done[x] for x in ins], self.mode)
-        for y, variable in zip(computed, made, strict=True):
+        ins = [*self.done]
+        dense = [_densify(y, x) for y, x in zip(computed, expanded(computed, ins), strict=True)]
+        applied = apply_graph(ins, dense, [self.done[x] for x in ins], self.mode)
+        for y, variable in zip(computed, applied, strict=True):
             variable.name = y.name
-        found = dict(zip(computed, made, strict=True))
-        return [found[y] if y in found else self.done[y] for y in wanted]
+        by_node = dict(zip(computed, applied, strict=True))
+        return [by_node[y] if y in by_node else self.done[y] for y in wanted]
 
-    def _add_roots(self, wanted: Sequence[Node]) -> None:
-        """Enter a variable for each input and each shared variable."""
+    def _add_root_variables(self, wanted: Sequence[Node]) -> None:
         needed = toposort(wanted, self.done)
         roots = [x for x in needed if isinstance(x.op, Input)]
         for x in roots:
-            self.done[x] = self._root(x)
+            self.done[x] = self._root_variable(x)
         for x in roots:
             if x.op.default_update is not None and self.done[x].default_update is None:  # type: ignore[attr-defined]
                 (self.done[x].default_update,) = self.outputs([x.op.default_update])  # type: ignore[attr-defined]
 
-    def _root(self, x: Node) -> Any:
-        known = variables.counterpart(x)
-        if known is not None and (self.linked or not isinstance(x, Shared)):
-            return known
-        made = own_type(x.type)(x.name) if not isinstance(x, Shared) else self._shared(x)
+    def _root_variable(self, x: Node) -> Any:
+        existing = variables.counterpart(x)
+        if existing is not None and (self.linked or not isinstance(x, Shared)):
+            return existing
+        variable = (
+            pytensor_type(x.type)(x.name) if not isinstance(x, Shared) else self._shared_variable(x)
+        )
         if self.linked or not isinstance(x, Shared):
-            variables.note(variables.known, made, x)
-        return made
+            variables.note(variables.converted, variable, x)
+        return variable
 
-    def _shared(self, x: Shared) -> Any:
+    def _shared_variable(self, x: Shared) -> Any:
         store = x.op.store
-        if self.linked and isinstance(store, LinkedStore):
+        current = store.current
+        if self.linked and isinstance(current, LinkedValue):
             # PyTensor's variable is gone, and functions of it may be left.
-            kind = own_type(x.type)
-            return TensorSharedVariable(kind, None, None, container=store.container, name=x.name)
-        made = pytensor.shared(x.get_value(), x.name, shape=x.type.shape)
+            type = pytensor_type(x.type)
+            return TensorSharedVariable(type, None, None, container=current.container, name=x.name)
+        variable = pytensor.shared(x.get_value(), x.name, shape=x.type.shape)
         if self.linked:
-            variables.link(store, made.container)
-        return made
+            variables.link(store, variable.container)
+        return variable
 
 
-def _check_used(given: Mapping[Node, Any], outputs: Sequence[Node]) -> None:
-    """Raise where values are given for what no output reads, as it was written."""
-    used = {x for node in toposort(outputs, given) for x in node.inputs}.union(outputs)
-    unused = [x for x in given if x not in used | all_read(outputs)]
+def _check_givens(values: Mapping[Node, Any], outputs: Sequence[Node]) -> None:
+    """Raise if a value is given for a node that no output reads, as it was written."""
+    used = {x for node in toposort(outputs, values) for x in node.inputs}.union(outputs)
+    unused = [x for x in values if x not in used | all_read(outputs)]
     if unused:
         raise UnusedInputError(
             f"to_pytensor: givens has {unused[0]!r}, which no array depends on.", "Leave it out."
         )
 
 
-def _output(y: Any) -> Tensor:
-    """An array that may become a variable."""
+def _as_output(y: Any) -> Tensor:
     if isinstance(y, Wrapper):
         raise ArgumentError(
             f"to_pytensor: {y!r} has names of axes, which variables lack.", "Give its .values."
@@ -172,8 +173,7 @@ def _output(y: Any) -> Tensor:
     return y
 
 
-def _part(x: Any) -> Node:
-    """A part of a graph that may have a value."""
+def _replaceable_node(x: Any) -> Node:
     x = unwrapped(x)
     if isinstance(x, ImplicitTensor):
         raise ArgumentError(
@@ -188,8 +188,7 @@ def _part(x: Any) -> Node:
     return x
 
 
-def _value(x: Node, value: Any) -> Any:
-    """A variable for a part of a graph, given one, or a number or an array."""
+def _as_variable(x: Node, value: Any) -> Any:
     if is_variable(value):
         return value
     if isinstance(value, Node | Wrapper):
@@ -208,9 +207,8 @@ def _value(x: Node, value: Any) -> Any:
     return pt.constant(array.astype(x.type.dtype))
 
 
-def _dense(y: Node, made: Node) -> Node:
-    """An array as PyTensor's are: an implicit one becomes whole, as far as the policy allows."""
-    if not isinstance(made, ImplicitTensor):
+def _densify(y: Node, dense: Node) -> Node:
+    if not isinstance(dense, ImplicitTensor):
         return y
-    enforce_policy(made.array, "to_pytensor", y.where)
-    return made.dense()
+    enforce_policy(dense.array, "to_pytensor", y.where)
+    return dense.dense()

@@ -1,7 +1,7 @@
-"""An error where a call in a forked process would wait for ever.
+"""An error where a call in a forked process would hang.
 
 PyMC starts a process for each chain where the machine has several cores; on Linux it forks them,
-before Python 3.14. The threads of JAX and MLX do not exist in such a process.
+before Python 3.14. The threads of JAX and MLX do not exist in a forked process.
 """
 
 from __future__ import annotations
@@ -13,37 +13,36 @@ from typing import Any
 from graphc.errors import ModeError
 
 _forks = 0
-"""How many forks lie between the process that imported this and the running one."""
+"""The number of forks between the process that imported this module and the running one."""
 
 _started: dict[str, int] = {}
-"""In which process a backend's first function was made, by the number of forks."""
+"""The number of forks when the first function of each backend was made."""
 
 
-def _count() -> None:
+def _count_fork() -> None:
     global _forks  # noqa: PLW0603
     _forks += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count)
+    os.register_at_fork(after_in_child=_count_fork)
 
 
-def checked(call: Callable[..., Any], backend: str) -> Callable[..., Any]:
-    """A function of a backend that has threads, which fails where these do not exist.
+def check_process(call: Callable[..., Any], backend: str) -> Callable[..., Any]:
+    """Make a function of a backend raise where the backend's threads do not exist.
 
     Raises:
-        ModeError: This process, or the one that calls the function, was forked from one that made
-            functions of the backend.
+        ModeError: If this process, or the caller's, was forked after the backend's first function.
     """
     _check(backend)
-    made = _forks
+    forks = _forks
 
-    def checking(*values: Any) -> Any:
-        if made != _forks:
+    def call_here(*values: Any) -> Any:
+        if forks != _forks:
             _check(backend)
         return call(*values)
 
-    return checking
+    return call_here
 
 
 def _check(backend: str) -> None:

@@ -15,18 +15,18 @@ from graphc.tensor.core.print import Print
 from graphc.tensor.core.tensor import Tensor
 
 
-def unchanged(at: Application, x: Any) -> Any:
+def identity(at: Application, x: Any) -> Any:
     return x
 
 
 def check_and_raise(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
-    """Conditions, which every backend checks unless the mode says ``check=False``."""
+    """Check conditions, in every backend unless the mode says ``check=False``."""
     return CheckAndRaise(at.op.exc_type, at.op.msg)(x, *conditions)
 
 
-def printed(at: Application, x: Tensor) -> Tensor:
-    own = getattr(at.op.global_fn, "__module__", "").startswith("pytensor.")
-    return Print(at.op.message, tuple(at.op.attrs), None if own else at.op.global_fn)(x)
+def print_value(at: Application, x: Tensor) -> Tensor:
+    is_default = getattr(at.op.global_fn, "__module__", "").startswith("pytensor.")
+    return Print(at.op.message, tuple(at.op.attrs), None if is_default else at.op.global_fn)(x)
 
 
 def zero_gradient(at: Application, x: Tensor) -> Tensor:
@@ -45,14 +45,14 @@ def scaled_gradient(at: Application, x: Tensor) -> Tensor:
     return grad_scale(x, at.op.multiplier)
 
 
-def _undefined(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+def _raise_gradient_error(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     raise GradientError(
         f"{x!r} has no gradient: PyTensor's undefined_grad says so.",
         "Leave it out of wrt=, or pass it through disconnected_grad instead.",
     )
 
 
-@custom_pullback(_undefined)
+@custom_pullback(_raise_gradient_error)
 def _undefined_gradient(x: Tensor) -> Tensor:
     return x
 
@@ -64,8 +64,8 @@ def undefined_gradient(at: Application, x: Tensor) -> Tensor:
 KNOWN_FACTS = frozenset(inspect.signature(gt.assume).parameters)
 
 
-def assumed(at: Application, x: Tensor) -> Tensor:
-    """An array of which facts are declared; those that graphc has no word for are left out."""
+def assume(at: Application, x: Tensor) -> Tensor:
+    """Declare facts of an array; facts that graphc does not know are dropped."""
     facts = {key.name: bool(state.value) for key, state in at.op.assumptions}
     return gt.assume(
         x, **{name: True for name, holds in facts.items() if holds and name in KNOWN_FACTS}

@@ -13,7 +13,7 @@ from graphc.tensor.core.tensor import Tensor
 
 
 def index_of(entry: Any) -> Any:
-    """One index: an array, an integer, a slice, or None for a new axis."""
+    """Return one index: an array, an integer, a slice, or None for a new axis."""
     if isinstance(entry, slice):
         return slice(
             *[None if n is None else _end(n) for n in (entry.start, entry.stop, entry.step)]
@@ -28,14 +28,14 @@ def _end(n: Any) -> Any:
 
 
 def indices(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-    """The indices of an operation, whose ``idx_list`` says where its inputs stand in slices.
+    """Return the indices of an operation, whose ``idx_list`` gives the slots of its inputs.
 
-    Newer versions of PyTensor have the input's number in it, older ones its type.
+    Newer versions of PyTensor have the input's number there, older ones its type.
     """
     entries = getattr(op, "idx_list", None)
     if entries is None:
         return tuple(index_of(x) for x in values)
-    left = iter(values)
+    remaining = iter(values)
     numbered = hasattr(op, "n_index_vars")
 
     def value(entry: Any) -> Any:
@@ -43,14 +43,14 @@ def indices(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
             return None
         if numbered:
             return values[entry]
-        return int(entry) if isinstance(entry, int) else next(left)
+        return int(entry) if isinstance(entry, int) else next(remaining)
 
-    def filled(entry: Any) -> Any:
+    def with_values(entry: Any) -> Any:
         if isinstance(entry, slice):
             return slice(value(entry.start), value(entry.stop), value(entry.step))
         return value(entry)
 
-    return tuple(index_of(filled(entry)) for entry in entries)
+    return tuple(index_of(with_values(entry)) for entry in entries)
 
 
 def subtensor(at: Application, x: Tensor, *values: Any) -> Tensor:
@@ -58,9 +58,9 @@ def subtensor(at: Application, x: Tensor, *values: Any) -> Tensor:
 
 
 def inc_subtensor(at: Application, x: Tensor, y: Tensor, *values: Any) -> Tensor:
-    """An array with elements replaced or increased.
+    """Replace or increase elements of an array.
 
-    Where an index comes twice, both increments count, unless the operation ignores duplicates.
+    Where an index occurs twice, both increments count, unless the operation ignores duplicates.
     """
     part = x[indices(at.op, values)]
     y = in_dtype(y, x.dtype)
@@ -72,5 +72,5 @@ def inc_subtensor(at: Application, x: Tensor, y: Tensor, *values: Any) -> Tensor
 
 
 def make_slice(at: Application, *ends: Any) -> slice:
-    """A slice as a value, for an index."""
+    """Return a slice as a value, for an index."""
     return slice(*ends)

@@ -20,7 +20,7 @@ BATCHED = frozenset(
         *("SolveSylvester", "SolveDiscreteARE"),
     ]
 )
-"""Operations on matrices whose converters take batches of them as they are."""
+"""Operations on matrices whose converters take batches."""
 
 LENGTHS = {
     "Alloc": slice(1, None),
@@ -28,45 +28,47 @@ LENGTHS = {
     "Eye": slice(2),
     "Reshape": slice(1, 2),
 }
-"""The operands that are lengths. They are equal in the whole batch, or its results had no shape."""
+"""The operands that are lengths, which are equal in the whole batch."""
 
 
 def blockwise(at: Application, *xs: Tensor) -> Any:
-    """An operation on the last axes of arrays, whose other axes broadcast."""
+    """Apply an operation to the last axes of arrays; the other axes broadcast."""
     core = at.of(at.op.core_op)
     convert, name = at.conversion.converter(core.op), type(core.op).__name__
     if name in BATCHED:
         return convert(core, *xs)
     if name == "ARange":
         return _aranges(core, *xs)
-    operands, _, results = at.op.signature.partition("->")
-    cores = re.findall(r"\((.*?)\)", operands)
-    # A constant that is the same for all is one of the core's, such as an axis.
-    parts = [_unbatched(x, axes) for x, axes in zip(xs, cores, strict=True)]
+    inputs, _, results = at.op.signature.partition("->")
+    cores = re.findall(r"\((.*?)\)", inputs)
+    # A constant without batch axes is an operand of the core operation, such as an axis.
+    operands = [_core_constant(x, axes) for x, axes in zip(xs, cores, strict=True)]
     for i in range(len(xs))[LENGTHS.get(name, slice(0))]:
-        parts[i] = xs[i].ravel()[0] if cores[i] == "" else xs[i][(0,) * (xs[i].ndim - 1)]
-    varying = [i for i, x in enumerate(parts) if x is None]
+        operands[i] = xs[i].ravel()[0] if cores[i] == "" else xs[i][(0,) * (xs[i].ndim - 1)]
+    varying = [i for i, x in enumerate(operands) if x is None]
 
-    def function(*given: Tensor) -> Any:
-        each = dict(zip(varying, given, strict=True))
-        return _listed(convert(core, *[each.get(i, x) for i, x in enumerate(parts)]), results)
+    def function(*rows: Tensor) -> Any:
+        by_index = dict(zip(varying, rows, strict=True))
+        return _one_or_tuple(
+            convert(core, *[by_index.get(i, x) for i, x in enumerate(operands)]), results
+        )
 
     signature = ",".join(f"({cores[i]})" for i in varying) + "->" + results
     return gt.vectorize(function, signature)(*[xs[i] for i in varying])
 
 
 def _aranges(at: Application, start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
-    """Ranges of one length, that of the first."""
+    """Return ranges of one length, the length of the first."""
     begin, end, by = (in_dtype(x.ravel()[0], at.dtype) for x in (start, stop, step))
     n = gt.arange(begin, end, by, dtype=at.dtype).shape[0]
     starts, steps = (gt.expand_dims(in_dtype(x, at.dtype), -1) for x in (start, step))
-    # The other ends say nothing more; the result broadcasts with them.
+    # The result broadcasts with the other ends, which say nothing more.
     y = starts + steps * gt.arange(n, dtype=at.dtype)
     return gt.broadcast_arrays(y, gt.expand_dims(stop, -1))[0]
 
 
-def _unbatched(x: Tensor, axes: str) -> Tensor | None:
-    """A constant without its batch axes; None where it is none, or another in each place."""
+def _core_constant(x: Tensor, axes: str) -> Tensor | None:
+    """Return a constant without its batch axes; None for a batch, or another array."""
     if not isinstance(x.op, Constant):
         return None
     rank = len([n for n in axes.split(",") if n])
@@ -76,10 +78,9 @@ def _unbatched(x: Tensor, axes: str) -> Tensor | None:
     return constant(value.reshape(value.shape[value.ndim - rank :]), bake=True)
 
 
-def _listed(found: Any, results: str) -> Any:
-    """One array by itself, and several as a tuple."""
-    several = tuple(found) if isinstance(found, list | tuple) else (found,)
-    return several if results.count("(") > 1 else several[0]
+def _one_or_tuple(result: Any, results: str) -> Any:
+    ys = tuple(result) if isinstance(result, list | tuple) else (result,)
+    return ys if results.count("(") > 1 else ys[0]
 
 
 # Products.
@@ -102,7 +103,7 @@ def ger(at: Application, z: Tensor, a: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return z + a * gt.outer(x, y)
 
 
-def dot_scaled(at: Application, x: Tensor, y: Tensor, a: Tensor) -> Tensor:
+def scaled_dot(at: Application, x: Tensor, y: Tensor, a: Tensor) -> Tensor:
     return a * gt.dot(x, y)
 
 
@@ -114,7 +115,7 @@ def block_diagonal(at: Application, *xs: Tensor) -> Tensor:
     return linalg.block_diag(*xs)
 
 
-# Factorisations. In PyTensor as in graphc, a factorisation that fails gives NaN.
+# Factorisations. A factorisation that fails gives NaN, in PyTensor as in graphc.
 
 
 def cholesky(at: Application, x: Tensor) -> Tensor:
@@ -150,7 +151,7 @@ def _lower(op: Any) -> bool:
 
 
 def eigh(at: Application, x: Tensor, b: Any = None) -> Any:
-    """Eigenvalues and eigenvectors, whose signs are those of LAPACK where a backend uses it."""
+    """Return eigenvalues and eigenvectors, with the signs of LAPACK where a backend uses it."""
     return linalg.eigh(x, b, lower=_lower(at.op))
 
 
@@ -209,8 +210,8 @@ def expm(at: Application, x: Tensor) -> Tensor:
 
 def solve(at: Application, a: Tensor, b: Tensor) -> Tensor:
     op = at.op
-    assumed = "gen" if op.assume_a == "banded" else op.assume_a
-    return linalg.solve(a, b, assume_a=assumed, lower=op.lower, b_ndim=op.b_ndim)
+    structure = "gen" if op.assume_a == "banded" else op.assume_a
+    return linalg.solve(a, b, assume_a=structure, lower=op.lower, b_ndim=op.b_ndim)
 
 
 def solve_triangular(at: Application, a: Tensor, b: Tensor) -> Tensor:
@@ -229,8 +230,8 @@ def tridiagonal_lu_factor(at: Application, low: Tensor, middle: Tensor, high: Te
     return linalg.tridiagonal_lu_factor(matrix)
 
 
-def tridiagonal_lu_solve(at: Application, *given: Tensor) -> Tensor:
-    *factors, b = given
+def tridiagonal_lu_solve(at: Application, *operands: Tensor) -> Tensor:
+    *factors, b = operands
     return linalg.tridiagonal_lu_solve(factors, b, b_ndim=at.op.b_ndim, transposed=at.op.transposed)
 
 
@@ -239,7 +240,7 @@ def solve_sylvester(at: Application, a: Tensor, b: Tensor, q: Tensor) -> Tensor:
 
 
 def solve_triangular_sylvester(at: Application, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """The equation for triangular matrices, solved as that for any matrices."""
+    """Solve the equation by the solver for general matrices."""
     return linalg.solve_sylvester(a, b, c)
 
 
@@ -250,12 +251,12 @@ def solve_discrete_are(at: Application, *xs: Tensor) -> Tensor:
 def eigh_gradient(
     at: Application, x: Tensor, w: Tensor, v: Tensor, gw: Tensor, gv: Tensor
 ) -> Tensor:
-    """The gradient of ``eigh`` with respect to the triangle that it reads."""
+    """Return the gradient of ``eigh`` with respect to the triangle that it reads."""
     n = length(w.shape[0])
-    apart = gt.expand_dims(w, 0) - gt.expand_dims(w, 1)
-    same = gt.eye(n, dtype="bool")
-    shares = gt.where(same, 0, gt.dot(v.T, gv) / gt.where(same, 1, apart))
-    return _to_triangle(at.op.UPLO, v @ (gt.where(same, gt.diag(gw), 0) + shares) @ v.T)
+    gaps = gt.expand_dims(w, 0) - gt.expand_dims(w, 1)
+    diagonal = gt.eye(n, dtype="bool")
+    shares = gt.where(diagonal, 0, gt.dot(v.T, gv) / gt.where(diagonal, 1, gaps))
+    return _to_triangle(at.op.UPLO, v @ (gt.where(diagonal, gt.diag(gw), 0) + shares) @ v.T)
 
 
 def _to_triangle(uplo: str, g: Tensor) -> Tensor:
@@ -265,7 +266,7 @@ def _to_triangle(uplo: str, g: Tensor) -> Tensor:
 
 
 def eigvalsh_gradient(at: Application, a: Tensor, b: Tensor, g: Tensor) -> list[Tensor]:
-    """The gradients of generalized eigenvalues with respect to the triangles that are read."""
+    """Return the gradients of generalized eigenvalues, for the triangles that are read."""
     w, v = linalg.eigh(a, b, lower=at.op.lower)
     uplo = "L" if at.op.lower else "U"
     return [_to_triangle(uplo, v * s @ v.T) for s in (g, -g * w)]

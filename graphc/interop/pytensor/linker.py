@@ -43,25 +43,25 @@ EXCLUDED = {
     "reuse_decomposition_multiple_solves": "factorisations kept, which graphc shares",
     "reuse_lu_decomposition_multiple_solves": "the same, by its older name",
 }
-"""Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
+"""Rewrites of PyTensor whose results graphc would undo, and what they make."""
 
 
 MINIMAL = ("minimum_compile", "canonicalize_db")
-"""The rewrites of ``mode``: the fewest, and those of ``canonicalize`` that are asked for by name.
+"""The rewrites of ``mode``: the required ones, and the ones of ``canonicalize`` requested by name.
 
-PyMC asks for one that makes the density ``-inf`` where a distribution's parameters are invalid.
+PyMC requests a rewrite that makes the density ``-inf`` where parameters are invalid.
 """
 
 
 class Usage:
-    """Whether a linker, or a copy of it, has compiled anything; it lives as long as they do."""
+    """Whether a linker or a copy of it has compiled anything, shared by the copies."""
 
     def __init__(self) -> None:
         self.compiled: list[bool] = []
 
 
 class GraphcLinker(JITLinker):  # type: ignore[misc]
-    """A linker that makes one graphc function of a graph.
+    """A linker that compiles a graph to one graphc function.
 
     Args:
         mode: graphc's mode.
@@ -72,7 +72,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
         self.mode = None if mode is None else get_mode(mode)
-        for folder in variables.folders():  # its frames are not the user's line
+        for folder in variables.folders():  # their frames are not the user's line
             mark_own(folder)
         self.usage = Usage()
         super().__init__(**kwargs)
@@ -83,23 +83,23 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return super().accept(*args, **kwargs)
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        """A function of the values of the graph's inputs, shared variables among them."""
+        """Return a function of the values of the graph's inputs and shared variables."""
         ins = _inputs(fgraph)
-        given = dict(zip(fgraph.inputs, ins, strict=True))
-        outs = Conversion(closed=True).outputs(fgraph.outputs, given)
+        values = dict(zip(fgraph.inputs, ins, strict=True))
+        outs = Conversion(closed=True).outputs(fgraph.outputs, values)
         generators = [i for i, x in enumerate(fgraph.inputs) if variables.is_generator(x)]
         drawn = [i for i, y in enumerate(fgraph.outputs) if variables.is_generator(y)]
-        # What becomes the value of a shared variable: other functions of PyTensor write into it.
-        kept = [i for i in getattr(fgraph, "update_mapping", None) or () if i not in drawn]
-        compiled = self._compiled(ins, outs, [*drawn, *kept], fgraph.name)
-        if not generators and not kept:
+        # New values of shared variables, which other functions of PyTensor overwrite in place.
+        updated = [i for i in getattr(fgraph, "update_mapping", None) or () if i not in drawn]
+        compiled = self._compile(ins, outs, [*drawn, *updated], fgraph.name)
+        if not generators and not updated:
             return compiled
-        return _with_state(compiled, generators, drawn, kept)
+        return _with_state(compiled, generators, drawn, updated)
 
-    def _compiled(
+    def _compile(
         self, ins: Sequence[Any], outs: Sequence[Any], states: Sequence[int], name: str | None
     ) -> Callable[..., Any]:
-        """The graphc function; where a call returns much, small results are parts of one array."""
+        """Compile the graphc function; many small results are packed into one array."""
         mode = get_mode(self.mode)
         packing = None if mode.backend.eager else Packing.of(outs, states)
         compiled: Callable[..., Any] = function(
@@ -116,21 +116,16 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return lambda *values: unpack(compiled(*values))
 
     def create_thunk_inputs(self, storage_map: dict[Any, list[Any]]) -> list[list[Any]]:
-        """Where the values of the graph's inputs are."""
+        """Return the storage of the graph's inputs."""
         return [storage_map[x] for x in self.fgraph.inputs]
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, which graphc has compiled, for one process."""
+        """Return the function, which graphc has compiled, bound to one process."""
         backend = get_mode(self.mode).backend
-        return fn if backend.eager else forks.checked(fn, backend.name)
+        return fn if backend.eager else forks.check_process(fn, backend.name)
 
 
 def _inputs(fgraph: Any) -> list[Any]:
-    """Inputs for those of a graph.
-
-    Raises:
-        UnsupportedOperationError: Some of them are no arrays, or a result is a sparse matrix.
-    """
     for y in fgraph.outputs:
         if variables.is_sparse(y):
             raise UnsupportedOperationError(
@@ -142,8 +137,7 @@ def _inputs(fgraph: Any) -> list[Any]:
     except Refusal as refusal:
         shown = ", ".join(f"{x}: {x.type}" for x in fgraph.inputs)
         raise UnsupportedOperationError(
-            f"mode: {refusal}. The inputs and shared variables are {shown}.",
-            "Use from_pytensor.",
+            f"mode: {refusal}. The inputs and shared variables are {shown}.", "Use from_pytensor."
         ) from None
 
 
@@ -151,42 +145,42 @@ def _with_state(
     compiled: Callable[..., Any],
     generators: Sequence[int],
     drawn: Sequence[int],
-    kept: Sequence[int],
+    updated: Sequence[int],
 ) -> Callable[..., Any]:
-    """A function of NumPy generators in place of keys, whose new values of states are its own."""
+    """Wrap a function of keys to take NumPy generators, and copy new values of shared variables."""
 
     def call(*values: Any) -> list[Any]:
-        given = list(values)
+        arguments = list(values)
         for i in generators:
-            given[i] = key_from(given[i])
-        found = list(compiled(*given))
+            arguments[i] = key_from(arguments[i])
+        results = list(compiled(*arguments))
         for i in drawn:
-            found[i] = np.random.default_rng(found[i])
-        for i in kept:
-            found[i] = np.array(found[i])
-        return found
+            results[i] = np.random.default_rng(results[i])
+        for i in updated:
+            results[i] = np.array(results[i])
+        return results
 
     return call
 
 
 def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any:
-    """A mode of PyTensor in which graphc compiles and runs functions.
+    """Return a mode of PyTensor in which graphc compiles and runs functions.
 
-    ``pytensor.function``, ``pm.sample(compile_kwargs={"mode": ...})`` and whatever else takes a
-    mode of PyTensor take it. Shared variables stay PyTensor's. A random generator stays NumPy's:
-    a call draws its key from a copy, and leaves a new generator made of the last key. A mode in
-    which nothing was compiled warns when it is deleted, as something has ignored it.
+    ``pytensor.function``, ``pm.sample(compile_kwargs={"mode": ...})`` and everything else that
+    takes a mode of PyTensor take it. Shared variables stay PyTensor's. A random generator stays
+    NumPy's: a call draws its key from a copy, and leaves a new generator made of the last key. A
+    mode in which nothing was compiled warns when it is deleted, as something has ignored it.
 
     Args:
-        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
-        rewrites: Let PyTensor rewrite the graph first. By default it does the least it can, as
-            graphc has rewrites of its own, so that functions are there sooner.
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode`` (default: ``config.mode``).
+        rewrites: Let PyTensor rewrite the graph first. By default only required rewrites run,
+            which compiles faster; graphc rewrites the graph too.
 
     Returns:
         A ``pytensor.compile.mode.Mode``.
 
     Raises:
-        ModuleNotFoundError: PyTensor is not installed.
+        ModuleNotFoundError: If PyTensor is not installed.
 
     Example:
         >>> import numpy as np, pytensor, pytensor.tensor as pt
@@ -198,13 +192,13 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
     """
     include = ["fast_run"] if rewrites else MINIMAL
     linker = GraphcLinker(mode)
-    # Not of the mode: mode.including(...) makes another, with this linker.
+    # mode.including(...) makes another mode with this linker, so the linker is watched.
     weakref.finalize(linker.usage, _check_use, linker.usage.compiled, here())
     return Mode(linker, RewriteDatabaseQuery(include=include))
 
 
 def _check_use(compiled: list[bool], site: Site | None) -> None:
-    """Warn of a mode in which nothing was compiled: something has ignored it."""
+    """Warn if nothing was compiled in a mode, as something has ignored it."""
     if compiled or site is None:
         return
     line = str(where(site)).rpartition(":")[2]

@@ -1,7 +1,7 @@
-"""Loops: ``Scan`` and its kinds of states, as graphc's one loop.
+"""Loops: ``Scan`` and its kinds of states, as graphc's loop.
 
-PyTensor's loop writes into buffers, which begin with first values; graphc's carries states and
-stacks rows. A state of which a step reads the last K values is a window of K carries.
+PyTensor's loop writes into buffers that begin with the first values; graphc's loop carries states
+and stacks rows. A state whose last K values a step reads is a window of K carries.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Count = int | Tensor
 
 @dataclass
 class Carried:
-    """A state, or an output, of a scan: its carries, what a step reads, and what becomes of it.
+    """A state or an output of a scan: its carries, what a step reads, and its result.
 
     Attributes:
         init: The carries before the first step.
-        parameters: What stands for them in the step.
+        parameters: The symbols of the carries in the step.
         nexts: The carries after the step.
-        row: What the step stacks, if anything.
+        row: The row that the step stacks, or None.
     """
 
     init: list[Tensor] = field(default_factory=list)
@@ -44,27 +44,27 @@ class Carried:
         self.parameters = [stand_in(x) for x in self.init]
 
     def read(self) -> list[Tensor]:
-        """The step's arguments."""
+        """Return the arguments of the step."""
         return self.parameters
 
     def take(self, new: list[Tensor]) -> None:
-        """Enter what the step makes of it."""
+        """Set the next carries and the row from the outputs of the step."""
         self.nexts = new
 
     def result(self, finals: list[Tensor], row: Tensor | None, n: Count, done: Any) -> Tensor:
-        """What the scan returns for it."""
+        """Return the result of the scan for this state."""
         (final,) = finals
         return final
 
 
 @dataclass
 class Buffered(Carried):
-    """A buffer of ``sit_sot`` or ``mit_sot``, or of ``nit_sot``, which no step reads.
+    """A buffer of ``sit_sot``, ``mit_sot`` or ``nit_sot``; no step reads the last kind.
 
     Attributes:
-        state: Its taps, and how they are carried.
+        state: The taps, and how they are carried.
         first: The rows that the buffer begins with.
-        length: How many rows the buffer has; None for one that has all.
+        length: The number of rows of the buffer; None if it has all.
     """
 
     state: State = field(kw_only=True)
@@ -73,7 +73,7 @@ class Buffered(Carried):
 
     @property
     def is_short(self) -> bool:
-        """Whether the carries are all that it holds at the end."""
+        """Whether the buffer holds nothing but carries at the end."""
         return isinstance(self.length, int) and self.length <= len(self.init)
 
     def read(self) -> list[Tensor]:
@@ -81,37 +81,37 @@ class Buffered(Carried):
 
     def take(self, new: list[Tensor]) -> None:
         (y,) = new
-        self.nexts = self.state.moved(y, self.parameters)
+        self.nexts = self.state.next_carries(y, self.parameters)
         self.row = None if self.is_short else y
 
     def result(self, finals: list[Tensor], row: Tensor | None, n: Count, done: Any) -> Tensor:
-        """The first rows and those of the steps done; of a shorter buffer as many of the last."""
+        """Return the first rows and the rows of the steps, or the last ``length`` of them."""
         if row is None:
             assert isinstance(self.length, int)
             return gt.stack(finals[: self.length][::-1], axis=0)
         rows = row if done is None else row[:done]
-        whole = rows if self.first is None else gt.concatenate([self.first, rows], axis=0)
+        all_rows = rows if self.first is None else gt.concatenate([self.first, rows], axis=0)
         if self.length is None:
-            return whole
-        kept = whole[gt.maximum(whole.shape[0] - self.length, 0) :]
-        # A buffer that is longer than its loop is zero from there on.
+            return all_rows
+        last = all_rows[gt.maximum(all_rows.shape[0] - self.length, 0) :]
+        # A buffer that is longer than the loop ends with zeros.
         blank = gt.maximum(self.length - (n + self.state.depth), 0)
-        rest = [kept.shape[i] for i in range(1, kept.ndim)]
-        return gt.concatenate([kept, gt.zeros([blank, *rest], dtype=kept.dtype)], axis=0)
+        rest = [last.shape[i] for i in range(1, last.ndim)]
+        return gt.concatenate([last, gt.zeros([blank, *rest], dtype=last.dtype)], axis=0)
 
 
 @dataclass
 class Window(Carried):
-    """A buffer of ``mit_mot``: a step reads and replaces rows of it, at fixed distances.
+    """A buffer of ``mit_mot``: a step reads and replaces rows of it at fixed distances.
 
-    A step sees the rows from the first to the last of these. The next step sees those one further
-    on: the first row leaves the window for good, and the row after the last comes in.
+    A step sees the rows from the first to the last of these distances. The next step sees the rows
+    one further on: the first row leaves the window, and the row after the last one enters.
 
     Attributes:
-        buffer: Its rows before the loop.
+        buffer: The rows before the loop.
         reads: The distances of the rows that a step reads.
-        writes: Those of the rows that it replaces, in the order of its outputs.
-        entering: What stands for the row that comes in.
+        writes: The distances of the rows that a step replaces, in the order of its outputs.
+        entering: The symbol of the row that enters.
     """
 
     buffer: Tensor = field(kw_only=True)
@@ -128,11 +128,11 @@ class Window(Carried):
 
     @property
     def depth(self) -> int:
-        """The number of carries: the rows of a window but the one that comes in."""
+        """The number of carries: the rows of a window except the entering one."""
         return max(*self.reads, *self.writes) - min(self.reads)
 
     def sequence(self, n: Count) -> Tensor:
-        """The rows that come in."""
+        """Return the rows that enter."""
         return rows_of("scan: a state of several outputs", self.buffer[self.depth :][:n], n)
 
     def read(self) -> list[Tensor]:
@@ -146,17 +146,17 @@ class Window(Carried):
         self.row, *self.nexts = rows
 
     def result(self, finals: list[Tensor], row: Tensor | None, n: Count, done: Any) -> Tensor:
-        """The buffer after the loop."""
+        """Return the buffer after the loop."""
         assert row is not None
         ends = [gt.expand_dims(x, 0) for x in finals]
         return gt.concatenate([row, *ends, self.buffer[self.depth + n :]], axis=0)
 
 
-def scan(at: Application, n_steps: Tensor, *given: Any) -> list[Any]:
-    """The buffers that ``Scan`` fills, and the last values of states that it does not keep."""
+def scan(at: Application, n_steps: Tensor, *operands: Any) -> list[Any]:
+    """Return the buffers that ``Scan`` fills, and the last values of other states."""
     op, info, n = at.op, at.op.info, length(n_steps)
     title = op.name or "scan"
-    outer = zip(at.inputs[1:], given, strict=True)
+    outer = zip(at.inputs[1:], operands, strict=True)
     sequences = [x[:n] for _, x in islice(outer, info.n_seqs)]
     windows = [
         Window(buffer=x, reads=reads, writes=writes)
@@ -172,25 +172,27 @@ def scan(at: Application, n_steps: Tensor, *given: Any) -> list[Any]:
         _buffer(at, title, variable, x, taps)
         for (variable, x), taps in zip(islice(outer, len(taps)), taps, strict=True)
     ]
-    untraced = [Carried([x]) for _, x in islice(outer, _n_untraced(info))]
+    untraced = [Carried([x]) for _, x in islice(outer, _untraced_count(info))]
     maps = [
-        Buffered(state=State(title, "row"), length=None if v is at.inputs[0] else _length(x, n))
+        Buffered(
+            state=State(title, "row"), length=None if v is at.inputs[0] else _buffer_length(x, n)
+        )
         for v, x in islice(outer, info.n_nit_sot)
     ]
     states = [*windows, *buffers, *untraced]
     elements = [stand_in(x, axes=1) for x in sequences]
     reads = [y for x in states for y in x.read()]
-    found = iter(at.inner(op.fgraph, [*elements, *reads, *[x for _, x in outer]]))
+    outputs = iter(at.inner(op.fgraph, [*elements, *reads, *[x for _, x in outer]]))
     for window in windows:
-        window.take(list(islice(found, len(window.writes))))
+        window.take(list(islice(outputs, len(window.writes))))
     # A state that is not traced comes last among the outputs.
     for x in [*buffers, *maps, *untraced]:
-        x.take(list(islice(found, 1)))
-    stop = next(found, None)
-    return _looped(at, n, sequences, elements, [*windows, *buffers, *maps, *untraced], stop)
+        x.take(list(islice(outputs, 1)))
+    stop = next(outputs, None)
+    return _build_loop(at, n, sequences, elements, [*windows, *buffers, *maps, *untraced], stop)
 
 
-def _looped(
+def _build_loop(
     at: Application,
     n: Count,
     sequences: list[Tensor],
@@ -198,7 +200,6 @@ def _looped(
     states: list[Carried],
     stop: Any,
 ) -> list[Tensor]:
-    """The loop, and the results of the states."""
     title, truncate = at.op.name or "scan", getattr(at.op, "truncate_gradient", -1)
     windows = [x for x in states if isinstance(x, Window)]
     if windows and stop is not None:
@@ -216,40 +217,39 @@ def _looped(
     )
     like = Loop(Graph([], []), truncate=None if truncate == -1 else truncate, label=title)
     xs = [*[rows_of(title, x, n) for x in sequences], *[w.sequence(n) for w in windows]]
-    found = iter(build(like, n, None, [x for s in states for x in s.init], xs, step))
-    finals = [list(islice(found, len(s.init))) for s in states]
-    rows = [None if s.row is None else next(found) for s in states]
-    done = next(found, None)
-    parts = zip(states, finals, rows, strict=True)
-    return [s.result(final, row, n, done) for s, final, row in parts]
+    results = iter(build(like, n, None, [x for s in states for x in s.init], xs, step))
+    finals = [list(islice(results, len(s.init))) for s in states]
+    rows = [None if s.row is None else next(results) for s in states]
+    done = next(results, None)
+    triples = zip(states, finals, rows, strict=True)
+    return [s.result(final, row, n, done) for s, final, row in triples]
 
 
-def _n_untraced(info: Any) -> int:
+def _untraced_count(info: Any) -> int:
     if hasattr(info, "n_untraced_sit_sot"):
         return info.n_untraced_sit_sot  # type: ignore[no-any-return]
     return info.n_shared_outs  # type: ignore[no-any-return]
 
 
-def _length(x: Tensor, n: Count) -> Count | None:
-    """The length of a buffer without first values; None for that of all steps."""
-    known = length(x)
-    return None if known is n or (isinstance(known, int) and known == n) else known
+def _buffer_length(x: Tensor, n: Count) -> Count | None:
+    """Return the length of a buffer without first values, or None for all steps."""
+    size = length(x)
+    return None if size is n or (isinstance(size, int) and size == n) else size
 
 
 def _buffer(at: Application, title: str, variable: Any, x: Tensor, taps: Sequence[int]) -> Buffered:
-    """A state whose first values are in a buffer."""
     depth = -min(taps)
-    first, is_whole = _first_rows(at, variable, x, depth)
-    n, known = length(at.values[at.inputs[0]]), x.type.shape[0]
-    if isinstance(n, int) and known == n + depth:
-        is_whole = True
+    first, has_all = _first_rows(at, variable, x, depth)
+    n, static = length(at.values[at.inputs[0]]), x.type.shape[0]
+    if isinstance(n, int) and static == n + depth:
+        has_all = True
     state = State(title, variable.name or "state", first, tuple(taps), rows=True)
-    size = None if is_whole else x.shape[0] if known is None else known
+    size = None if has_all else x.shape[0] if static is None else static
     return Buffered(state.first(), state=state, first=first, length=size)
 
 
 def _first_rows(at: Application, variable: Any, x: Tensor, depth: int) -> tuple[Tensor, bool]:
-    """A buffer's first rows, and whether it was made to hold all steps.
+    """Return a buffer's first rows, and whether it has rows for all steps.
 
     ``scan`` makes buffers as ``empty(n_steps + depth)[:depth].set(first)``.
     """

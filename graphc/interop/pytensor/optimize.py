@@ -1,4 +1,4 @@
-"""Minima and roots, which SciPy finds: the converted objective, with graphc's own gradients."""
+"""Minima and roots, by SciPy: the converted objective, with graphc's gradients."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from graphc.optimize import minimize, minimize_scalar, root, root_scalar
 from graphc.tensor.core.tensor import Tensor
 
 
-def _solved(
+def _solve(
     at: Application, xs: tuple[Tensor, ...], solve: Callable[..., Any], *options: str
 ) -> list[Any]:
-    """What a solver gives for the inner graph's first output, of which the first input varies."""
+    """Solve for the first input of the inner graph, whose first output is the objective."""
     x = stand_in(xs[0])
     (value, *_) = at.inner(at.op.fgraph, [x, *xs[1:]])
     chosen = {name: getattr(at.op, name) for name in options if hasattr(at.op, name)}
     keywords = dict(at.op.optimizer_kwargs)
-    found = solve(value, x, method=at.op.method, optimizer_kwargs=keywords, **chosen)
-    return replaced(list(found), {x: xs[0]})
+    results = solve(value, x, method=at.op.method, optimizer_kwargs=keywords, **chosen)
+    return replaced(list(results), {x: xs[0]})
 
 
 def minimum(at: Application, *xs: Tensor) -> list[Any]:
-    return _solved(at, xs, minimize, "jac", "hess")
+    return _solve(at, xs, minimize, "jac", "hess")
 
 
 def scalar_minimum(at: Application, *xs: Tensor) -> list[Any]:
-    return _solved(at, xs, minimize_scalar)
+    return _solve(at, xs, minimize_scalar)
 
 
 def zero(at: Application, *xs: Tensor) -> list[Any]:
-    return _solved(at, xs, root, "jac")
+    return _solve(at, xs, root, "jac")
 
 
 def scalar_zero(at: Application, *xs: Tensor) -> list[Any]:
-    return _solved(at, xs, root_scalar, "jac", "hess")
+    return _solve(at, xs, root_scalar, "jac", "hess")

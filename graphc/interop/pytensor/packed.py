@@ -1,4 +1,4 @@
-"""Small results as parts of one array: each array that a compiled backend returns costs a while."""
+"""Packing of small results into one array: each array that a backend returns costs time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.tensor import Tensor
 
 FEWEST = 3
-"""Results: of two, taking them apart costs what was gained."""
+"""The fewest results that are packed: unpacking two costs what was gained."""
 
 LARGEST = 200
-"""The most elements of a result; to copy more costs what is gained."""
+"""The most elements of a packed result: copying more costs what was gained."""
 
 
 def _is_small(type: Any) -> bool:
@@ -32,29 +32,29 @@ def _shape(type: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Packing:
-    """Which results are put together, and where they are in the array of them.
+    """Which results are packed, and where they are in the packed array.
 
     Attributes:
-        number: How many results there are.
-        parts: For each result that is packed its place, its elements and its shape.
+        number: The number of results.
+        slots: The index, the slice and the shape of each packed result.
     """
 
     number: int
-    parts: tuple[tuple[int, Any, tuple[int, ...]], ...]
+    slots: tuple[tuple[int, Any, tuple[int, ...]], ...]
 
     @classmethod
     def of(cls, outputs: Sequence[Tensor], apart: Collection[int]) -> Packing | None:
-        """The packing of as many results as can be; None where it is not worthwhile.
+        """Return the packing of as many results as possible, or None for too few.
 
         Args:
             outputs: The results.
-            apart: The places of those that stay by themselves.
+            apart: The indices of results that are not packed.
         """
-        places: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for i, y in enumerate(outputs):
             if i not in apart and _is_small(y.type):
-                places.setdefault(y.type.dtype, []).append(i)
-        chosen = max(places.values(), key=len, default=[])
+                indices.setdefault(y.type.dtype, []).append(i)
+        chosen = max(indices.values(), key=len, default=[])
         if len(chosen) < FEWEST:
             return None
         shapes = [_shape(outputs[i].type) for i in chosen]
@@ -66,19 +66,19 @@ class Packing:
         return cls(len(outputs), tuple(zip(chosen, cuts, shapes, strict=True)))
 
     def pack(self, outputs: Sequence[Tensor]) -> list[Tensor]:
-        """The array of the packed results, and the others."""
-        packed = [i for i, _, _ in self.parts]
+        """Return the packed array and the other results."""
+        packed = [i for i, _, _ in self.slots]
         flat = concatenate([outputs[i].reshape((-1,)) for i in packed])
         return [flat, *(y for i, y in enumerate(outputs) if i not in packed)]
 
     def unpack(self, results: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """The results, those that were packed as views."""
+        """Return the results; the packed ones are views."""
         flat, *others = results
-        found: list[Any] = [None] * self.number
-        for i, cut, shape in self.parts:
-            part = flat[cut]
-            found[i] = part if len(shape) < 2 else part.reshape(shape)
+        unpacked: list[Any] = [None] * self.number
+        for i, cut, shape in self.slots:
+            x = flat[cut]
+            unpacked[i] = x if len(shape) < 2 else x.reshape(shape)
         if others:
-            left = iter(others)
-            return [next(left) if y is None else y for y in found]
-        return found
+            remaining = iter(others)
+            return [next(remaining) if y is None else y for y in unpacked]
+        return unpacked

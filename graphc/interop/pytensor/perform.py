@@ -22,7 +22,7 @@ Shape = tuple[int | None, ...]
 
 
 class ResultShapes(ByOperation):
-    """The shapes of an operation's results, as far as PyTensor's ``infer_shape`` says."""
+    """The shapes of an operation's results, as far as PyTensor's ``infer_shape`` knows them."""
 
     def __call__(self, *shapes: Shape) -> list[Shape]:
         node = self.op.make_node(*[type() for type in self.types])
@@ -30,17 +30,17 @@ class ResultShapes(ByOperation):
         infer = getattr(self.op, "infer_shape", None)
         if infer is None:
             return unknown
-        # Older versions pass the graph first. Lengths are symbolic there, and numbers here.
+        # Older versions pass the graph first. PyTensor passes symbolic lengths; these are numbers.
         graph = [None] if len(inspect.signature(infer).parameters) > 2 else []
         try:
-            found = infer(*graph, node, list(shapes))
+            results = infer(*graph, node, list(shapes))
         except Exception:
             return unknown
-        return [tuple(n if isinstance(n, int) else None for n in shape) for shape in found]
+        return [tuple(n if isinstance(n, int) else None for n in shape) for shape in results]
 
 
 class Performed(ByOperation):
-    """An operation's ``perform`` as a function of arrays."""
+    """The ``perform`` of an operation as a function of arrays."""
 
     def __call__(self, *arrays: Any) -> list[Any]:
         node = self.op.make_node(*[type() for type in self.types])
@@ -51,30 +51,29 @@ class Performed(ByOperation):
 
 
 def by_perform(at: Application, *xs: Any) -> Any:
-    """A converter that calls PyTensor's own Python code while the program runs, on every backend.
+    """Convert an operation to a call of its Python code, on every backend.
 
-    Its gradient is that which the operation defines. JAX needs to know the shapes of results: from
-    static shapes, or from the operation's ``infer_shape``. A random variable's ``rng_fn`` is called
-    with a NumPy generator that its key seeds.
+    The operation defines the gradient. JAX needs the shapes of results: from static shapes, or from
+    the operation's ``infer_shape``. A random variable's ``rng_fn`` is called with a NumPy generator
+    that its key seeds.
 
     Example:
         ``graphc.interop.pytensor.register(MyOp)(graphc.interop.pytensor.by_perform)``
     """
     if is_generator(at.inputs[0]):
-        return _drawn(at, *xs)
+        return _draw(at, *xs)
     types = tuple(x.type for x in at.inputs)
-    call = _call(at, xs, Performed(at.op, types), ResultShapes(at.op, types))
+    call = _python_call(at, xs, Performed(at.op, types), ResultShapes(at.op, types))
 
     def build(parameters: Sequence[Tensor]) -> list[Any]:
         pairs = zip(parameters, at.inputs, strict=True)
-        given = [in_dtype(x, variable.type.dtype) for x, variable in pairs]
-        return list(picks(Node.make(call, *given)))
+        operands = [in_dtype(x, variable.type.dtype) for x, variable in pairs]
+        return list(picks(Node.make(call, *operands)))
 
     return with_own_pullback(at, xs, build)
 
 
-def _call(at: Application, xs: Sequence[Tensor], function: Any, shapes: Any) -> PythonCall:
-    """The call of a function of arrays, for arrays of any lengths."""
+def _python_call(at: Application, xs: Sequence[Tensor], function: Any, shapes: Any) -> PythonCall:
     takes = tuple(TensorType(x.dtype, (None,) * x.ndim) for x in xs)
     gives = tuple(t for t in at.types if t is not None)
     return PythonCall(function, takes, gives, shapes)
@@ -82,18 +81,18 @@ def _call(at: Application, xs: Sequence[Tensor], function: Any, shapes: Any) -> 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A random variable's ``rng_fn`` as a function of a key, a size if it has one, and parameters.
+    """The ``rng_fn`` of a random variable, as a function of a key, an optional size and parameters.
 
     Attributes:
         op: The random variable's operation.
-        has_size: Whether there is a size; else parameters say what is drawn.
+        has_size: Whether there is a size; else the parameters determine the shape of a draw.
     """
 
     op: Any
     has_size: bool
 
-    def __call__(self, key: Any, *given: Any) -> Any:
-        size, params = (tuple(given[0]), given[1:]) if self.has_size else (None, given)
+    def __call__(self, key: Any, *arguments: Any) -> Any:
+        size, params = (tuple(arguments[0]), arguments[1:]) if self.has_size else (None, arguments)
         drawn = self.op.rng_fn(np.random.default_rng(key), *params, size)
         return np.asarray(drawn, self.op.dtype)
 
@@ -104,39 +103,37 @@ class Drawn:
 
 @dataclass(frozen=True)
 class DrawnShape:
-    """The shape of a draw.
+    """The shape of a draw, as a function of the shapes of its parameters.
 
     Attributes:
         batch: The lengths that the size gives; None if there is no size.
         core: The lengths of one draw.
-        ranks: How many axes the parameters of one draw have.
+        ranks: The numbers of axes that the parameters of one draw have.
     """
 
     batch: Shape | None
     core: Shape
     ranks: tuple[int, ...]
 
-    def __call__(self, key: Shape, *given: Shape) -> Shape:
+    def __call__(self, key: Shape, *shapes: Shape) -> Shape:
         if self.batch is not None:
             return self.batch + self.core
-        pairs = zip(given, self.ranks, strict=True)
+        pairs = zip(shapes, self.ranks, strict=True)
         batches = [shape[: len(shape) - rank] for shape, rank in pairs]
-        return (*map(_common, *batches), *self.core)
+        return (*map(_broadcast_length, *batches), *self.core)
 
 
-def _common(*lengths: int | None) -> int | None:
-    """The length that lengths broadcast to; None where one is not known."""
-    known = {n for n in lengths if n != 1}
-    return known.pop() if len(known) == 1 else None if known else 1
+def _broadcast_length(*lengths: int | None) -> int | None:
+    candidates = {n for n in lengths if n != 1}
+    return candidates.pop() if len(candidates) == 1 else None if candidates else 1
 
 
-def _drawn(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple[Any, Any]:
-    """The next key, and a draw by NumPy code."""
-    following, own = gr.split(key)
+def _draw(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple[Any, Any]:
+    following, draw_key = gr.split(key)
     batch = None if size is None else tuple(static(as_tensor(n)) for n in lengths(size))
     drawn = at.type_of(1)
     core = drawn.shape[drawn.ndim - at.op.ndim_supp :]
-    xs = [own, *parameters] if size is None else [own, size, *parameters]
+    xs = [draw_key, *parameters] if size is None else [draw_key, size, *parameters]
     shape = DrawnShape(batch, core, tuple(at.op.ndims_params))
-    (y,) = picks(Node.make(_call(at, xs, Drawn(at.op, size is not None), shape), *xs))
+    (y,) = picks(Node.make(_python_call(at, xs, Drawn(at.op, size is not None), shape), *xs))
     return following, y

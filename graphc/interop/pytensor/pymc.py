@@ -1,4 +1,4 @@
-"""Operations of PyMC's own: distributions that PyTensor lacks, and a few matrix functions."""
+"""PyMC's operations: distributions that PyTensor lacks, and a few matrix functions."""
 
 from __future__ import annotations
 
@@ -30,52 +30,58 @@ def _wald(mu: Tensor, lam: Tensor, alpha: Tensor, **options: Any) -> Any:
 
 def _discrete_uniform(lower: Tensor, upper: Tensor, **options: Any) -> Any:
     first, last = (gt.cast(x, "int64") for x in (lower, upper))
-    return gr.integers(first, last + 1, **options)
+    following, y = gr.integers(first, last + 1, **options)
+    return following, gt.where(first <= last, y, -1)
+
+
+def _nan_if_negative(sigma: Tensor) -> Tensor:
+    return gt.where(sigma >= 0, sigma, np.nan)
 
 
 def _clipped_beta(alpha: Tensor, beta: Tensor, **options: Any) -> Any:
-    """No draw is 0 or 1, where the density may be infinite."""
+    """Draw, but never 0 or 1, where the density may be infinite."""
     following, y = gr.beta(alpha, beta, **options)
     one = np.ones((), y.dtype)
     return following, gt.clip(y, np.nextafter(0 * one, one), np.nextafter(one, 0 * one))
 
 
-def _normals(like: Tensor, rng: Tensor, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The next key, and two standard normal draws for each element."""
+def _two_normals(like: Tensor, rng: Tensor, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
     following, first = gr.normal(gt.zeros_like(like), rng=rng, **options)
     following, second = gr.normal(gt.zeros_like(like), rng=following, **options)
     return following, first, second
 
 
 def _skew_normal(mu: Tensor, sigma: Tensor, alpha: Tensor, **options: Any) -> Any:
-    following, a, b = _normals(mu + sigma + alpha, **options)
-    share = alpha / gt.sqrt(1 + alpha**2)
+    following, a, b = _two_normals(mu + sigma + alpha, **options)
+    sigma, share = _nan_if_negative(sigma), alpha / gt.sqrt(1 + alpha**2)
     return following, mu + sigma * (share * gt.abs(a) + gt.sqrt(1 - share**2) * b)
 
 
 def _rice(b: Tensor, sigma: Tensor, **options: Any) -> Any:
-    following, x, y = _normals(b + sigma, **options)
-    return following, sigma * gt.hypot(x + b, y)
+    following, x, y = _two_normals(b + sigma, **options)
+    return following, _nan_if_negative(sigma) * gt.hypot(x + _nan_if_negative(b), y)
 
 
 def _moyal(mu: Tensor, sigma: Tensor, **options: Any) -> Any:
     following, x = gr.normal(gt.zeros_like(mu + sigma), **options)
-    return following, mu - sigma * gt.log(x**2)
+    return following, mu - _nan_if_negative(sigma) * gt.log(x**2)
 
 
 def _skew_student(a: Tensor, b: Tensor, mu: Tensor, sigma: Tensor, **options: Any) -> Any:
-    """Jones and Faddy's: 2 * B - 1 over 2 * sqrt(B * (1 - B)) for a beta draw B, times a root.
+    """Draw ``(2 * B - 1) / (2 * sqrt(B * (1 - B)))``, times a root, for a beta draw B.
 
     B is a ratio of gamma draws, so that neither B nor 1 - B rounds to zero.
+
+    Source: Jones & Faddy, J. R. Stat. Soc. B 65(1), 2003.
     """
     a, b, *_ = gt.broadcast_arrays(a, b, mu, sigma)
     following, x = gr.gamma(a, **options)
     following, y = gr.gamma(b, **{**options, "rng": following})
-    return following, mu + sigma * gt.sqrt(a + b) * (x - y) / (2 * gt.sqrt(x * y))
+    return following, mu + _nan_if_negative(sigma) * gt.sqrt(a + b) * (x - y) / (2 * gt.sqrt(x * y))
 
 
-def _interpolated(at: Application, key: Tensor, size: Any, *tables: Tensor) -> tuple[Any, Any]:
-    """The inverse of a cumulative distribution that is quadratic between points."""
+def _invert_cumulative(at: Application, key: Tensor, size: Any, *tables: Tensor) -> tuple[Any, Any]:
+    """Invert a cumulative distribution that is quadratic between points."""
     if any(n != 1 for table in tables for n in table.type.shape[:-1]):
         raise Refusal("a batch of interpolated densities: draw them one by one, in a scan")
     x, density, cumulative = (table.ravel() for table in tables)
@@ -90,33 +96,35 @@ def _interpolated(at: Application, key: Tensor, size: Any, *tables: Tensor) -> t
     return following, x[i] + gt.where(root > 0, 2 * area / gt.where(root > 0, root, 1), 0)
 
 
-def _standard(key: Tensor, size: Any, batch: Tensor, core: Sequence[Any], dtype: str) -> Any:
-    """The next key and standard normal draws: a batch, of a size or as long as an array, of each.
+def _standard_normals(
+    key: Tensor, size: Any, batch: Tensor, core: Sequence[Any], dtype: str
+) -> Any:
+    """Return the next key and standard normal draws of the shape ``(*batch shape, *core)``.
 
-    The array's axes are those of the batch.
+    The batch shape is the size if there is one, else the shape of the array ``batch``.
     """
-    own = lengths_of(size)
-    shape = list(batch.shape) if own is None else own
+    lengths = lengths_of(size)
+    shape = list(batch.shape) if lengths is None else lengths
     return gr.normal(size=[*shape, *core], rng=key, dtype=dtype, return_next_rng=True)
 
 
 def _matrix_normal(
     at: Application, key: Tensor, size: Any, mu: Tensor, rows: Tensor, columns: Tensor
 ) -> tuple[Any, Any]:
-    """Standard normal draws between the Cholesky factors of rows and columns."""
+    """Draw standard normals between the Cholesky factors of rows and columns."""
     batch = mu[..., 0, 0] + rows[..., 0, 0] + columns[..., 0, 0]
     core = (rows.shape[-2], columns.shape[-2])
-    following, z = _standard(key, size, batch, core, at.type_of(1).dtype)
+    following, z = _standard_normals(key, size, batch, core, at.type_of(1).dtype)
     return following, mu + rows @ z @ gt.swapaxes(columns, -1, -2)
 
 
 def _wishart(at: Application, key: Tensor, size: Any, nu: Tensor, scale: Tensor) -> tuple[Any, Any]:
-    """Bartlett's: A @ A.T, where A is a Cholesky factor of the scale times a triangular draw."""
+    """Draw ``A @ A.T``, for A the scale's Cholesky factor times a triangular draw (Bartlett)."""
     n = scale.shape[-1]
     dtype = at.type_of(1).dtype
     nu = in_dtype(nu, dtype)
     batch = nu + scale[..., 0, 0]
-    following, z = _standard(key, size, batch, (n, n), dtype)
+    following, z = _standard_normals(key, size, batch, (n, n), dtype)
     degrees = nu[..., None] - gt.arange(n, dtype=dtype)
     following, squares = gr.chisquare(
         gt.broadcast_to(degrees, [*z.shape[:-2], n]), rng=following, return_next_rng=True
@@ -129,9 +137,9 @@ def _wishart(at: Application, key: Tensor, size: Any, nu: Tensor, scale: Tensor)
 def _stick_breaking(
     at: Application, key: Tensor, size: Any, alpha: Tensor, k: Tensor
 ) -> tuple[Any, Any]:
-    """Each weight is a share of what the weights before it have left; the last one is the rest."""
-    own = lengths_of(size)
-    shape = list(alpha.shape) if own is None else own
+    """Draw weights, each a share of what the weights before it left; the last one is the rest."""
+    lengths = lengths_of(size)
+    shape = list(alpha.shape) if lengths is None else lengths
     following, shares = gr.beta(
         1.0,
         alpha[..., None],
@@ -140,28 +148,32 @@ def _stick_breaking(
         dtype=at.type_of(1).dtype,
         return_next_rng=True,
     )
-    left = gt.cumprod(1 - shares, axis=-1)
-    one = gt.ones_like(left[..., :1])
-    before = gt.concatenate([one, left[..., :-1]], axis=-1)
-    return following, gt.concatenate([shares * before, left[..., -1:]], axis=-1)
+    rest = gt.cumprod(1 - shares, axis=-1)
+    one = gt.ones_like(rest[..., :1])
+    before = gt.concatenate([one, rest[..., :-1]], axis=-1)
+    return following, gt.concatenate([shares * before, rest[..., -1:]], axis=-1)
 
 
 def _car(
     at: Application, key: Tensor, size: Any, mu: Tensor, w: Tensor, *rest: Tensor
 ) -> tuple[Any, Any]:
-    """A normal draw of the precision ``tau * (D - alpha * W)``, D being the sums of W's rows."""
+    """Draw normals of the precision ``tau * (D - alpha * W)``, where D has the sums of W's rows.
+
+    NaN where W is no adjacency matrix, or alpha is not between -1 and 1.
+    """
     dtype = at.type_of(1).dtype
     alpha, tau = (in_dtype(x, dtype)[..., None, None] for x in rest[:2])
+    valid = gt.all(rest[2]) & (gt.abs(alpha[..., 0]) < 1)
     w = in_dtype(w, dtype)
     precision = tau * (gt.eye(w.shape[-1], dtype=dtype) * w.sum(-1)[..., None] - alpha * w)
     batch = mu[..., 0] + precision[..., 0, 0]
-    following, z = _standard(key, size, batch, (mu.shape[-1],), dtype)
+    following, z = _standard_normals(key, size, batch, (mu.shape[-1],), dtype)
     upper = gt.swapaxes(linalg.cholesky(precision), -1, -2)
     x = linalg.solve_triangular(upper, z[..., None], lower=False)
-    return following, mu + x[..., 0]
+    return following, gt.where(valid, mu + x[..., 0], np.nan)
 
 
-def no_draws(at: Application, *given: Any) -> Any:
+def no_draws(at: Application, *operands: Any) -> Any:
     raise Refusal("it is no proper distribution, and PyMC does not draw from it either")
 
 
@@ -187,7 +199,7 @@ PYMC: dict[str, Callable[..., Any]] = {
     "RiceRV": draw(_rice),
     "MoyalRV": draw(_moyal),
     "SkewStudentTRV": draw(_skew_student),
-    "InterpolatedRV": _interpolated,
+    "InterpolatedRV": _invert_cumulative,
     "MatrixNormalRV": _matrix_normal,
     "WishartRV": _wishart,
     "StickBreakingWeightsRV": _stick_breaking,

@@ -13,49 +13,49 @@ from graphc.tensor.core.tensor import Tensor
 
 
 def lengths_of(size: Any) -> Any:
-    """The shape of the batch; None where the parameters say it."""
+    """Return the shape of the batch; None where the parameters determine it."""
     return None if size is None else [length(n) for n in lengths(size)]
 
 
 def draw(distribution: Callable[..., Any]) -> Callable[..., Any]:
-    """A converter: parameters in PyTensor's order are graphc's, or these by name.
+    """Return the converter of a distribution whose parameters have PyTensor's order.
 
-    It gives the next key and the draw.
+    The converter returns the next key and the draw.
     """
 
     def convert(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple[Any, Any]:
-        found, y = distribution(
+        following, y = distribution(
             *parameters,
             size=lengths_of(size),
             rng=key,
             dtype=at.type_of(1).dtype,
             return_next_rng=True,
         )
-        return found, y
+        return following, y
 
     return convert
 
 
 def integers(distribution: Callable[..., Any]) -> Callable[..., Any]:
-    """Draws of integers, which PyTensor may want in another dtype."""
+    """Wrap a distribution of integers, which PyTensor may want in another dtype."""
 
-    def drawn(*args: Any, dtype: str, **kwargs: Any) -> Any:
-        found, y = distribution(*args, dtype=dtype if is_integer(dtype) else "int64", **kwargs)
-        return found, in_dtype(y, dtype)
+    def draw_in_dtype(*args: Any, dtype: str, **kwargs: Any) -> Any:
+        following, y = distribution(*args, dtype=dtype if is_integer(dtype) else "int64", **kwargs)
+        return following, in_dtype(y, dtype)
 
-    return drawn
+    return draw_in_dtype
 
 
 def _gamma(shape: Tensor, scale: Tensor, **kwargs: Any) -> Any:
     return gr.gamma(shape, scale=scale, **kwargs)
 
 
-def _choice(at: Application, key: Tensor, size: Any, *given: Tensor) -> tuple[Any, Any]:
-    """Elements without replacement: of an array along its first axis, or of integers."""
-    a, *p, core = given
+def _choice(at: Application, key: Tensor, size: Any, *operands: Tensor) -> tuple[Any, Any]:
+    """Draw without replacement: elements along an array's first axis, or integers."""
+    a, *p, core = operands
     if size is not None and lengths_of(size):
         raise Refusal("a batch of choices without replacement: draw them one by one, in a scan")
-    found, y = gr.choice(
+    following, y = gr.choice(
         a if a.ndim else length(a),
         lengths(core),
         replace=False,
@@ -63,20 +63,20 @@ def _choice(at: Application, key: Tensor, size: Any, *given: Tensor) -> tuple[An
         rng=key,
         return_next_rng=True,
     )
-    return found, y
+    return following, y
 
 
 def _permutation(at: Application, key: Tensor, size: Any, x: Tensor) -> tuple[Any, Any]:
     if size is not None and lengths_of(size):
         raise Refusal("a batch of permutations: draw them one by one, in a scan")
-    found, y = gr.permutation(x if x.ndim else length(x), rng=key, return_next_rng=True)
-    return found, y
+    following, y = gr.permutation(x if x.ndim else length(x), rng=key, return_next_rng=True)
+    return following, y
 
 
 def _multivariate_normal(
     at: Application, key: Tensor, size: Any, mean: Tensor, cov: Tensor
 ) -> tuple[Any, Any]:
-    found, y = gr.multivariate_normal(
+    following, y = gr.multivariate_normal(
         mean,
         cov,
         size=lengths_of(size),
@@ -85,11 +85,11 @@ def _multivariate_normal(
         dtype=at.type_of(1).dtype,
         return_next_rng=True,
     )
-    return found, y
+    return following, y
 
 
 def generator(at: Application, seed: Any) -> Any:
-    """A key made from a seed; a fresh one for None."""
+    """Return the key of a seed; a fresh one for None."""
     return gr.default_rng(seed) if seed is None or not seed.ndim else gr.default_rng(seed[0])
 
 

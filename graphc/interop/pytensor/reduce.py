@@ -1,4 +1,4 @@
-"""Reductions: ``CAReduce`` and its subclasses, and the places of extremes."""
+"""Reductions: ``CAReduce`` and its subclasses, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ REDUCTIONS: dict[str, Callable[..., Tensor]] = {
 """The reductions by a scalar operation."""
 
 LOGICAL: dict[str, Callable[..., Tensor]] = {"AND": gt.all, "OR": gt.any}
-"""Those of bools."""
+"""The reductions of bools by a scalar operation."""
 
 
 def reduction(at: Application, x: Tensor) -> Tensor:
-    """Each slice combined by a scalar operation, in the dtype that the operation names for that."""
+    """Reduce by a scalar operation, in the accumulator's dtype of the operation."""
     op, name = at.op, type(at.op.scalar_op).__name__
     # A scalar may be reduced along an axis, as NumPy's reductions allow.
     axis = None if op.axis is None or not x.ndim else tuple(op.axis)
@@ -39,26 +39,26 @@ def reduction(at: Application, x: Tensor) -> Tensor:
     x = in_dtype(x, getattr(op, "acc_dtype", None) or at.dtype)
     if name in REDUCTIONS:
         return REDUCTIONS[name](x, axis)
-    return _folded(at, x, axis)
+    return _fold(at, x, axis)
 
 
-def _folded(at: Application, x: Tensor, axis: tuple[int, ...] | None) -> Tensor:
-    """A reduction by any other scalar operation, one element after the other."""
+def _fold(at: Application, x: Tensor, axis: tuple[int, ...] | None) -> Tensor:
+    """Reduce by any other scalar operation, one element after the other."""
     identity = getattr(at.op.scalar_op, "identity", None)
     if identity is None:
         raise Refusal(f"the scalar operation {at.op.scalar_op} has no identity")
     axes = range(x.ndim) if axis is None else axis
-    kept = [i for i in range(x.ndim) if i not in axes]
-    moved = gt.transpose(x, [*axes, *kept])
-    rows = moved.reshape((-1, *[moved.shape[i] for i in range(len(axes), x.ndim)]))
+    remaining = [i for i in range(x.ndim) if i not in axes]
+    transposed = gt.transpose(x, [*axes, *remaining])
+    rows = transposed.reshape((-1, *[transposed.shape[i] for i in range(len(axes), x.ndim)]))
     first = gt.full_like(rows.sum(0), identity, dtype=x.dtype)
 
     def step(y: Tensor, row: Tensor) -> tuple[Tensor, None]:
         (new,) = at.conversion.scalar(at.of(at.op.scalar_op), [y, row])
         return in_dtype(new, x.dtype), None
 
-    found, _ = loop(step, first, rows, name=str(at.op))
-    return found
+    result, _ = loop(step, first, rows, name=str(at.op))
+    return result
 
 
 def argmax(at: Application, x: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""Places of elements, and elements chosen by them."""
+"""Indices of elements, and elements chosen by them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.interop.pytensor.application import Application, lengths, required
+from graphc.interop.pytensor.application import Application, constant_integer, lengths
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -17,13 +17,13 @@ def unravel_index(at: Application, indices: Tensor, dims: Tensor) -> Any:
     return gt.unravel_index(indices, lengths(dims), order=at.op.order)
 
 
-def ravel_multi_index(at: Application, *given: Tensor) -> Tensor:
-    *indices, dims = given
+def ravel_multi_index(at: Application, *operands: Tensor) -> Tensor:
+    *indices, dims = operands
     return gt.ravel_multi_index(tuple(indices), lengths(dims), mode=at.op.mode, order=at.op.order)
 
 
 def permute_row_elements(at: Application, x: Tensor, y: Tensor, *rest: Tensor) -> Tensor:
-    inverse = bool(required(rest[0], "inverse")) if rest else at.op.inverse
+    inverse = bool(constant_integer(rest[0], "inverse")) if rest else at.op.inverse
     return gt.permute_row_elements(x, y, inverse=inverse)
 
 

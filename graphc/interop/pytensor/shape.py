@@ -1,4 +1,4 @@
-"""Shapes: lengths read, declared and changed."""
+"""Reading, declaring and changing shapes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def shape_i(at: Application, x: Tensor) -> Tensor:
     return x.shape[at.op.i]
 
 
-def specify_shape(at: Application, x: Tensor, *given: Any) -> Tensor:
-    return gt.specify_shape(x, [None if n is None else length(n) for n in given])
+def specify_shape(at: Application, x: Tensor, *shape: Any) -> Tensor:
+    return gt.specify_shape(x, [None if n is None else length(n) for n in shape])
 
 
 def reshape(at: Application, x: Tensor, new: Tensor) -> Tensor:

@@ -1,21 +1,21 @@
-"""Arrays sorted, searched and accumulated, and their distinct elements."""
+"""Sorting, searching and accumulating arrays, and their distinct elements."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.interop.pytensor.application import Application, required
+from graphc.interop.pytensor.application import Application, constant_integer
 from graphc.interop.pytensor.elementwise import in_dtype
 from graphc.tensor.core.tensor import Tensor
 
 
 def _axis(at: Application, rest: Any) -> int | None:
-    """The axis, which older versions of PyTensor give as an array."""
+    """Return the axis, which older versions of PyTensor give as an array."""
     if not rest:
         return at.op.axis  # type: ignore[no-any-return]
     (axis,) = rest
-    return None if axis is None else required(axis, "the axis")
+    return None if axis is None else constant_integer(axis, "the axis")
 
 
 def sort(at: Application, x: Tensor, *rest: Any) -> Tensor:
@@ -23,7 +23,7 @@ def sort(at: Application, x: Tensor, *rest: Any) -> Tensor:
 
 
 def argsort(at: Application, x: Tensor, *rest: Any) -> Tensor:
-    """Equal elements stay in order, which each of PyTensor's kinds allows."""
+    """Sort stably, which each of PyTensor's kinds allows."""
     return gt.argsort(x, _axis(at, rest), stable=True)
 
 

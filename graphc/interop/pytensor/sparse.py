@@ -1,8 +1,7 @@
-"""Sparse matrices: PyTensor's operations on them, by arrays that keep the values stored there.
+"""PyTensor's operations on sparse matrices, by implicit arrays of their stored values.
 
-A sparse variable is a graphc array as any other, an implicit ``CSR`` or ``CSC`` or what is computed
-from it; what it is multiplied with finds its structure. Results that PyTensor declares dense are
-made so.
+A sparse variable becomes an implicit ``CSR`` or ``CSC``, or an array computed from one; products
+use its structure. Results that PyTensor declares dense are made dense.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import graphc.tensor as gt
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.structures.compressed import CSC, CSR
-from graphc.interop.pytensor.application import Application, Refusal, length, required
+from graphc.interop.pytensor.application import Application, Refusal, constant_integer, length
 from graphc.interop.pytensor.index import index_of
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -22,17 +21,17 @@ KINDS: dict[str, type[CSR] | type[CSC]] = {"csr": CSR, "csc": CSC}
 
 
 def implicit_of(value: Any) -> CSR | CSC:
-    """An implicit array of a matrix of SciPy; of blocks as one of rows."""
+    """Return the implicit array of a SciPy matrix; block formats become rows."""
     return KINDS.get(value.format, CSR).from_scipy(value)
 
 
 def dense(x: Tensor) -> Tensor:
-    """All elements of a matrix."""
+    """Return a matrix with all elements stored."""
     return x.dense() if isinstance(x, ImplicitTensor) else x + gt.zeros(x.shape, dtype=x.dtype)
 
 
-def declared(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same, dense where PyTensor says that the result is."""
+def dense_where_declared(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Densify the result of a converter where PyTensor declares it dense."""
 
     def convert(at: Application, *xs: Any) -> Tensor:
         y = function(at, *xs)
@@ -42,40 +41,40 @@ def declared(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def of_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function of arrays in the place of an operation."""
-    return declared(lambda at, *xs: function(*xs))
+    """Return the converter that applies a function of arrays."""
+    return dense_where_declared(lambda at, *xs: function(*xs))
 
 
-def stored(at: Application, x: Tensor) -> Any:
-    """The implicit array of a matrix whose stored values are known as such.
+def stored_array(at: Application, x: Tensor) -> Any:
+    """Return the implicit array of a matrix whose stored values are known.
 
     Raises:
-        Refusal: It is computed by more than a transposition.
+        Refusal: If the matrix is computed by more than a transposition.
     """
     if isinstance(x, ImplicitTensor) and isinstance(x.array, CSR | CSC):
         return x.array
     raise Refusal("of a matrix that is computed; of constants and of CSM's results it can be had")
 
 
-def unchanged(at: Application, x: Tensor) -> Tensor:
+def identity(at: Application, x: Tensor) -> Tensor:
     return x
 
 
 def from_parts(at: Application, data: Tensor, *rest: Tensor) -> Tensor:
-    """A matrix of stored values and their places, with constant lengths."""
+    """Return the matrix of stored values and their indices, with constant lengths."""
     indices, indptr, shape = rest
-    m, n = (required(shape[i], f"the length {i} of a sparse matrix") for i in range(2))
+    m, n = (constant_integer(shape[i], f"the length {i} of a sparse matrix") for i in range(2))
     return as_tensor(KINDS[at.op.format](data, indices, indptr, (m, n)))
 
 
 def parts(at: Application, x: Tensor) -> list[Tensor]:
-    """The stored values, their places, and the shape."""
-    array = stored(at, x)
+    """Return the stored values, their indices, and the shape."""
+    array = stored_array(at, x)
     return [array.data, array.indices, array.indptr, gt.as_tensor(array.lengths)]
 
 
 def gradient_of_parts(at: Application, *given: Tensor) -> Tensor:
-    """The stored values of a gradient whose places are the same as the matrix's."""
+    """Return the stored values of a gradient whose indices are the same as the matrix's."""
     _, indices, indptr, _, g, its_indices, its_indptr, _ = given
     if indices is not its_indices or indptr is not its_indptr:
         raise Refusal("of a gradient with other places than the matrix; graphc.grad has it")
@@ -100,12 +99,12 @@ def scaled_product(at: Application, alpha: Tensor, x: Tensor, y: Tensor, z: Tens
     return alpha * (x @ y) + z
 
 
-def product_in_places(at: Application, x: Tensor, y: Tensor, places: Tensor) -> Tensor:
-    return places * (x @ y.T)
+def product_at_indices(at: Application, x: Tensor, y: Tensor, pattern: Tensor) -> Tensor:
+    return pattern * (x @ y.T)
 
 
 def gradient_of_product(rows_first: bool) -> Callable[..., Tensor]:
-    """The gradient of stored values, of a product with a dense matrix."""
+    """Return the converter of the gradient of stored values in a product with a dense matrix."""
 
     def convert(at: Application, indices: Tensor, indptr: Tensor, y: Tensor, g: Tensor) -> Tensor:
         count = gt.arange(indices.shape[0], dtype=indptr.dtype)
@@ -124,8 +123,8 @@ def scaled_rows(at: Application, x: Tensor, scale: Tensor) -> Tensor:
     return x * scale[:, None]
 
 
-def joined(axis: int) -> Callable[..., Tensor]:
-    """Matrices side by side, or below each other."""
+def join(axis: int) -> Callable[..., Tensor]:
+    """Return the converter that joins matrices along an axis."""
 
     def convert(at: Application, *xs: Tensor) -> Tensor:
         return gt.concatenate(xs, axis=axis)
@@ -150,7 +149,7 @@ def rows(at: Application, x: Tensor, i: Tensor) -> Tensor:
 
 
 def window(at: Application, x: Tensor, *ends: Any) -> Tensor:
-    """Rows and columns by two slices."""
+    """Return rows and columns by two slices."""
     return x[index_of(slice(*ends[:3])), index_of(slice(*ends[3:]))]
 
 
@@ -160,24 +159,24 @@ def diagonal(at: Application, x: Tensor) -> Tensor:
 
 SPARSE: dict[str, Callable[..., Any]] = {
     # To and from dense arrays and stored values.
-    "DenseFromSparse": declared(unchanged),
-    "SparseFromDense": unchanged,
+    "DenseFromSparse": dense_where_declared(identity),
+    "SparseFromDense": identity,
     "CSM": from_parts,
     "CSMProperties": parts,
     "CSMGrad": gradient_of_parts,
-    "EnsureSortedIndices": unchanged,
-    "Remove0": unchanged,
+    "EnsureSortedIndices": identity,
+    "Remove0": identity,
     "Cast": cast,
     # Products.
-    "Dot": declared(product),
-    "TrueDot": declared(product),
-    "StructuredDot": declared(product),
+    "Dot": dense_where_declared(product),
+    "TrueDot": dense_where_declared(product),
+    "StructuredDot": dense_where_declared(product),
     "StructuredDotGradCSR": gradient_of_product(rows_first=True),
     "StructuredDotGradCSC": gradient_of_product(rows_first=False),
-    "SamplingDot": product_in_places,
-    "Usmm": declared(scaled_product),
+    "SamplingDot": product_at_indices,
+    "Usmm": dense_where_declared(scaled_product),
     # Sums and products of elements; newer versions of PyTensor have longer names.
-    "SpSum": declared(total),
+    "SpSum": dense_where_declared(total),
     "AddSS": of_arrays(gt.add),
     "AddSparseSparse": of_arrays(gt.add),
     "AddSSData": of_arrays(gt.add),
@@ -192,12 +191,12 @@ SPARSE: dict[str, Callable[..., Any]] = {
     "MultiplySparseDenseVector": of_arrays(gt.multiply),
     "ColScaleCSC": scaled_columns,
     "RowScaleCSC": scaled_rows,
-    # Elements in other places.
+    # Rearranged and selected elements.
     "Transpose": transpose,
-    "HStack": joined(1),
-    "VStack": joined(0),
+    "HStack": join(1),
+    "VStack": join(0),
     "GetItemScalar": element,
-    "GetItem2Lists": declared(elements),
+    "GetItem2Lists": dense_where_declared(elements),
     "GetItemList": rows,
     "GetItem2d": window,
     "Diag": diagonal,

@@ -1,4 +1,4 @@
-"""Softmax and its like, which reduce along an axis."""
+"""Softmax and related functions, which reduce along an axis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def log_softmax(at: Application, x: Tensor) -> Tensor:
 
 
 def softmax_gradient(at: Application, g: Tensor, y: Tensor) -> Tensor:
-    """The gradient of softmax, of whose result y it is made."""
+    """Return the gradient of softmax, from its result y."""
     return (g - gt.sum(g * y, at.op.axis, keepdims=True)) * y
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import graphc.tensor as gt
 from graphc.interop.pytensor.application import Application
 from graphc.interop.wrap import wrap_jax
-from graphc.loop.choices import ifelse as chosen
+from graphc.loop.choices import ifelse as choose
 from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.step import stand_in
 from graphc.tensor.core.tensor import Tensor
@@ -20,29 +20,29 @@ OVERRIDES = (
     *("lop_overrides", "grad_overrides", "rop_overrides"),
     *("pullback_overrides", "pushforward_overrides"),
 )
-"""Where PyTensor's versions keep the derivatives that a user gave an ``OpFromGraph``."""
+"""The attributes in which versions of PyTensor keep the user's derivatives of an OpFromGraph."""
 
 
 def op_from_graph(at: Application, *xs: Any) -> Any:
-    """What it computes; an operation of its own where the user gave it other derivatives."""
+    """Inline the graph, or make an operation of it where the user gave derivatives."""
     if all(getattr(at.op, name, None) is None for name in OVERRIDES):
         return at.inner(at.op.fgraph, xs)
     return with_own_pullback(at, xs, lambda parameters: at.inner(at.op.fgraph, parameters))
 
 
 def with_own_pullback(at: Application, xs: Sequence[Any], build: Any) -> Any:
-    """Results whose gradient is that which PyTensor's operation defines."""
+    """Return results with the gradient that PyTensor's operation defines."""
     parameters = [stand_in(x) for x in xs]
     pullback = Pullback(at.op, tuple(x.type for x in at.inputs), at.conversion)
     return OpFromGraph(parameters, build(parameters), pullback=pullback, name=str(at.op))(*xs)
 
 
 class ByOperation:
-    """A function that an operation of PyTensor defines; it is compared by these two.
+    """A function that an operation of PyTensor defines, compared by operation and types.
 
     Attributes:
-        op: The operation. It is compared by identity, as not all of them can be hashed.
-        types: PyTensor's types of its inputs.
+        op: The operation. It is compared by identity, as some operations have no hash.
+        types: PyTensor's types of the inputs.
     """
 
     def __init__(self, op: Any, types: tuple[Any, ...]) -> None:
@@ -63,7 +63,7 @@ class ByOperation:
 
 
 class Pullback(ByOperation):
-    """The gradient that an operation of PyTensor defines, as one of ``OpFromGraph``."""
+    """The gradient that an operation of PyTensor defines, as a gradient of ``OpFromGraph``."""
 
     def __init__(self, op: Any, types: tuple[Any, ...], conversion: Conversion) -> None:
         super().__init__(op, types)
@@ -76,28 +76,28 @@ class Pullback(ByOperation):
         ys = self.op.make_node(*xs).outputs
         gs = [y.type() for y in ys]
         define = getattr(self.op, "pullback", None) or self.op.L_op
-        found = define(xs, ys, gs)
-        known = [
+        results = define(xs, ys, gs)
+        cotangents = [
             gt.zeros_like(y) if g is None else g for y, g in zip(outputs, gradients, strict=True)
         ]
-        given = dict(zip([*xs, *ys, *gs], [*inputs, *outputs, *known], strict=True))
-        wanted = [g for g in found if hasattr(g.type, "dtype")]
-        made = iter(self.conversion.outputs(wanted, given))
-        # Gradients of other types say that there is none.
-        return [next(made) if hasattr(g.type, "dtype") else None for g in found]
+        values = dict(zip([*xs, *ys, *gs], [*inputs, *outputs, *cotangents], strict=True))
+        wanted = [g for g in results if hasattr(g.type, "dtype")]
+        converted = iter(self.conversion.outputs(wanted, values))
+        # A gradient of another type means that there is none.
+        return [next(converted) if hasattr(g.type, "dtype") else None for g in results]
 
 
 def ifelse(at: Application, condition: Tensor, *branches: Tensor) -> list[Tensor]:
-    """One branch or the other; only what the chosen one needs is computed."""
+    """Return one branch or the other; only the operands of the chosen one are computed."""
     n = len(branches) // 2
-    return list(chosen(_truth(condition), branches[:n], branches[n:]))
+    return list(choose(_truth(condition), branches[:n], branches[n:]))
 
 
 def lazy_ifelse(at: Application, condition: Tensor, *xs: Tensor) -> list[Tensor]:
-    one, other = (
+    on_true, on_false = (
         tuple(at.inner(branch.fgraph, xs)) for branch in (at.op.true_branch, at.op.false_branch)
     )
-    return list(chosen(_truth(condition), one, other))
+    return list(choose(_truth(condition), on_true, on_false))
 
 
 def _truth(condition: Tensor) -> Tensor:
@@ -105,10 +105,10 @@ def _truth(condition: Tensor) -> Tensor:
 
 
 def default(at: Application, x: Any, otherwise: Any) -> Any:
-    """A value, or another one where it is None."""
+    """Return a value, or another one where it is None."""
     return otherwise if x is None else x
 
 
 def jax_function(at: Application, *xs: Tensor) -> list[Any]:
-    """A function written in JAX, as ``graphc.wrap_jax`` takes it."""
+    """Call a function written in JAX, as ``graphc.wrap_jax`` does."""
     return list(wrap_jax(at.op.jax_func)(*xs))

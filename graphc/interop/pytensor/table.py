@@ -108,27 +108,27 @@ CONVERTERS: dict[str, Converter] = {
     "JAXOp": subgraph.jax_function,
     "Default": subgraph.default,
     # Identities.
-    "ViewOp": identity.unchanged,
-    "DeepCopyOp": identity.unchanged,
-    "OutputGuard": identity.unchanged,
-    "TypeCastingOp": identity.unchanged,
-    "CpuContiguous": identity.unchanged,
-    "TensorFromScalar": identity.unchanged,
-    "ScalarFromTensor": identity.unchanged,
+    "ViewOp": identity.identity,
+    "DeepCopyOp": identity.identity,
+    "OutputGuard": identity.identity,
+    "TypeCastingOp": identity.identity,
+    "CpuContiguous": identity.identity,
+    "TensorFromScalar": identity.identity,
+    "ScalarFromTensor": identity.identity,
     "CheckAndRaise": identity.check_and_raise,
     "Assert": identity.check_and_raise,
-    "Print": identity.printed,
+    "Print": identity.print_value,
     "ZeroGrad": identity.zero_gradient,
     "DisconnectedGrad": identity.no_gradient,
     "UndefinedGrad": identity.undefined_gradient,
     "GradClip": identity.clipped_gradient,
     "GradScale": identity.scaled_gradient,
-    "SpecifyAssumptions": identity.assumed,
+    "SpecifyAssumptions": identity.assume,
     # Linear algebra.
     "Blockwise": linalg.blockwise,
     "Dot": linalg.dot,
     "Dot22": linalg.dot,
-    "Dot22Scalar": linalg.dot_scaled,
+    "Dot22Scalar": linalg.scaled_dot,
     "Gemm": linalg.gemm,
     "Gemv": linalg.gemm,
     "CGemv": linalg.gemm,
@@ -181,34 +181,34 @@ CONVERTERS: dict[str, Converter] = {
     **VARIABLES,
     "DefaultGeneratorMakerOp": generator,
 }
-"""For the classes of PyTensor's operations on dense arrays, by name."""
+"""The converters of PyTensor's operations on dense arrays, by the names of their classes."""
 
 INHERITED = ("OpFromGraph", "CheckAndRaise", "CustomDistRV", "SimulatorRV")
-"""Classes that are made to be subclassed: what converts them converts their subclasses."""
+"""Classes whose converters also convert their subclasses."""
 
 OTHER_TYPES = ("pytensor.sparse", "pytensor.typed_list", "pytensor.xtensor")
-"""Modules with classes of the same names, of operations on other types."""
+"""Modules of operations on other types, with classes of the same names."""
 
-own: WeakKeyDictionary[type, Converter] = WeakKeyDictionary()
+registered: WeakKeyDictionary[type, Converter] = WeakKeyDictionary()
 """The converters that users registered, for classes."""
 
 
 def register(op: type) -> Callable[[C], C]:
-    """Register a converter for a class of PyTensor operations; it goes before graphc's own.
+    """Register a converter for a class of PyTensor operations, in preference to graphc's.
 
-    Subclasses do not inherit it: what they compute may be something else.
+    Subclasses do not inherit the converter, as they may compute something else.
 
     Args:
         op: The class, of any package.
 
     Returns:
-        What decorates the converter: a function of an ``Application``, which has the operation
-        with its parameters, and of a graphc tensor for each input. It returns the result, or a
-        list of several. Dtypes and static lengths that PyTensor declares are given to the results
-        afterwards.
+        A decorator of the converter: a function of an ``Application``, which has the operation
+        with its parameters, and of a graphc tensor for each input. The converter returns the
+        result, or a list of several; they are cast to the dtypes and static lengths that PyTensor
+        declares.
 
     Raises:
-        ArgumentError: It is no class.
+        ArgumentError: If ``op`` is no class.
 
     Example:
         >>> import graphc.tensor as gt
@@ -225,29 +225,28 @@ def register(op: type) -> Callable[[C], C]:
         )
 
     def decorate(converter: C) -> C:
-        own[op] = converter
+        registered[op] = converter
         return converter
 
     return decorate
 
 
 def converter_of(op: type) -> Converter | None:
-    """The converter of operations of a class; None where there is none."""
-    if op in own:
-        return own[op]
-    # What is a graph in one version of PyMC may be Python code in another, by the same name.
+    """Return the converter of operations of a class, or None."""
+    if op in registered:
+        return registered[op]
+    # One class of PyMC may be a graph in one version and Python code in another.
     names = [cls.__name__ for cls in op.__mro__]
     is_graph = op.__module__.startswith("pymc.") and "OpFromGraph" in names
-    found = (
-        _listed(cls)
+    candidates = (
+        _builtin_converter(cls)
         for cls in op.__mro__
         if (cls is op and not is_graph) or cls.__name__ in INHERITED
     )
-    return next(filter(None, found), None)
+    return next(filter(None, candidates), None)
 
 
-def _listed(op: type) -> Converter | None:
-    """The converter in the tables for a class itself."""
+def _builtin_converter(op: type) -> Converter | None:
     if is_dense(op):
         return CONVERTERS.get(op.__name__)
     if op.__module__.startswith("pytensor.sparse"):
@@ -256,6 +255,6 @@ def _listed(op: type) -> Converter | None:
 
 
 def is_dense(op: type) -> bool:
-    """Whether a class is one of PyTensor's operations on dense arrays."""
+    """Return whether a class is one of PyTensor's operations on dense arrays."""
     module = op.__module__
     return module.startswith("pytensor.") and not module.startswith(OTHER_TYPES)

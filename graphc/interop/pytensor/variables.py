@@ -1,4 +1,4 @@
-"""Variables that nothing computes: constants, inputs, shared variables, random generators."""
+"""Variables without an owner: constants, inputs, shared variables, random generators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from graphc.compile.shared import Shared, SharedInput, Store, shared
+from graphc.compile.shared import Shared, SharedInput, Store, StoredValue, shared
 from graphc.compile.streams import shared_rng
 from graphc.interop.pytensor.application import Refusal
 from graphc.interop.pytensor.sparse import implicit_of
@@ -24,79 +24,76 @@ from graphc.random.generator import rng
 from graphc.site import Site, frames_up, site_at
 from graphc.tensor.core.tensor import as_tensor, constant
 
-known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""What stands for variables, so that a variable is the same array in all conversions."""
+converted: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The values of variables, so that a variable is the same array in all conversions."""
 
 cut: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The inputs that stand for computed variables and shared ones, where the user asks for it."""
+"""The inputs for computed variables and shared ones, where the user makes them inputs."""
 
 _counterparts: WeakKeyDictionary[Node, ref[Any]] = WeakKeyDictionary()
-"""For inputs and shared variables of graphc, PyTensor's variables that they stand for."""
+"""The PyTensor variables of graphc's inputs and shared variables."""
 
 
-def note(made: WeakKeyDictionary[Any, Any], variable: Any, x: Any) -> None:
-    """Note what stands for a variable; where both are arrays, each for the other."""
-    made[variable] = x
+def note(table: WeakKeyDictionary[Any, Any], variable: Any, x: Any) -> None:
+    """Record the value of a variable in a table, and the counterpart of an array."""
+    table[variable] = x
     if isinstance(x, Node) and isinstance(x.op, Input) and tensor_type(variable) is not None:
         _counterparts[x] = ref(variable)
 
 
 def counterpart(x: Node) -> Any:
-    """PyTensor's variable for an input or a shared variable; None where there is none."""
-    found = _counterparts.get(x)
-    return None if found is None else found()
+    """Return PyTensor's variable for an input or a shared variable, or None."""
+    reference = _counterparts.get(x)
+    return None if reference is None else reference()
 
 
 def is_variable(x: Any) -> bool:
-    """Whether it is a variable of PyTensor, which then is loaded."""
+    """Return whether ``x`` is a variable of PyTensor, if that is loaded."""
     library = sys.modules.get("pytensor.graph.basic")
     return library is not None and isinstance(x, library.Variable)
 
 
 def has_value(variable: Any) -> bool:
-    """Whether it is a constant or a shared variable."""
+    """Return whether a variable is a constant or a shared variable."""
     return hasattr(variable, "data") or hasattr(variable, "container")
 
 
 def kinds(variable: Any) -> set[str]:
-    """The names of the classes of a variable's type."""
+    """Return the names of the classes of a variable's type."""
     return {cls.__name__ for cls in type(variable.type).__mro__}
 
 
 def tensor_type(variable: Any) -> TensorType | None:
-    """The type of an array; None for what is no dense array."""
+    """Return the type of a dense array, or None for another variable."""
     if kinds(variable) & {"TensorType", "ScalarType"} and not is_sparse(variable):
         return TensorType(variable.type.dtype, getattr(variable.type, "shape", ()))
     return None
 
 
 def is_sparse(variable: Any) -> bool:
-    """Whether a variable stands for a sparse matrix."""
+    """Return whether a variable is a sparse matrix."""
     return "SparseTensorType" in kinds(variable)
 
 
 def is_generator(variable: Any) -> bool:
-    """Whether a variable stands for a random generator."""
+    """Return whether a variable is a random generator."""
     return "RandomType" in kinds(variable)
 
 
-_OWN: Any = Store.__dict__["value"]
-"""The slot of a store that has its value, and of a linked one PyTensor's container."""
-
-
-class LinkedStore(Store):
+class LinkedValue(StoredValue):
     """The value of a shared variable of PyTensor, which both libraries read and write.
 
-    It is read at each call, as PyTensor's functions write into arrays. No backend's array is kept.
+    The value is read at each call, as PyTensor's functions write into arrays. No backend's array is
+    cached.
+
+    Attributes:
+        container: PyTensor's container, which has the array.
     """
 
-    # None of its own: the store of a variable that was graphc's alone becomes one.
-    __slots__ = ()
+    __slots__ = ("container",)
 
-    @property
-    def container(self) -> Any:
-        """PyTensor's container, which has the value."""
-        return _OWN.__get__(self)
+    def __init__(self, container: Any) -> None:
+        self.container = container
 
     @property
     def value(self) -> Any:
@@ -118,33 +115,32 @@ class LinkedStore(Store):
     def owned(self, owned: bool) -> None:
         pass
 
-    def converted(self, value: Any) -> None:
-        """Nothing is kept."""
+    def replace_by_copy(self, copy: Any) -> None:
+        """Do nothing: PyTensor's array stays."""
 
 
 PYTHON = (functools.__file__, contextlib.__file__)
-"""Files that call functions for others."""
+"""Python's files of decorators, whose frames are skipped."""
 
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib", "stdlib"))
-"""Where installed packages are, and Python's own modules."""
+"""The folders of installed packages and of Python's modules."""
 
 
 def link(store: Store, container: Any) -> None:
-    """Let a store have PyTensor's value instead of its own, for all functions that refer to it."""
+    """Let a store share PyTensor's value, for all functions that refer to the store."""
     with store.lock:
-        _OWN.__set__(store, container)
-        store.__class__ = LinkedStore
+        store.current = LinkedValue(container)
 
 
-def named(variable: Any) -> str:
-    """A variable with its type."""
+def describe(variable: Any) -> str:
+    """Return a variable's name and type as text."""
     type = tensor_type(variable)
     shown = repr(type) if type is not None else str(variable.type)
     return f"{variable.name}: {shown}" if variable.name else shown
 
 
 def site_of(variable: Any) -> Site | None:
-    """The user's line that made a variable, as far as PyTensor has noted it."""
+    """Return the user's line that made a variable, if PyTensor has recorded it."""
     frames = next(iter(getattr(variable.tag, "trace", None) or ()), ())
     libraries = folders() + PYTHON
     # The user may be the author of an installed package, but seldom of the innermost one.
@@ -156,7 +152,7 @@ def site_of(variable: Any) -> Site | None:
 
 
 def folders() -> tuple[str, ...]:
-    """The folders of PyTensor and PyMC, as far as they are loaded."""
+    """Return the folders of PyTensor and PyMC, as far as they are loaded."""
     return _folders(sys.modules.get("pytensor"), sys.modules.get("pymc"))
 
 
@@ -166,7 +162,7 @@ def _folders(*libraries: Any) -> tuple[str, ...]:
 
 
 def constant_of(variable: Any) -> Any:
-    """A constant: an array as it is, a generator as the key that it would draw."""
+    """Return a constant: an array unchanged, a generator as the key that it would draw."""
     data = variable.data
     if is_generator(variable):
         return key_of(variable, data)
@@ -180,7 +176,7 @@ def constant_of(variable: Any) -> Any:
 
 
 def input_of(variable: Any) -> Any:
-    """An input for a variable without a value."""
+    """Return an input for a variable without a value."""
     if is_generator(variable):
         return rng(variable.name)
     type = tensor_type(variable)
@@ -195,7 +191,7 @@ def input_of(variable: Any) -> Any:
 
 
 def shared_of(variable: Any, linked: bool) -> Any:
-    """A shared variable with PyTensor's value, or with a copy of it."""
+    """Return a shared variable with PyTensor's value, or with a copy of it."""
     if is_generator(variable):
         return key_of(variable, variable.get_value(borrow=True))
     type = tensor_type(variable)
@@ -212,7 +208,7 @@ def shared_of(variable: Any, linked: bool) -> Any:
 
 
 def key_of(variable: Any, generator: Any) -> Any:
-    """A shared key, drawn from a copy of a NumPy generator; warns that draws are others."""
+    """Return a shared key drawn from a copy of a NumPy generator, and warn that draws differ."""
     warnings.warn(
         f"from_pytensor: the NumPy generator {variable} becomes a key of graphc, drawn from a copy "
         "of it. Draws have the same distributions and other values, on every backend the same; "

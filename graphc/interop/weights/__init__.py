@@ -1,4 +1,4 @@
-"""Weights in other libraries' files, read and written as they are packed."""
+"""Weights in files of other libraries, read and written in their packing."""
 
 from graphc.interop.weights.adapter_load import load_adapter
 from graphc.interop.weights.adapter_save import save_adapter

@@ -1,4 +1,4 @@
-"""What ``adapter_config.json`` says of adapters, as far as numbers depend on it.
+"""The settings in ``adapter_config.json`` on which an adapter's numbers depend.
 
 Source: PEFT, ``src/peft/tuners/lora/config.py``.
 """
@@ -17,26 +17,26 @@ from graphc.interop.weights.files import refusal
 KNOWN = {
     *("peft_type", "r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out", "bias"),
     *("rank_pattern", "alpha_pattern", "init_lora_weights", "modules_to_save"),
-    # What says which layers have adapters, which the file shows.
+    # Which layers have adapters, which the file shows too.
     *("target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"),
-    # What says how they were trained or drawn, and where.
+    # How and where the adapters were trained or initialised.
     *("lora_dropout", "eva_config", "loftq_config", "runtime_config", "inference_mode"),
     *("auto_mapping", "base_model_name_or_path", "revision", "task_type", "megatron_core"),
     *("peft_version", "qalora_group_size"),
 }
-"""The keys that are read, and those that change no number."""
+"""The keys that are read, and the keys that change no number."""
 
 DRAWN = (None, True, False, "gaussian", "eva", "orthogonal")
-"""How factors may have been drawn: without a change of the base."""
+"""Initialisations of the factors that do not change the base."""
 
 Patterns = Mapping[str, Any]
 
 
-def checked(path: Path, config: Mapping[str, Any]) -> None:
-    """Raise where it is no LoRA's, or says what would make other numbers.
+def check_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise unless the config is a LoRA's, without settings that would change the numbers.
 
     Raises:
-        FormatError: Names the key.
+        FormatError: If a setting is not supported; the error names the key.
     """
     kind = config.get("peft_type")
     if kind != "LORA":
@@ -50,11 +50,11 @@ def checked(path: Path, config: Mapping[str, Any]) -> None:
             "Merge the adapter by the library that made it; or give config=, without the key, if "
             "it changes nothing.",
         )
-    drawn = config.get("init_lora_weights")
-    if drawn not in DRAWN:
+    initialisation = config.get("init_lora_weights")
+    if initialisation not in DRAWN:
         raise refusal(
             path,
-            f"'init_lora_weights' is {drawn!r}, which changes the base.",
+            f"'init_lora_weights' is {initialisation!r}, which changes the base.",
             "Convert it by PEFT's save_pretrained(path_initial_model_for_weight_conversion=...).",
         )
     _check_numbers(path, config)
@@ -77,11 +77,11 @@ def _check_numbers(path: Path, config: Mapping[str, Any]) -> None:
             raise refusal(path, f"{key} is {value!r}.", "It is a number above 0.")
 
 
-def found(patterns: Patterns | None, name: str, default: Any) -> Any:
-    """What the first pattern says that a layer's name, or its end, fits.
+def match_pattern(patterns: Patterns | None, name: str, default: Any) -> Any:
+    """Return the value of the first pattern that a layer's name, or its end, matches.
 
     Example:
-        >>> found({"q_proj": 4, "layers.1.q_proj": 8}, "model.layers.1.q_proj", 2)
+        >>> match_pattern({"q_proj": 4, "layers.1.q_proj": 8}, "model.layers.1.q_proj", 2)
         4
     """
     for pattern, value in (patterns or {}).items():
@@ -91,51 +91,53 @@ def found(patterns: Patterns | None, name: str, default: Any) -> Any:
 
 
 def rank_of(config: Mapping[str, Any], name: str) -> Any:
-    """The rank of a layer's adapter."""
-    return found(config.get("rank_pattern"), name, config["r"])
+    """Return the rank of a layer's adapter."""
+    return match_pattern(config.get("rank_pattern"), name, config["r"])
 
 
 def scale_of(config: Mapping[str, Any], name: str) -> float:
-    """The scale of a layer's adapter."""
-    alpha = found(config.get("alpha_pattern"), name, config["lora_alpha"])
+    """Return the scale of a layer's adapter."""
+    alpha = match_pattern(config.get("alpha_pattern"), name, config["lora_alpha"])
     rank = rank_of(config, name)
     return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
-def described(ranks: Mapping[str, int], scales: Mapping[str, Any], *, root: bool) -> dict[str, Any]:
-    """The ranks and alphas of layers: the most frequent, and patterns for others.
+def ranks_config(
+    ranks: Mapping[str, int], scales: Mapping[str, Any], *, root: bool
+) -> dict[str, Any]:
+    """Return the config of layers' ranks and alphas: the most frequent, and patterns for others.
 
     Args:
-        ranks: By the names of layers.
-        scales: By the names of layers, of a floating dtype.
+        ranks: Ranks by the names of layers.
+        scales: Scales by the names of layers, of a floating dtype.
         root: Whether scales are alphas over roots of ranks.
     """
     alphas = {
         name: _alpha(scale, math.sqrt(ranks[name]) if root else ranks[name])
         for name, scale in scales.items()
     }
-    made: dict[str, Any] = {"use_rslora": root}
+    config: dict[str, Any] = {"use_rslora": root}
     numbers: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
         ("r", "rank_pattern", ranks),
         ("lora_alpha", "alpha_pattern", alphas),
     )
-    for key, patterns, own in numbers:
-        common = Counter(own.values()).most_common(1)[0][0]
+    for key, patterns, values in numbers:
+        common = Counter(values.values()).most_common(1)[0][0]
         # A name also fits the ends of longer ones, which therefore come first.
-        names = sorted(own, key=lambda name: (-len(name), name))
-        others = {re.escape(name): own[name] for name in names if own[name] != common}
-        if any(found(others, name, common) != number for name, number in own.items()):
-            others = {re.escape(name): own[name] for name in names}
-        made |= {key: common, patterns: others}
-    return made
+        names = sorted(values, key=lambda name: (-len(name), name))
+        others = {re.escape(name): values[name] for name in names if values[name] != common}
+        if any(match_pattern(others, name, common) != number for name, number in values.items()):
+            others = {re.escape(name): values[name] for name in names}
+        config |= {key: common, patterns: others}
+    return config
 
 
 DIGITS = 17
-"""So many digits tell all numbers of float64 apart."""
+"""The number of digits that distinguishes all float64 numbers."""
 
 
 def _alpha(scale: Any, divisor: float) -> float | int:
-    """The number of fewest digits of which the scale is the share."""
+    """Return the shortest number that is the scale times the divisor in the scale's dtype."""
     exact = float(scale) * divisor
     shorter = (float(f"{exact:.{digits}g}") for digits in range(1, DIGITS))
     x = next((x for x in shorter if type(scale)(x / divisor) == scale), exact)

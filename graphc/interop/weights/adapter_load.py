@@ -1,4 +1,4 @@
-"""PEFT's files of adapters read: LoRA and DoRA of the layers of a tree."""
+"""Loading PEFT's adapters: LoRA and DoRA of the layers of a tree."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Adapter:
     Attributes:
         path: The file.
         module: The layer's name.
+        config: The settings of all adapters.
         parts: The arrays by name.
-        config: What the config says.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Adapter:
         return "lora_embedding_A" in self.parts
 
     def factors(self, inputs_first: bool) -> tuple[Array, Array]:
-        """The factors of the update of a matrix."""
+        """Return the factors of the update of a matrix."""
         kind = "lora_embedding_" if self.is_embedding else "lora_"
         a, b = (self.parts.get(f"{kind}{letter}") for letter in "AB")
         rank = adapter_config.rank_of(self.config, self.module)
@@ -77,7 +77,7 @@ class Adapter:
         return (a.T, b.T) if inputs_first else (b, a)
 
     def refusal(self, problem: str, remedy: str) -> FormatError:
-        """The error about it."""
+        """Return an error about the adapter's file."""
         return refusal(self.path, problem, remedy)
 
 
@@ -90,34 +90,35 @@ def load_adapter(
     dtype: Any = None,
     config: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A tree of weights with the adapters of PEFT's files on them.
+    """Return a tree of weights with the adapters of PEFT's files.
 
-    A weight that has an adapter becomes the base of a ``LoRA``, or ``DoRA``: whole or quantized, of
-    any library, it stays as it is. What the files replace, as ``modules_to_save`` and biases, is
-    replaced.
+    A weight that has an adapter becomes the base of a ``LoRA`` or ``DoRA``, unchanged: dense or
+    quantized, of any library. Arrays of the files that replace others, such as ``modules_to_save``
+    and biases, replace the tree's.
 
     Args:
         path: The folder of ``adapter_model.safetensors`` and ``adapter_config.json``, or that file.
         tree: A nested container of arrays. The keys of a path, joined by dots, are the names of
-            PyTorch's state dict, as ``model.layers.0.self_attn.q_proj.weight``; so a flat dict of
-            such names is one, and a ``Weights`` made a dict.
+            PyTorch's state dict, as ``model.layers.0.self_attn.q_proj.weight``. A flat dict of such
+            names, such as ``dict(weights)``, is a tree too.
         transposed: Whether the tree has the transposes of PyTorch's linear weights, ``(in, out)``;
-            or a function that says so of the name of a layer. Embeddings are ``(tokens, features)``
-            in both.
+            or a function that returns this for the name of a layer. Embeddings are
+            ``(tokens, features)`` in both.
         rename: A function from the names of layers in the file, as
             ``model.layers.0.self_attn.q_proj``, to paths in the tree, joined by dots.
         dtype: The floating dtype of adapted arrays. It is needed where the base and the adapter
             differ: graphc neither rounds the adapter nor widens the base unasked.
-        config: What ``adapter_config.json`` says, by default the one beside the file.
+        config: The settings (default: ``adapter_config.json`` beside the file).
 
     Returns:
-        A tree like the one given.
+        A tree of the same nesting.
 
     Raises:
-        FormatError: A file is none, is damaged or missing, has other shapes than the tree, or is no
-            LoRA's; the config has a key by which numbers would be others: it is named.
-        ArgumentError: The tree has no array of a layer's name; or dtypes differ.
-        OSError: A file cannot be read.
+        FormatError: If a file is no safetensors file, is damaged or missing, has other shapes than
+            the tree, or is no LoRA's; or if the config has a key that would change the numbers,
+            which the error names.
+        ArgumentError: If the tree has no array of a layer's name, or dtypes differ.
+        OSError: If a file cannot be read.
 
     Example:
         >>> import tempfile
@@ -132,49 +133,48 @@ def load_adapter(
         >>> found["up.weight"], found["up.weight"].scale
         (LoRA(float32[6, 4], float32[6, 2], float32[2, 4], float32[]), array(4., dtype=float32))
     """
-    file, said = _opened(Path(path), config)
-    adapters, others = _sorted_out(file, said, load_safetensors(file, config={}))
+    file, settings = _locate(Path(path), config)
+    adapters, others = _split_adapters(file, settings, load_safetensors(file, config={}))
     leaves, nesting = flatten_with_path(tree)
-    places = {".".join(map(str, keys)): i for i, (keys, x) in enumerate(leaves) if is_array(x)}
+    indices = {".".join(map(str, keys)): i for i, (keys, x) in enumerate(leaves) if is_array(x)}
     values = [x for _, x in leaves]
     for name, x in others.items():
         module, _, part = name.rpartition(".")
-        place = _place(file, places, f"{rename(module)}.{part}" if rename else name, name)
-        values[place] = _replaced(file, name, values[place], x, is_turned(transposed, module))
+        index = _index_of(file, indices, f"{rename(module)}.{part}" if rename else name, name)
+        values[index] = _replace(file, name, values[index], x, is_transposed(transposed, module))
     for module, adapter in adapters.items():
-        own = rename(module) if rename else module
-        weight = f"{own}.weight"
-        place = _place(file, places, weight if weight in places else own, module)
-        values[place] = _adapted(adapter, values[place], is_turned(transposed, module), dtype)
+        target = rename(module) if rename else module
+        weight = f"{target}.weight"
+        index = _index_of(file, indices, weight if weight in indices else target, module)
+        values[index] = _adapt(adapter, values[index], is_transposed(transposed, module), dtype)
     return unflatten(nesting, values)
 
 
-def _opened(path: Path, config: Mapping[str, Any] | None) -> tuple[Path, Mapping[str, Any]]:
+def _locate(path: Path, config: Mapping[str, Any] | None) -> tuple[Path, Mapping[str, Any]]:
     file = path / FILE if path.is_dir() else path
     beside = file.parent / CONFIG
     if config is None and not beside.exists():
         raise refusal(file, f"there is no {CONFIG} beside it.", "Get it, or give config=.")
-    said = read_json(beside) if config is None else config
-    adapter_config.checked(beside if config is None else file, said)
+    settings = read_json(beside) if config is None else config
+    adapter_config.check_config(beside if config is None else file, settings)
     if not file.exists() and (file.parent / "adapter_model.bin").exists():
         remedy = "Save it as safetensors: PyTorch's pickles, which may run code, are not read."
         raise refusal(file.parent / "adapter_model.bin", "it is no safetensors file.", remedy)
-    return file, said
+    return file, settings
 
 
-def _sorted_out(
+def _split_adapters(
     path: Path, config: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> tuple[dict[str, Adapter], dict[str, Array]]:
-    """The adapters by the names of layers, and arrays that replace others."""
     adapters: dict[str, Adapter] = {}
     others: dict[str, Array] = {}
     for full, x in arrays.items():
         name = full.removeprefix(PREFIX)
-        found = PARTS.match(name)
-        if found is not None:
-            module = found["module"].removesuffix(".base_layer")
+        match = PARTS.match(name)
+        if match is not None:
+            module = match["module"].removesuffix(".base_layer")
             adapter = adapters.setdefault(module, Adapter(path, module, config))
-            adapter.parts[found["part"]] = x
+            adapter.parts[match["part"]] = x
         elif ".lora_" in f".{name}":
             raise refusal(
                 path,
@@ -187,34 +187,34 @@ def _sorted_out(
     return adapters, others
 
 
-def _place(path: Path, places: Mapping[str, int], name: str, module: str) -> int:
-    if name not in places:
-        known = ", ".join(sorted(places)[:3])
+def _index_of(path: Path, indices: Mapping[str, int], name: str, module: str) -> int:
+    if name not in indices:
+        names = ", ".join(sorted(indices)[:3])
         raise ArgumentError(
-            f"load_adapter: {path} has {module!r}, but the tree has no {name!r}; it has {known}.",
+            f"load_adapter: {path} has {module!r}, but the tree has no {name!r}; it has {names}.",
             "Give rename=, from the names of layers to paths in the tree.",
         )
-    return places[name]
+    return indices[name]
 
 
-def is_turned(transposed: Transposed, module: str) -> bool:
-    """Whether a layer's weight is the transpose of PyTorch's."""
+def is_transposed(transposed: Transposed, module: str) -> bool:
+    """Return whether a layer's weight is the transpose of PyTorch's."""
     return transposed(module) if callable(transposed) else transposed
 
 
-def _replaced(path: Path, name: str, before: Any, x: Array, transposed: bool) -> Any:
+def _replace(path: Path, name: str, before: Any, x: Array, transposed: bool) -> Any:
     is_linear = transposed and x.ndim == 2
-    found = x.T if is_linear and lengths_of(before) == x.T.shape else x
-    if lengths_of(before) != found.shape:
+    y = x.T if is_linear and lengths_of(before) == x.T.shape else x
+    if lengths_of(before) != y.shape:
         raise refusal(
             path,
             f"{name!r} has the shape {list(x.shape)}, the tree's {list(lengths_of(before))}.",
             "It is for another model; or give transposed=.",
         )
-    return like(before, np.array(found))
+    return like(before, np.array(y))
 
 
-def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
+def _adapt(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
     flipped = bool(adapter.config.get("fan_in_fan_out"))
     inputs_first = True if adapter.is_embedding else transposed != flipped
     a, b = adapter.factors(inputs_first)
@@ -225,11 +225,11 @@ def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
             f"{list(lengths_of(base))}.",
             "It is for another model; or give transposed=, for weights that are (in, out).",
         )
-    kind = _dtype(adapter, base, a, dtype)
+    kind = _common_dtype(adapter, base, a, dtype)
     xp = numpy_like(base)
     base = base if dtype_name(dtype_of(base)) == kind else xp.cast(base, kind)
     scale = np.array(adapter_config.scale_of(adapter.config, adapter.module))
-    made = LoRA(base, *[_cast(base, x, kind) for x in (a, b, scale)])
+    lora = LoRA(base, *[_cast(base, x, kind) for x in (a, b, scale)])
     magnitude = adapter.parts.get("lora_magnitude_vector")
     if bool(adapter.config.get("use_dora")) != (magnitude is not None):
         raise adapter.refusal(
@@ -238,7 +238,7 @@ def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
             "The config is another adapter's.",
         )
     if magnitude is None:
-        return made
+        return lora
     axis = -1 if inputs_first else -2
     lengths = magnitude.reshape(-1)
     if lengths.shape != (shape[axis],):
@@ -247,15 +247,14 @@ def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
             f"{list(shape)}.",
             TRUNCATED,
         )
-    return DoRA(made, _cast(base, lengths, kind), squares_of(xp, base, axis), axis)
+    return DoRA(lora, _cast(base, lengths, kind), sums_of_squares(xp, base, axis), axis)
 
 
 def _cast(base: Any, x: Array, dtype: str) -> Any:
-    """An array of the library of another, of a dtype."""
     return like(base, np.ascontiguousarray(x).reshape(x.shape).astype(numpy_dtype(dtype)))
 
 
-def _dtype(adapter: Adapter, base: Any, x: Array, dtype: Any) -> str:
+def _common_dtype(adapter: Adapter, base: Any, x: Array, dtype: Any) -> str:
     if dtype is not None:
         return dtype_name(dtype)
     own, other = dtype_name(dtype_of(base)), dtype_name(x.dtype)
@@ -268,27 +267,27 @@ def _dtype(adapter: Adapter, base: Any, x: Array, dtype: Any) -> str:
     return own
 
 
-SOME = 2**22
-"""So many elements of a base are made whole at a time."""
+MAX_DENSE = 2**22
+"""The most elements of a base that are dense at a time."""
 
 
-def squares_of(xp: Any, base: Any, axis: int) -> Any:
-    """The sums of squares of a matrix's rows, axis -2, or columns; some of these at a time."""
+def sums_of_squares(xp: Any, base: Any, axis: int) -> Any:
+    """Return the sums of squares of a matrix's rows, axis -2, or columns, axis -1."""
 
-    def of(rows: Any) -> Any:
+    def sum_squares(rows: Any) -> Any:
         return xp.sum(xp.multiply(rows, rows), -1)
 
     if not isinstance(base, Stacked):
         dense = whole(base)
-        return of(dense if axis == -2 else xp.swapaxes(dense, -1, -2))
+        return sum_squares(dense if axis == -2 else xp.swapaxes(dense, -1, -2))
     rows = base if axis == -2 else base.swapped()
     lengths: Any = rows.shape
     m, n = lengths
-    step = max(1, SOME // max(1, n))
-    found = []
+    step = max(1, MAX_DENSE // max(1, n))
+    pieces = []
     for start in range(0, m, step):
-        some = rows.window(range(start, min(start + step, m)), range(n))
-        if some is NotImplemented:
-            return of(whole(rows))
-        found.append(of(whole(some)))
-    return xp.concatenate(found, -1)
+        piece = rows.window(range(start, min(start + step, m)), range(n))
+        if piece is NotImplemented:
+            return sum_squares(whole(rows))
+        pieces.append(sum_squares(whole(piece)))
+    return xp.concatenate(pieces, -1)

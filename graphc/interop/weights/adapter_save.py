@@ -1,4 +1,4 @@
-"""PEFT's files of adapters written: the LoRA and DoRA arrays of a tree."""
+"""Saving PEFT's adapters: the LoRA and DoRA arrays of a tree."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.compile.transfer import written
 from graphc.errors import ArgumentError, ImplicitArrayError
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.trees import flatten_with_path, is_array
 from graphc.interop.weights import adapter_config
-from graphc.interop.weights.adapter_load import CONFIG, FILE, PREFIX, Rename, Transposed, is_turned
+from graphc.interop.weights.adapter_load import (
+    CONFIG,
+    FILE,
+    PREFIX,
+    Rename,
+    Transposed,
+    is_transposed,
+)
+from graphc.interop.weights.files import replacement
 from graphc.interop.weights.safetensors_save import save_safetensors
 from graphc.link.backend import as_numpy
 
@@ -36,28 +43,28 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
     rank_stabilized: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the adapters of a tree as PEFT has them, without their bases.
+    """Write the adapters of a tree in PEFT's format, without their bases.
 
     Args:
-        path: A folder, made where it is missing, for ``adapter_model.safetensors`` and
+        path: A folder, created if it is missing, for ``adapter_model.safetensors`` and
             ``adapter_config.json``.
         tree: A nested container, with ``LoRA`` or ``DoRA`` arrays. The keys of a path, joined by
             dots, are the name of a layer in PyTorch, or that and ``.weight``.
-        transposed: As of ``load_adapter``.
+        transposed: As in ``load_adapter``.
         rename: A function from such names of layers in the tree to those in the file.
         embeddings: The names, in the file, of layers that are embeddings.
-        modules_to_save: The names, in the file, of layers whose arrays are written whole.
+        modules_to_save: The names, in the file, of layers whose arrays are written in full.
         bias: Which biases are written: of layers with adapters, or all that the tree has.
         rank_stabilized: Whether scales are written as alphas over roots of ranks.
-        config: What ``adapter_config.json`` is to say besides, as ``base_model_name_or_path`` and
+        config: More settings for ``adapter_config.json``, such as ``base_model_name_or_path`` and
             ``task_type``; ``fan_in_fan_out`` for linear layers whose PyTorch weights are
             ``(in, out)``.
 
     Raises:
-        ImplicitArrayError: An adapter is a stack, has lengths for the other axis, or is a ``LoRA``
-            where others are ``DoRA``.
-        ArgumentError: The tree has no adapter, or no layer of a name that is given.
-        OSError: A file cannot be written.
+        ImplicitArrayError: If an adapter is a stack, has magnitudes of the other axis, or is a
+            ``LoRA`` where others are ``DoRA``.
+        ArgumentError: If the tree has no adapter, or no layer of a given name.
+        OSError: If a file cannot be written.
 
     Example:
         >>> import json
@@ -69,8 +76,8 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
         >>> tree = {"up": {"weight": implicit.LoRA.of(np.ones((6, 4), "float32"), rank=2)}}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_adapter(folder, tree, config={"task_type": "CAUSAL_LM"})
-        ...     said = json.loads((Path(folder) / "adapter_config.json").read_text())
-        >>> said["r"], said["lora_alpha"], said["target_modules"], said["task_type"]
+        ...     settings = json.loads((Path(folder) / "adapter_config.json").read_text())
+        >>> settings["r"], settings["lora_alpha"], settings["target_modules"], settings["task_type"]
         (2, 2, ['up'], 'CAUSAL_LM')
     """
     if bias not in {"none", "lora_only", "all"}:
@@ -79,9 +86,9 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
         )
     flipped = bool((config or {}).get("fan_in_fan_out"))
     writer = _Writer(transposed, flipped, {*embeddings})
-    kept = {*modules_to_save}
-    writer.take(tree, rename or str, kept, bias)
-    said = {
+    saved = {*modules_to_save}
+    writer.take(tree, rename or str, saved, bias)
+    settings = {
         "peft_type": "LORA",
         "base_model_name_or_path": None,
         "task_type": None,
@@ -90,30 +97,30 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
         "fan_in_fan_out": flipped,
         "init_lora_weights": True,
         "lora_dropout": 0.0,
-        "modules_to_save": sorted(kept) or None,
+        "modules_to_save": sorted(saved) or None,
         "target_modules": sorted(writer.kinds),
         "use_dora": DoRA in writer.kinds.values(),
-        **adapter_config.described(writer.ranks, writer.scales, root=rank_stabilized),
+        **adapter_config.ranks_config(writer.ranks, writer.scales, root=rank_stabilized),
         **(config or {}),
     }
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     save_safetensors(folder / FILE, writer.arrays)
-    with written(folder / CONFIG) as file:
-        file.write(f"{json.dumps(said, indent=2)}\n".encode())
+    with replacement(folder / CONFIG) as file:
+        file.write(f"{json.dumps(settings, indent=2)}\n".encode())
 
 
 @dataclass
 class _Writer:
-    """What is to be written.
+    """The contents of the files, collected from a tree.
 
     Attributes:
-        transposed: As of ``save_adapter``.
+        transposed: As in ``save_adapter``.
         flipped: Whether PyTorch's linear weights are ``(in, out)``.
         embeddings: The names of layers that are embeddings.
         arrays: The arrays by their names in the file.
-        ranks: Those of adapters by the names of layers.
-        scales: Those of adapters, in their dtypes.
+        ranks: The ranks of adapters by the names of layers.
+        scales: The scales of adapters, in their dtypes.
         kinds: The classes of adapters.
     """
 
@@ -125,13 +132,8 @@ class _Writer:
     scales: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, type] = field(default_factory=dict)
 
-    def take(self, tree: Any, rename: Callable[[str], str], kept: set[str], bias: str) -> None:
-        """Take the adapters of a tree, the layers that are kept whole, and biases.
-
-        Raises:
-            ArgumentError: There is no adapter, or no layer of a name that is given.
-            ImplicitArrayError: PEFT has no place for an adapter.
-        """
+    def take(self, tree: Any, rename: Callable[[str], str], saved: set[str], bias: str) -> None:
+        """Collect the adapters of a tree, the layers of ``saved``, and biases."""
         rest: list[tuple[str, str, Any]] = []
         for keys, x in flatten_with_path(tree)[0]:
             name = ".".join(map(str, keys))
@@ -142,26 +144,25 @@ class _Writer:
                 rest.append((rename(owner), part, x))
         for module, part, x in rest:
             is_adapted = module in self.kinds
-            if module in kept:
+            if module in saved:
                 self.keep(module, f"{module}.{part}", x)
             elif part == "bias" and (bias == "all" or (bias == "lora_only" and is_adapted)):
                 self.keep(
                     module, f"{module}.base_layer.bias" if is_adapted else f"{module}.bias", x
                 )
-        self.check(kept - {module for module, _, _ in rest})
+        self.check(saved - {module for module, _, _ in rest})
 
     def add(self, module: str, x: LoRA | DoRA) -> None:
-        """An adapter."""
         lora = x.lora if isinstance(x, DoRA) else x
         if x.ndim > 2 or not isinstance(lora, LoRA):
             raise _unfit(module, x, "PEFT has matrices: write each of a stack by itself.")
         is_embedding = module in self.embeddings
-        inputs_first = is_embedding or is_turned(self.transposed, module) != self.flipped
+        inputs_first = is_embedding or is_transposed(self.transposed, module) != self.flipped
         a, b = as_numpy(lora.a), as_numpy(lora.b)
         a, b = (a.T, b.T) if inputs_first else (b, a)
-        own = f"{PREFIX}{module}.lora_"
+        prefix = f"{PREFIX}{module}.lora_"
         names = ("embedding_A", "embedding_B") if is_embedding else ("A.weight", "B.weight")
-        self.arrays |= {own + name: part for name, part in zip(names, (a, b), strict=True)}
+        self.arrays |= {prefix + name: part for name, part in zip(names, (a, b), strict=True)}
         self.ranks[module], self.kinds[module] = len(a), type(x)
         self.scales[module] = a.dtype.type(1) if lora.scale is None else as_numpy(lora.scale)[()]
         if isinstance(x, DoRA):
@@ -172,20 +173,15 @@ class _Writer:
                     "PEFT has a length for each output: the axis is -2 for weights (out, in), and "
                     "-1 with transposed=True.",
                 )
-            self.arrays[f"{own}magnitude_vector"] = as_numpy(x.magnitude)
+            self.arrays[f"{prefix}magnitude_vector"] = as_numpy(x.magnitude)
 
     def keep(self, module: str, name: str, x: Any) -> None:
-        """An array that is written whole."""
-        found = as_numpy(x)
-        turned = found.ndim == 2 and is_turned(self.transposed, module)
-        self.arrays[PREFIX + name] = found.T if turned else found
+        array = as_numpy(x)
+        flipped = array.ndim == 2 and is_transposed(self.transposed, module)
+        self.arrays[PREFIX + name] = array.T if flipped else array
 
     def check(self, unknown: Iterable[str]) -> None:
-        """Raise where there is nothing to write, or what PEFT has no place for.
-
-        Args:
-            unknown: Names that were given and that no layer has.
-        """
+        """Raise if there is nothing to write, or PEFT cannot hold it."""
         missing = [*sorted(unknown), *sorted(self.embeddings - {*self.kinds})]
         if missing or not self.kinds:
             lack = f"no layer {missing[0]!r}" if missing else "no adapter"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from graphc.errors import FormatError
 
@@ -14,16 +15,16 @@ from graphc.errors import FormatError
 class Weights(Mapping[str, Any]):
     """The arrays of a file by name, each read when it is asked for.
 
-    Dense arrays are parts of the file, which is mapped into memory. Packed ones are implicit
-    arrays; where the file packs codes in another order than graphc, they are packed anew, some rows
-    at a time, each time that they are asked for. ``dict(weights)`` reads all of them.
+    Dense arrays are parts of the file, which is mapped into memory. Packed ones are implicit.
+    Codes that the file orders differently from graphc are packed again at each access, some rows at
+    a time. ``dict(weights)`` reads all arrays.
 
     Attributes:
         path: The file, or folder.
-        metadata: What the file says of itself: of GGUF, NumPy's scalars and arrays, strings and
-            bools; of safetensors, strings.
-        config: What ``config.json`` beside the file says; empty where there is none.
-        kinds: The format's name for what each array is stored as, such as ``"Q4_K"`` or ``"F16"``.
+        metadata: The metadata of the file: of GGUF, NumPy's scalars and arrays, strings and bools;
+            of safetensors, strings.
+        config: The contents of ``config.json`` beside the file; empty without one.
+        kinds: The format's name of how each array is stored, such as ``"Q4_K"`` or ``"F16"``.
 
     Example:
         >>> import tempfile
@@ -64,19 +65,31 @@ class Weights(Mapping[str, Any]):
         return f"Weights({str(self.path)!r}, {len(self)} arrays)"
 
 
+@contextmanager
+def replacement(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that replaces ``path`` once it is complete."""
+    temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def refusal(path: Any, problem: str, remedy: str) -> FormatError:
-    """The error about a file."""
+    """Return the error about a file."""
     return FormatError(f"{path}: {problem}", remedy)
 
 
 TRUNCATED = "The file is damaged or was not copied to its end: get it again."
 
 
-def mapped(path: Path) -> memoryview:
-    """The bytes of a file, which are read when they are used.
+def map_file(path: Path) -> memoryview:
+    """Map a file into memory, so that its bytes are read when they are used.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: If the file cannot be read.
     """
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:

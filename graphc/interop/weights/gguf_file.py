@@ -1,4 +1,4 @@
-"""The GGUF container: metadata of typed values, and the places of tensors in the file.
+"""The GGUF container: metadata of typed values, and the offsets of tensors in the file.
 
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
@@ -15,35 +15,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.interop.weights.files import TRUNCATED, mapped, refusal
+from graphc.interop.weights.files import TRUNCATED, map_file, refusal
 
 MAGIC = b"GGUF"
 VERSION = 3
 READABLE = (2, 3)
 ALIGNMENT = 32
-"""The data of tensors begin at multiples of so many bytes, where the metadata name no other."""
+"""The default alignment of the data of tensors, in bytes."""
 
 SCALARS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool")
 LONG = ("uint64", "int64", "float64")
 STRING, ARRAY = 8, 9
 TYPES: dict[int, str] = dict(enumerate(SCALARS)) | dict(enumerate(LONG, 10))
-"""The dtypes of metadata by their numbers in a file; strings and arrays have the two between."""
+"""The dtypes of metadata by their numbers in a file; strings and arrays are 8 and 9."""
 NUMBERS = {name: number for number, name in TYPES.items()}
 
-DEEPEST = 4
-"""So many arrays may be in each other."""
+MAX_NESTING = 4
+"""The deepest nesting of arrays in metadata."""
 
-MOST_AXES = 8
+MAX_AXES = 8
 
 
 @dataclass(frozen=True)
-class Stored:
-    """Where a tensor lies.
+class TensorEntry:
+    """The kind, shape and offset of a tensor.
 
     Attributes:
-        kind: The number of its kind.
-        shape: Its lengths in NumPy's order, the file's reversed.
-        start: Its first byte in the file.
+        kind: The number of the kind.
+        shape: The lengths in NumPy's order, the reverse of the file's.
+        start: The offset of the first byte in the file.
     """
 
     kind: int
@@ -52,19 +52,19 @@ class Stored:
 
 
 class Reader:
-    """A GGUF file, whose parts are compared with its length before they are read.
+    """A GGUF file, whose sizes are compared with the file's length before they are read.
 
     Attributes:
         metadata: Values by key.
-        tensors: The places of tensors by name.
+        tensors: The tensors' entries by name.
 
     Raises:
-        FormatError: It is none, of another version or byte order, or is damaged.
-        OSError: The file cannot be read.
+        FormatError: If it is no GGUF file, has another version or byte order, or is damaged.
+        OSError: If the file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.view, self.at = path, mapped(path), 0
+        self.path, self.view, self.at = path, map_file(path), 0
         if bytes(self.view[:4]) != MAGIC:
             raise refusal(path, "it does not begin as GGUF files do.", "Give a file in GGUF.")
         self.at = 4
@@ -81,17 +81,19 @@ class Reader:
             )
         tensors, keys = int(self._number("uint64")), int(self._number("uint64"))
         self.metadata = dict(self._entry() for _ in range(keys))
-        found = [self._tensor() for _ in range(tensors)]
+        entries = [self._tensor() for _ in range(tensors)]
         step = int(self.metadata.get("general.alignment", ALIGNMENT))
         if step < 1 or step & step - 1:
             raise refusal(path, f"general.alignment is {step}.", "It is a power of two.")
         data = -(-self.at // step) * step
-        self.tensors = {name: Stored(kind, shape, data + at) for name, kind, shape, at in found}
-        if len(self.tensors) < len(found):
+        self.tensors = {
+            name: TensorEntry(kind, shape, data + at) for name, kind, shape, at in entries
+        }
+        if len(self.tensors) < len(entries):
             raise refusal(path, "two tensors have one name.", TRUNCATED)
 
     def bytes_of(self, name: str, size: int) -> memoryview:
-        """The bytes of a tensor, of which there are to be so many."""
+        """Return the bytes of a tensor."""
         start = self.tensors[name].start
         if start + size > len(self.view):
             raise refusal(
@@ -109,12 +111,12 @@ class Reader:
         return self.view[self.at - size : self.at]
 
     def _number(self, dtype: str) -> Any:
-        made = np.dtype(dtype)
-        return np.frombuffer(self._take(made.itemsize), made)[0]
+        type = np.dtype(dtype)
+        return np.frombuffer(self._take(type.itemsize), type)[0]
 
     def _string(self) -> str:
         data = bytes(self._take(int(self._number("uint64"))))
-        # Tokens may be parts of characters; such bytes are written as they were read.
+        # Tokens may be parts of characters; surrogates keep their bytes.
         return data.decode("utf-8", "surrogateescape")
 
     def _entry(self) -> tuple[str, Any]:
@@ -124,7 +126,7 @@ class Reader:
     def _value(self, key: str, kind: int, depth: int = 0) -> Any:
         if kind == STRING:
             return self._string()
-        if kind == ARRAY and depth < DEEPEST:
+        if kind == ARRAY and depth < MAX_NESTING:
             inner, count = int(self._number("uint32")), int(self._number("uint64"))
             if inner in TYPES:
                 dtype = np.dtype(TYPES[inner])
@@ -134,12 +136,12 @@ class Reader:
             return [self._value(key, inner, depth + 1) for _ in range(count)]
         if kind not in TYPES:
             raise refusal(self.path, f"the metadata {key!r} are of type {kind}.", TRUNCATED)
-        found = self._number(TYPES[kind])
-        return bool(found) if TYPES[kind] == "bool" else found
+        value = self._number(TYPES[kind])
+        return bool(value) if TYPES[kind] == "bool" else value
 
     def _tensor(self) -> tuple[str, int, tuple[int, ...], int]:
         name, axes = self._string(), int(self._number("uint32"))
-        if axes > MOST_AXES:
+        if axes > MAX_AXES:
             raise refusal(self.path, f"the tensor {name!r} has {axes} axes.", TRUNCATED)
         lengths = [int(self._number("uint64")) for _ in range(axes)]
         kind, offset = int(self._number("uint32")), int(self._number("uint64"))
@@ -152,29 +154,29 @@ class Piece(NamedTuple):
     """A tensor to be written.
 
     Attributes:
-        kind: The number of its kind.
-        shape: Its lengths in NumPy's order.
-        size: So many bytes it has.
-        parts: Arrays whose bytes these are, one after the other.
+        kind: The number of the kind.
+        shape: The lengths in NumPy's order.
+        size: The number of bytes.
+        arrays: Arrays whose bytes are written one after the other.
     """
 
     kind: int
     shape: Sequence[int]
     size: int
-    parts: Iterable[Any]
+    arrays: Iterable[Any]
 
 
 def chunks(metadata: Mapping[str, Any], tensors: Mapping[str, Piece]) -> Iterator[Any]:
-    """The bytes of a file, of which no more than a part of a tensor is made at a time.
+    """Yield the bytes of a file, no more than a part of a tensor at a time.
 
     Args:
         metadata: Values by key, as ``Reader`` gives them, or Python's numbers and lists.
-        tensors: What there is of each name.
+        tensors: The tensors by name.
     """
     step = int(metadata.get("general.alignment", ALIGNMENT))
     head = [MAGIC, struct.pack("<IQQ", VERSION, len(tensors), len(metadata))]
     for key, value in metadata.items():
-        head += [_string(key), *_typed(key, value)]
+        head += [_string(key), *_encode(key, value)]
     at = 0
     for name, piece in tensors.items():
         head += [_string(name), struct.pack("<I", len(piece.shape))]
@@ -184,7 +186,7 @@ def chunks(metadata: Mapping[str, Any], tensors: Mapping[str, Piece]) -> Iterato
     text = b"".join(head)
     yield text + bytes(-len(text) % step)
     for piece in tensors.values():
-        for part in piece.parts:
+        for part in piece.arrays:
             yield np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
         yield bytes(-piece.size % step)
 
@@ -194,8 +196,7 @@ def _string(text: str) -> bytes:
     return struct.pack("<Q", len(data)) + data
 
 
-def _typed(key: str, value: Any) -> list[bytes]:
-    """The number of a value's type, and the value."""
+def _encode(key: str, value: Any) -> list[bytes]:
     if isinstance(value, str):
         return [struct.pack("<I", STRING), _string(value)]
     if isinstance(value, list | tuple) and value and all(isinstance(x, str) for x in value):
@@ -204,18 +205,18 @@ def _typed(key: str, value: Any) -> list[bytes]:
     if isinstance(value, list | tuple) and not all(map(np.isscalar, value)):
         raise _unwritable(key, value)
     dtype = _dtype_of(value)
-    found = np.asarray(value, dtype)
-    number = NUMBERS.get(found.dtype.name)
-    if number is None or found.ndim > 1:
+    array = np.asarray(value, dtype)
+    number = NUMBERS.get(array.dtype.name)
+    if number is None or array.ndim > 1:
         raise _unwritable(key, value)
     head = struct.pack("<I", number)
-    if found.ndim:
-        head = struct.pack("<IIQ", ARRAY, number, found.size)
-    return [head, found.tobytes()]
+    if array.ndim:
+        head = struct.pack("<IIQ", ARRAY, number, array.size)
+    return [head, array.tobytes()]
 
 
 def _dtype_of(value: Any) -> str | None:
-    """The dtype of Python's numbers; None for what has one."""
+    """Return the dtype of Python's numbers, or None for a value that has a dtype."""
     if isinstance(value, np.generic | np.ndarray):
         return None
     first = value

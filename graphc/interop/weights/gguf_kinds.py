@@ -1,4 +1,4 @@
-"""GGUF's kinds: their numbers, and the implicit arrays that hold them."""
+"""GGUF's kinds: their numbers, and the implicit arrays for them."""
 
 from __future__ import annotations
 
@@ -61,22 +61,22 @@ OTHERS = {
     23: "IQ4_XS",
     29: "IQ1_M",
 }
-"""Kinds by their numbers: of numbers as they are, of codes that a class holds, and of others."""
+"""Kinds by their numbers: dense, packed with an implicit array, and packed without one."""
 NAMES = DENSE | PACKED | OTHERS
 NUMBERS = {name: number for number, name in NAMES.items()}
 
-SOME = 2**21
-"""So many elements are unpacked at a time."""
+MAX_UNPACKED = 2**21
+"""The most elements that are unpacked at a time."""
 
 
-class Held(NamedTuple):
-    """How a class holds a kind.
+class Codec(NamedTuple):
+    """The implicit array that encodes a kind.
 
     Attributes:
         cls: The class.
-        options: Its static fields.
-        fields: Its fields behind the words, in the order of the parts of blocks.
-        limits: The least and the largest of integers among these that a block has room for.
+        options: The static fields.
+        fields: The fields after the words, in the order of the parts of blocks.
+        limits: The least and the largest integer that a block can store in these fields.
     """
 
     cls: type[Quantized]
@@ -87,35 +87,35 @@ class Held(NamedTuple):
 
 TWICE = ("scales", "factors", "minimums", "minimum_factors")
 
-HELD = {
-    "Q4_0": Held(ScaledQuantized, {"element": "int4", "group_size": 32}),
-    "Q4_1": Held(AffineQuantized, {"bits": 4, "group_size": 32}, ("scales", "biases")),
-    "Q5_0": Held(ScaledQuantized, {"element": "int5", "group_size": 32}),
-    "Q5_1": Held(AffineQuantized, {"bits": 5, "group_size": 32}, ("scales", "biases")),
-    "Q8_0": Held(ScaledQuantized, {"element": "int8", "group_size": 32}),
-    "Q2_K": Held(DoubleQuantized, {"bits": 2, "group_size": 16, "per_factor": 16}, TWICE, (0, 15)),
-    "Q3_K": Held(
+CODECS = {
+    "Q4_0": Codec(ScaledQuantized, {"element": "int4", "group_size": 32}),
+    "Q4_1": Codec(AffineQuantized, {"bits": 4, "group_size": 32}, ("scales", "biases")),
+    "Q5_0": Codec(ScaledQuantized, {"element": "int5", "group_size": 32}),
+    "Q5_1": Codec(AffineQuantized, {"bits": 5, "group_size": 32}, ("scales", "biases")),
+    "Q8_0": Codec(ScaledQuantized, {"element": "int8", "group_size": 32}),
+    "Q2_K": Codec(DoubleQuantized, {"bits": 2, "group_size": 16, "per_factor": 16}, TWICE, (0, 15)),
+    "Q3_K": Codec(
         DoubleQuantized,
         {"bits": 4, "group_size": 16, "per_factor": 16, "symmetric": True},
         TWICE[:2],
         (-32, 31),
     ),
-    "Q4_K": Held(DoubleQuantized, {"bits": 4, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
-    "Q5_K": Held(DoubleQuantized, {"bits": 5, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
-    "Q6_K": Held(
+    "Q4_K": Codec(DoubleQuantized, {"bits": 4, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
+    "Q5_K": Codec(DoubleQuantized, {"bits": 5, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
+    "Q6_K": Codec(
         DoubleQuantized,
         {"bits": 6, "group_size": 16, "per_factor": 16, "symmetric": True},
         TWICE[:2],
     ),
-    "TQ2_0": Held(ScaledQuantized, {"element": "ternary", "group_size": 256}),
-    "TQ1_0": Held(ScaledQuantized, {"element": "ternary", "group_size": 256}),
-    "MXFP4": Held(Microscaled, {"format": "mxfp4"}, ("scales",), (0, 254)),
-    "NVFP4": Held(Microscaled, {"format": "nvfp4"}, ("scales",), (0, 126)),
-    "Q1_0": Held(OneBit, {"group_size": 128}),
+    "TQ2_0": Codec(ScaledQuantized, {"element": "ternary", "group_size": 256}),
+    "TQ1_0": Codec(ScaledQuantized, {"element": "ternary", "group_size": 256}),
+    "MXFP4": Codec(Microscaled, {"format": "mxfp4"}, ("scales",), (0, 254)),
+    "NVFP4": Codec(Microscaled, {"format": "nvfp4"}, ("scales",), (0, 126)),
+    "Q1_0": Codec(OneBit, {"group_size": 128}),
 }
 
 
-def rows_of(rows: int, width: int) -> Iterator[slice]:
-    """Some rows of so many elements after the others; an empty slice where there are none."""
-    step = max(1, SOME // max(1, width))
+def row_slices(rows: int, width: int) -> Iterator[slice]:
+    """Return slices of rows with a bounded number of elements; an empty slice for no rows."""
+    step = max(1, MAX_UNPACKED // max(1, width))
     return (slice(start, min(start + step, rows)) for start in range(0, max(1, rows), step))

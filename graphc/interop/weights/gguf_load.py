@@ -1,4 +1,4 @@
-"""GGUF files read: each kind of blocks as the implicit array that has the same numbers."""
+"""Loading GGUF files: each kind of blocks as the implicit array with the same numbers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 
 from graphc.implicit.quantized import DoubleQuantized, Microscaled
+from graphc.implicit.quantized.base import PackedVector
 from graphc.interop.weights import gguf_file
 from graphc.interop.weights.files import TRUNCATED, Weights, refusal
 from graphc.interop.weights.gguf_blocks import BLOCKS, Array
-from graphc.interop.weights.gguf_kinds import DTYPES, HELD, NAMES, OTHERS, rows_of
+from graphc.interop.weights.gguf_kinds import CODECS, DTYPES, NAMES, OTHERS, row_slices
 from graphc.interop.weights.words import words_of
 from graphc.ir import numpy_dtype
 
 
 def load_gguf(path: str | os.PathLike[str], *, dequantize: bool = False) -> Weights:
-    """The arrays of a GGUF file, packed as the file has them.
+    """Return the arrays of a GGUF file, packed as the file has them.
 
-    An array has the shape that the model gives it, ``(out, in)`` of a linear layer, whose product
-    is ``x @ w.T``. The file lists lengths in reverse. Packed ones stand for exactly the numbers
-    that llama.cpp computes of their blocks, as float32; ``w.astype("float16")`` has smaller scales.
+    An array has its shape in the model, ``(out, in)`` for a linear layer, whose product is
+    ``x @ w.T``. The file lists lengths in reverse. Packed arrays have exactly the numbers that
+    llama.cpp computes from their blocks, as float32; ``w.astype("float16")`` has smaller scales.
 
     =========================================  ====================================================
     kinds                                      are
@@ -39,19 +40,21 @@ def load_gguf(path: str | os.PathLike[str], *, dequantize: bool = False) -> Weig
     IQ1_S, IQ2_XS, IQ4_NL and the like         float32, with ``dequantize=True``
     =========================================  ====================================================
 
+    A packed array of one axis is a packed vector.
+
     Args:
         path: The file.
-        dequantize: Make arrays of the last kinds whole, by the package ``gguf``, when they are
-            read. Others stay packed; ``graphc.implicit.dequantize`` makes these whole.
+        dequantize: Densify arrays of the last kinds, by the package ``gguf``, when they are read.
+            Others stay packed; ``graphc.implicit.dequantize`` densifies these.
 
     Returns:
         The arrays by name, each read when it is asked for, and the metadata.
 
     Raises:
-        FormatError: It is no GGUF file, or is damaged; when an array is read, its kind is one of
-            the last, and ``dequantize`` is not given, or its codes stand for nothing.
-        OSError: The file cannot be read.
-        ImportError: ``dequantize`` is given, an array needs it, and the package ``gguf`` is
+        FormatError: If the file is no GGUF file, or is damaged; when an array is read: if its kind
+            is one of the last and ``dequantize`` is not given, or its codes are invalid.
+        OSError: If the file cannot be read.
+        ImportError: If ``dequantize`` is given, an array needs it, and the package ``gguf`` is
             missing.
 
     Example:
@@ -85,7 +88,7 @@ def _read(file: gguf_file.Reader, name: str, kind: str, dequantize: bool) -> Any
         data = file.bytes_of(name, math.prod(shape) * dtype.itemsize)
         return np.frombuffer(data, dtype).reshape(shape)
     if kind in OTHERS.values() and dequantize:
-        return _dequantized(file, name, kind)
+        return _dequantize(file, name, kind)
     if kind not in BLOCKS:
         remedy = "Give load_gguf(..., dequantize=True), which makes such arrays whole."
         if kind not in OTHERS.values():
@@ -99,48 +102,46 @@ def _read(file: gguf_file.Reader, name: str, kind: str, dequantize: bool) -> Any
         raise refusal(file.path, problem, f"Its rows have blocks of {size}: {TRUNCATED}")
     data = file.bytes_of(name, math.prod(shape) // size * count)
     blocks = np.frombuffer(data, "uint8").reshape(math.prod(shape[:-1]), shape[-1] // size, count)
-    return _held(file.path, name, kind, blocks, shape)
+    return _unpack(file.path, name, kind, blocks, shape)
 
 
-def _held(path: Path, name: str, kind: str, blocks: Array, shape: Sequence[int]) -> Any:
-    """The implicit array of rows of blocks, of which some are unpacked at a time."""
+def _unpack(path: Path, name: str, kind: str, blocks: Array, shape: Sequence[int]) -> Any:
     size, _, read, _ = BLOCKS[kind]
-    held, (rows, count) = HELD[kind], blocks.shape[:2]
-    coding = held.cls.coding_of(**held.options)
+    codec, (rows, count) = CODECS[kind], blocks.shape[:2]
+    coding = codec.cls.coding_of(**codec.options)
     words = np.empty((rows, count * size * coding.bits // 32), "uint32")
-    parts: list[Array] = []
-    for some in rows_of(rows, count * size):
-        codes, *numbers = read(blocks[some].reshape(-1, blocks.shape[-1]))
+    fields: list[Array] = []
+    for chunk in row_slices(rows, count * size):
+        codes, *numbers = read(blocks[chunk].reshape(-1, blocks.shape[-1]))
         if kind.startswith("TQ") and codes.max(initial=0) > 3:
             problem = f"{name!r} of kind {kind} has codes that stand for no ternary number."
             raise refusal(path, problem, TRUNCATED)
-        words[some] = words_of(coding, codes.reshape(len(words[some]), count * size))
-        lasting = [x.reshape(len(words[some]), count * x.shape[-1]) for x in numbers]
-        parts = parts or [np.empty((rows, x.shape[-1]), x.dtype) for x in lasting]
-        for part, x in zip(parts, lasting, strict=True):
-            part[some] = x
-    return _built(path, name, kind, words, parts, shape)
+        words[chunk] = words_of(coding, codes.reshape(len(words[chunk]), count * size))
+        values = [x.reshape(len(words[chunk]), count * x.shape[-1]) for x in numbers]
+        fields = fields or [np.empty((rows, x.shape[-1]), x.dtype) for x in values]
+        for field, x in zip(fields, values, strict=True):
+            field[chunk] = x
+    return _build(path, name, kind, words, fields, shape)
 
 
-def _built(
-    path: Path, name: str, kind: str, words: Array, parts: list[Array], shape: Sequence[int]
+def _build(
+    path: Path, name: str, kind: str, words: Array, fields: list[Array], shape: Sequence[int]
 ) -> Any:
-    held, lead = HELD[kind], tuple(shape[:-1])
-    # Implicit arrays have two axes at least.
+    codec, lead = CODECS[kind], tuple(shape[:-1])
     if not lead:
-        return np.asarray(_built(path, name, kind, words, parts, (1, *shape)))[0]
-    words, *parts = [x.reshape(*lead, x.shape[-1]) for x in (words, *parts)]
-    build: Any = held.cls
-    if held.cls is not Microscaled:
-        if held.cls is DoubleQuantized:
-            parts = [x.astype("int8") if i % 2 == 0 else x for i, x in enumerate(parts)]
-        return build(words, *parts, **held.options)
-    if held.limits and parts[0].max(initial=0) > held.limits[1]:
+        return PackedVector(_build(path, name, kind, words, fields, (1, *shape)))
+    words, *fields = [x.reshape(*lead, x.shape[-1]) for x in (words, *fields)]
+    build: Any = codec.cls
+    if codec.cls is not Microscaled:
+        if codec.cls is DoubleQuantized:
+            fields = [x.astype("int8") if i % 2 == 0 else x for i, x in enumerate(fields)]
+        return build(words, *fields, **codec.options)
+    if codec.limits and fields[0].max(initial=0) > codec.limits[1]:
         raise refusal(path, f"{name!r} of kind {kind} has scales that are no numbers.", TRUNCATED)
-    return build(words, *parts, np.ones((*lead[:-1], 1, 1), "float32"), **held.options)
+    return build(words, *fields, np.ones((*lead[:-1], 1, 1), "float32"), **codec.options)
 
 
-def _dequantized(file: gguf_file.Reader, name: str, kind: str) -> Any:
+def _dequantize(file: gguf_file.Reader, name: str, kind: str) -> Any:
     try:
         import gguf  # noqa: PLC0415 (an optional dependency)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What the layouts of quantized safetensors have in common: modules, and zero points."""
+"""Shared code of the layouts of quantized safetensors: modules, and zero points."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from graphc.link.backend import as_numpy
 
 Array = np.ndarray[Any, Any]
 
-SOME = 2**21
-"""So many codes are unpacked at a time."""
+MAX_UNPACKED = 2**21
+"""The most codes that are unpacked at a time."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A layer of a file: the arrays whose names begin with its own.
+    """A layer of a file: the arrays whose names begin with the layer's.
 
     Attributes:
         path: The file.
-        name: What the names begin with.
+        name: The prefix of the names.
         arrays: The file's arrays by their full names.
-        settings: What ``config.json`` says of the layer.
+        settings: The settings of the layer in ``config.json``.
     """
 
     path: Path
@@ -38,35 +38,35 @@ class Module:
     settings: Mapping[str, Any]
 
     def part(self, suffix: str, dtypes: tuple[str, ...], ndim: int = 2) -> Array:
-        """One of its arrays.
+        """Return an array of the layer.
 
         Raises:
-            FormatError: It is missing, or has another dtype or number of axes.
+            FormatError: If the array is missing, or has another dtype or number of axes.
         """
         name = f"{self.name}.{suffix}"
         if name not in self.arrays:
             raise self.refusal(f"{name!r} is missing.", "Get all files of the model.")
-        found = self.arrays[name]
-        if dtype_name(found.dtype) not in dtypes or found.ndim < ndim:
+        array = self.arrays[name]
+        if dtype_name(array.dtype) not in dtypes or array.ndim < ndim:
             raise self.refusal(
-                f"{name!r} is {found.dtype}{list(found.shape)}.",
+                f"{name!r} is {array.dtype}{list(array.shape)}.",
                 f"It is to be of {' or '.join(dtypes)}, with {ndim} axes: see config.json.",
             )
-        return found
+        return array
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """A setting that is an integer."""
-        found = self.settings.get(key, default)
-        if type(found) is not int:
-            raise self.refusal(f"{key} of {self.name!r} is {found!r}.", "See config.json.")
-        return found
+        """Return a setting that is an integer."""
+        value = self.settings.get(key, default)
+        if type(value) is not int:
+            raise self.refusal(f"{key} of {self.name!r} is {value!r}.", "See config.json.")
+        return value
 
     def refusal(self, problem: str, remedy: str) -> FormatError:
-        """The error about it."""
+        """Return an error about the file."""
         return refusal(self.path, problem, remedy)
 
     def unfit(self, *parts: tuple[str, Array]) -> FormatError:
-        """The error about shapes that do not go together."""
+        """Return the error about shapes that do not fit each other."""
         shapes = ", ".join(f"{suffix} {list(x.shape)}" for suffix, x in parts)
         return self.refusal(
             f"{self.name!r} has {shapes}, with {dict(self.settings)!r:.200}.",
@@ -78,14 +78,14 @@ FLOATS = ("float16", "bfloat16", "float32")
 
 
 def with_zeros(words: Array, scales: Array, zeros: Array, bits: int, group_size: int) -> Any:
-    """The array ``scales * (code - zeros)``, which is exact where these have few digits.
+    """Return the array ``scales * (code - zeros)``, exact for scales with few digits.
 
     Args:
         words: ``(rows, words)``.
         scales: ``(rows, groups)``, of float32.
-        zeros: Integers of the same shape.
+        zeros: Integers, ``(rows, groups)``.
         bits: The length of a code.
-        group_size: How many codes share a scale.
+        group_size: The number of codes that share a scale.
     """
     if (zeros == 2 ** (bits - 1)).all():
         return ScaledQuantized(words, scales, element=f"int{bits}", group_size=group_size)
@@ -94,25 +94,25 @@ def with_zeros(words: Array, scales: Array, zeros: Array, bits: int, group_size:
 
 
 def zeros_of(name: str, x: Any, layout: str) -> tuple[Array, Array, Array]:
-    """The words, scales and zero points of such an array; scales in the dtype of a file.
+    """Return the words, scales and zero points of an array; scales in the dtype of a file.
 
     Raises:
-        ImplicitArrayError: It is no such array, has scales of more digits than float16 or bfloat16,
-            or biases that are no whole numbers of them.
+        ImplicitArrayError: If the array has no zero points, or scales with more digits than float16
+            or bfloat16.
     """
     if type(x) not in {AffineQuantized, ScaledQuantized} or x.transposed or x.padding or x.ndim > 2:
-        raise unsaved(name, x, layout, "It holds matrices of integers, packed along the last axis.")
+        raise misfit(name, x, layout, "It holds matrices of integers, packed along the last axis.")
     words, wide = as_numpy(x.packed), as_numpy(x.scales).astype("float32")
-    scales = narrowed(name, x, layout, wide)
+    scales = narrow_scales(name, x, layout, wide)
     if isinstance(x, ScaledQuantized):
         if x.coding.kind != "integer":
-            raise unsaved(name, x, layout, "Its elements are other than integers.")
+            raise misfit(name, x, layout, "Its elements are other than integers.")
         return words, scales, np.full(wide.shape, 2 ** (x.coding.bits - 1), "uint8")
     biases = as_numpy(x.biases).astype("float32")
-    found = np.rint(-biases / np.where(wide == 0, 1, wide))
-    zeros = np.where(np.isfinite(found), found, -1).clip(-1, 2**x.bits)
+    rounded = np.rint(-biases / np.where(wide == 0, 1, wide))
+    zeros = np.where(np.isfinite(rounded), rounded, -1).clip(-1, 2**x.bits)
     if not ((zeros >= 0) & (zeros < 2**x.bits) & (wide * -zeros == biases)).all():
-        raise unsaved(
+        raise misfit(
             name,
             x,
             layout,
@@ -122,8 +122,8 @@ def zeros_of(name: str, x: Any, layout: str) -> tuple[Array, Array, Array]:
     return words, scales, zeros.astype("uint8")
 
 
-def narrowed(name: str, x: Any, layout: str, wide: Array) -> Array:
-    """Scales as numbers of two bytes, which they are to be."""
+def narrow_scales(name: str, x: Any, layout: str, wide: Array) -> Array:
+    """Return scales as float16 or bfloat16 numbers."""
     import ml_dtypes  # noqa: PLC0415 (it comes with JAX)
 
     for dtype in (np.float16, ml_dtypes.bfloat16):
@@ -131,7 +131,7 @@ def narrowed(name: str, x: Any, layout: str, wide: Array) -> Array:
             narrow: Array = wide.astype(dtype)
         if np.array_equal(narrow.astype("float32"), wide):
             return narrow
-    raise unsaved(
+    raise misfit(
         name,
         x,
         layout,
@@ -139,13 +139,13 @@ def narrowed(name: str, x: Any, layout: str, wide: Array) -> Array:
     )
 
 
-def unsaved(name: str, x: Any, layout: str, remedy: str) -> ImplicitArrayError:
-    """The error about an array that a layout does not hold."""
+def misfit(name: str, x: Any, layout: str, remedy: str) -> ImplicitArrayError:
+    """Return the error about an array that a layout does not hold."""
     return ImplicitArrayError(
         f"save_safetensors: {name!r} is {x!r:.200}, which layout {layout!r} does not hold.", remedy
     )
 
 
 def coding_along(bits: int) -> Coding:
-    """The coding of integers that are packed without scales, as zero points are."""
+    """Return the coding of integers that are packed without scales, as zero points are."""
     return Coding("affine", bits, 32 // np.gcd(bits, 32))

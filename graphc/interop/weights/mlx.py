@@ -1,4 +1,4 @@
-"""MLX's layout: words, scales and biases as ``mx.quantize`` gives them, which are graphc's own.
+"""MLX's layout: words, scales and biases of ``mx.quantize``, which graphc shares.
 
 Source: https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.quantize.html.
 """
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from graphc.implicit.quantized import AffineQuantized, Microscaled
-from graphc.interop.weights.layout import FLOATS, Array, Module, unsaved
+from graphc.interop.weights.layout import FLOATS, Array, Module, misfit
 from graphc.ir import numpy_dtype
 from graphc.link.backend import as_numpy
 
 BITS = (1, 2, 3, 4, 5, 6, 8)
 MODES = {"mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}
-"""For each mode of narrow floating numbers the size of groups, and the bits of a code."""
+"""The size of groups and the bits of a code for each mode of narrow floating numbers."""
 GROUPS = (32, 64, 128)
 """The sizes of groups that MLX has for integers."""
 
 
 def read(module: Module) -> Any:
-    """The array of a layer, ``(out, in)``, whose fields are parts of the file."""
+    """Return the array of a layer, ``(out, in)``, whose fields are parts of the file."""
     mode = module.settings.get("mode") or "affine"
     if mode not in {"affine", *MODES}:
         raise module.refusal(
@@ -34,8 +34,8 @@ def read(module: Module) -> Any:
     words = module.part("weight", ("uint32",))
     scales = module.part("scales", FLOATS if mode == "affine" else ("uint8",))
     lengths = (*words.shape[:-1], words.shape[-1] * 32 // max(1, bits * size))
-    known = (size, bits) == MODES[mode] if mode in MODES else bits in BITS and size in GROUPS
-    fits = known and scales.shape == lengths and words.shape[-1] * 32 == lengths[-1] * bits * size
+    valid = (size, bits) == MODES[mode] if mode in MODES else bits in BITS and size in GROUPS
+    fits = valid and scales.shape == lengths and words.shape[-1] * 32 == lengths[-1] * bits * size
     if not fits:
         raise module.unfit(("weight", words), ("scales", scales))
     if mode in MODES:
@@ -48,9 +48,9 @@ def read(module: Module) -> Any:
 
 
 def parts(name: str, x: Any) -> tuple[dict[str, Array], Mapping[str, Any]]:
-    """The arrays of a layer by suffix, and its settings."""
+    """Return the arrays of a layer by suffix, and its settings."""
     if type(x) not in {AffineQuantized, Microscaled} or x.transposed or x.padding:
-        raise unsaved(
+        raise misfit(
             name,
             x,
             "mlx",
@@ -61,16 +61,16 @@ def parts(name: str, x: Any) -> tuple[dict[str, Array], Mapping[str, Any]]:
     if isinstance(x, Microscaled):
         if (as_numpy(x.factor) != 1).any():
             remedy = "It has no factor: divide the array by it, and keep it apart."
-            raise unsaved(name, x, "mlx", remedy)
+            raise misfit(name, x, "mlx", remedy)
         size, bits = MODES[x.format]
         settings = {"group_size": size, "bits": bits, "mode": x.format}
         return {"weight": words, "scales": scales}, settings
     if x.group_size not in GROUPS or x.bits not in BITS:
-        raise unsaved(name, x, "mlx", f"It has groups of {', '.join(map(str, GROUPS))}.")
-    found = {"weight": words, "scales": scales, "biases": as_numpy(x.biases)}
-    return found, {"group_size": x.group_size, "bits": x.bits, "mode": "affine"}
+        raise misfit(name, x, "mlx", f"It has groups of {', '.join(map(str, GROUPS))}.")
+    arrays = {"weight": words, "scales": scales, "biases": as_numpy(x.biases)}
+    return arrays, {"group_size": x.group_size, "bits": x.bits, "mode": "affine"}
 
 
 def about(packed: Sequence[Any]) -> dict[str, Any]:
-    """What ``config.json`` says of all layers together."""
+    """Return the settings in ``config.json`` that all layers share."""
     return {}

@@ -1,4 +1,4 @@
-"""Safetensors files, beside a ``config.json`` that says how their arrays are packed."""
+"""Loading safetensors files, with a ``config.json`` that describes the packing of their arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from graphc.export.runtime import META, arrays_in, header_in
 from graphc.interop.weights import awq, gptq, mlx
-from graphc.interop.weights.files import TRUNCATED, Weights, mapped, refusal
+from graphc.interop.weights.files import TRUNCATED, Weights, map_file, refusal
 from graphc.interop.weights.layout import Array, Module
 
 LAYOUTS: dict[str, Any] = {"awq": awq, "gptq": gptq, "mlx": mlx}
@@ -19,7 +19,7 @@ SUFFIXES = {
     **dict.fromkeys(("awq", "gptq"), ("qweight", "qzeros", "scales", "g_idx")),
     "mlx": ("weight", "scales", "biases"),
 }
-"""For each layout the suffixes of the arrays that stand for one; all layers have the first."""
+"""The suffixes of the arrays of a layer in each layout; all layers have the first."""
 
 WEIGHT = ".weight"
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
@@ -28,11 +28,11 @@ CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 def load_safetensors(
     path: str | os.PathLike[str], *, config: Mapping[str, Any] | None = None
 ) -> Weights:
-    """The arrays of safetensors files, packed as the files have them.
+    """Return the arrays of safetensors files, packed as the files have them.
 
-    Dense arrays are parts of the file. What ``config.json`` says is packed by AWQ, GPTQ or MLX is
-    one implicit array for each layer, with the name of its weight and of the shape that PyTorch and
-    MLX give it, ``(out, in)``, whose product is ``x @ w.T``.
+    Dense arrays are parts of the file. A layer that ``config.json`` declares packed by AWQ, GPTQ or
+    MLX is one implicit array, with the name and the shape of the weight in PyTorch and MLX,
+    ``(out, in)``, whose product is ``x @ w.T``.
 
     ====================  =========================================================================
     layout                arrays are
@@ -47,16 +47,16 @@ def load_safetensors(
 
     Args:
         path: A file, or a folder with ``model.safetensors.index.json`` or one file.
-        config: What ``config.json`` says, by default the one beside the file; ``{}`` to read the
-            arrays as they lie, whatever they stand for.
+        config: The settings (default: ``config.json`` beside the file); ``{}`` to read the arrays
+            as they are stored.
 
     Returns:
         The arrays by name, each read when it is asked for, the files' metadata and the config.
 
     Raises:
-        FormatError: A file is none, or is damaged, or missing; the arrays are packed in another
-            way than those; when an array is read, its parts do not fit each other.
-        OSError: A file cannot be read.
+        FormatError: If a file is no safetensors file, is damaged or missing, or its arrays have
+            another layout; when an array is read: if its parts do not fit each other.
+        OSError: If a file cannot be read.
 
     Example:
         >>> import tempfile
@@ -72,9 +72,9 @@ def load_safetensors(
          transposed=False), {'group_size': 64, 'bits': 4, 'mode': 'affine'})
     """
     path = Path(path)
-    arrays, kinds, metadata = _all_in(path)
-    said = said_by(path) if config is None else dict(config)
-    layout, settings = _layout(path, said)
+    arrays, kinds, metadata = _read_all(path)
+    values = config_of(path) if config is None else dict(config)
+    layout, settings = _layout(path, values)
     readers: dict[str, Callable[[], Any]] = {name: partial(_as_is, x) for name, x in arrays.items()}
     if layout is None:
         unknown = [name for name in arrays if name.endswith(".qweight")]
@@ -84,7 +84,7 @@ def load_safetensors(
                 f"{unknown[0]!r} is packed, but no {CONFIG} says how.",
                 "Give config=, with 'quantization_config', or {} to read the arrays as they lie.",
             )
-        return Weights(path, readers, kinds=kinds, metadata=metadata, config=said)
+        return Weights(path, readers, kinds=kinds, metadata=metadata, config=values)
     first, *others = SUFFIXES[layout]
     for full in [*arrays]:
         name = full.removesuffix(f".{first}")
@@ -93,32 +93,31 @@ def load_safetensors(
         for suffix in (first, *others):
             readers.pop(f"{name}.{suffix}", None)
             kinds.pop(f"{name}.{suffix}", None)
-        module = Module(path, name, arrays, _own(path, layout, name, settings))
+        module = Module(path, name, arrays, _layer_settings(path, layout, name, settings))
         readers[name + WEIGHT] = partial(LAYOUTS[layout].read, module)
         kinds[name + WEIGHT] = layout
-    return Weights(path, readers, kinds=kinds, metadata=metadata, config=said)
+    return Weights(path, readers, kinds=kinds, metadata=metadata, config=values)
 
 
 def _as_is(x: Array) -> Array:
     return x
 
 
-def _all_in(path: Path) -> tuple[dict[str, Array], dict[str, str], dict[str, str]]:
-    """The arrays of all files, the names of their dtypes, and the metadata."""
+def _read_all(path: Path) -> tuple[dict[str, Array], dict[str, str], dict[str, str]]:
     arrays: dict[str, Array] = {}
     kinds: dict[str, str] = {}
     metadata: dict[str, str] = {}
     for file in _files(path):
-        data = mapped(file)
+        data = map_file(file)
         try:
-            found = arrays_in(data)
+            file_arrays = arrays_in(data)
             header, _ = header_in(data)
         except ValueError as error:
             raise refusal(file, f"{error}.", TRUNCATED) from error
-        twice = arrays.keys() & found.keys()
+        twice = arrays.keys() & file_arrays.keys()
         if twice:
             raise refusal(file, f"{min(twice)!r} is in another file, too.", "Remove one of them.")
-        arrays |= found
+        arrays |= file_arrays
         metadata |= header.pop(META, None) or {}
         kinds |= {name: entry["dtype"] for name, entry in header.items()}
     return arrays, kinds, metadata
@@ -137,39 +136,38 @@ def _files(path: Path) -> list[Path]:
         if missing:
             raise refusal(path, f"{missing[0]!r} is missing.", f"{INDEX} names it: get it, too.")
         return [path / name for name in names]
-    found = sorted(path.glob("*.safetensors"))
-    if len(found) != 1:
+    files = sorted(path.glob("*.safetensors"))
+    if len(files) != 1:
         raise refusal(
             path,
-            f"it has {len(found)} files of safetensors, and no {INDEX}.",
+            f"it has {len(files)} files of safetensors, and no {INDEX}.",
             "Give the path of a file.",
         )
-    return found
+    return files
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The dict in a file."""
+    """Return the dict in a file."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise refusal(path, f"it is no JSON: {error}.", TRUNCATED) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise refusal(path, "it is no dict.", TRUNCATED)
-    return found
+    return value
 
 
-def beside(path: Path) -> Path:
-    """Where the config of a file or folder is."""
+def config_path(path: Path) -> Path:
+    """Return the path of the config of a file or folder."""
     return (path if path.is_dir() else path.parent) / CONFIG
 
 
-def said_by(path: Path) -> dict[str, Any]:
-    """What the config of a file or folder says."""
-    return read_json(beside(path)) if beside(path).exists() else {}
+def config_of(path: Path) -> dict[str, Any]:
+    """Return the config of a file or folder; empty without one."""
+    return read_json(config_path(path)) if config_path(path).exists() else {}
 
 
 def _layout(path: Path, config: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
-    """The layout of what is packed, and its settings; None where nothing is."""
     settings = config.get("quantization_config") or config.get("quantization")
     if settings is None:
         return None, {}
@@ -179,23 +177,25 @@ def _layout(path: Path, config: Mapping[str, Any]) -> tuple[str | None, Mapping[
     method = settings.get("quant_method", "mlx")
     version = str(settings.get("version") or "gemm").lower()
     if method not in LAYOUTS or (method == "awq" and version != "gemm"):
-        known = "awq (version gemm), gptq and MLX's layouts are read"
+        supported = "awq (version gemm), gptq and MLX's layouts are read"
         raise refusal(
             path,
             f"its arrays are packed by {method!r}, version {version!r}.",
-            f"{known}; give config={{}} to read the arrays as they lie.",
+            f"{supported}; give config={{}} to read the arrays as they lie.",
         )
     return method, settings
 
 
-def _own(path: Path, layout: str, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of a layer: of MLX, which may have its own, without those of others."""
+def _layer_settings(
+    path: Path, layout: str, name: str, settings: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the settings of a layer; MLX has settings of single layers."""
     if layout != "mlx":
         return settings
-    own = settings.get(name, True)
-    if isinstance(own, dict):
-        return own
-    if own is not True:
-        problem = f"{name!r} is packed, though {CONFIG} has {own!r} for it."
+    layer = settings.get(name, True)
+    if isinstance(layer, dict):
+        return layer
+    if layer is not True:
+        problem = f"{name!r} is packed, though {CONFIG} has {layer!r} for it."
         raise refusal(path, problem, "The config is another model's.")
     return {key: value for key, value in settings.items() if key in {"group_size", "bits", "mode"}}

@@ -1,4 +1,4 @@
-"""Safetensors files written, and beside them how their arrays are packed."""
+"""Saving safetensors files, with a ``config.json`` that describes the packing of their arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphc.compile.transfer import written
 from graphc.errors import ArgumentError, ImplicitArrayError
 from graphc.export import safetensors as format
 from graphc.export.runtime import NAMES
 from graphc.implicit.array import is_implicit
+from graphc.interop.weights.files import replacement
 from graphc.interop.weights.layout import Array
-from graphc.interop.weights.safetensors_load import LAYOUTS, WEIGHT, beside, said_by
-from graphc.ir import dtype_name
+from graphc.interop.weights.safetensors_load import LAYOUTS, WEIGHT, config_of, config_path
 from graphc.link.backend import as_numpy
 
 
@@ -28,26 +27,25 @@ def save_safetensors(
     config: Mapping[str, Any] | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write arrays to a safetensors file, without a number of them changed.
+    """Write arrays to a safetensors file without changing a number.
 
     Packed arrays, whose names end in ``.weight``, are written as other libraries pack them, and
-    ``config.json`` beside the file says so. What ``load_safetensors`` read is held by the layout
-    that it was in; of other arrays, those with the same codes and scales: an error says which array
-    has others.
+    ``config.json`` beside the file describes it. A layout holds the arrays that
+    ``load_safetensors`` read from it, and others with the same kind of codes and scales.
 
     Args:
         path: The file, which is replaced.
-        arrays: By name, of any library.
+        arrays: Arrays of any library, by name.
         layout: ``"mlx"``, ``"awq"`` or ``"gptq"``, where arrays are packed. The latter two have
             scales of two bytes, as ``w.astype("float16")`` makes them, and one size of groups for
             all layers.
-        config: What ``config.json`` is to say besides, by default what it does already.
-        metadata: What the file's header is to say; by default ``{"format": "mlx"}``, or ``"pt"``.
+        config: More settings for ``config.json`` (default: its present contents).
+        metadata: The metadata of the file's header (default: ``{"format": "mlx"}``, or ``"pt"``).
 
     Raises:
-        ImplicitArrayError: The layout does not hold an array; says which, and why.
-        ArgumentError: There is no such layout.
-        OSError: A file cannot be written; one that was there stays.
+        ImplicitArrayError: If the layout does not hold an array; the error names it and the reason.
+        ArgumentError: If the layout is unknown.
+        OSError: If a file cannot be written; an existing file stays.
 
     Example:
         >>> import tempfile
@@ -65,13 +63,13 @@ def save_safetensors(
         True
     """
     if layout not in {None, *LAYOUTS}:
-        known = ", ".join(map(repr, LAYOUTS))
-        raise ArgumentError(f"save_safetensors(layout={layout!r}).", f"Take one of {known}.")
-    found: dict[str, Array] = {}
+        layouts = ", ".join(map(repr, LAYOUTS))
+        raise ArgumentError(f"save_safetensors(layout={layout!r}).", f"Take one of {layouts}.")
+    tensors: dict[str, Array] = {}
     settings: dict[str, Mapping[str, Any]] = {}
     for name, x in arrays.items():
         if not is_implicit(x):
-            found[name] = _whole(name, x)
+            tensors[name] = _dense(name, x)
             continue
         if layout is None or not name.endswith(WEIGHT):
             raise ImplicitArrayError(
@@ -79,31 +77,31 @@ def save_safetensors(
                 f"Give layout=, and names that end in {WEIGHT!r}; of others than quantized arrays, "
                 "materialize(), or graphc.implicit.merge.",
             )
-        own = name.removesuffix(WEIGHT)
-        parts, settings[own] = LAYOUTS[layout].parts(name, x)
-        found |= {f"{own}.{suffix}": part for suffix, part in parts.items()}
+        module = name.removesuffix(WEIGHT)
+        layer, settings[module] = LAYOUTS[layout].parts(name, x)
+        tensors |= {f"{module}.{suffix}": part for suffix, part in layer.items()}
     path = Path(path)
     header = {"format": "mlx" if layout == "mlx" else "pt"} if metadata is None else metadata
-    said = dict(said_by(path) if config is None else config)
+    values = dict(config_of(path) if config is None else config)
     if settings:
-        packed = [arrays[own + WEIGHT] for own in settings]
-        said |= _quantization(str(layout), settings, LAYOUTS[str(layout)].about(packed), said)
-    with written(path) as file:
-        for chunk in format.chunks(found, header):
+        packed = [arrays[module + WEIGHT] for module in settings]
+        values |= _quantization(str(layout), settings, LAYOUTS[str(layout)].about(packed), values)
+    with replacement(path) as file:
+        for chunk in format.chunks(tensors, header):
             file.write(chunk)
     if settings or config is not None:
-        with written(beside(path)) as file:
-            file.write(f"{json.dumps(said, indent=2)}\n".encode())
+        with replacement(config_path(path)) as file:
+            file.write(f"{json.dumps(values, indent=2)}\n".encode())
 
 
-def _whole(name: str, x: Any) -> Array:
-    found = as_numpy(x)
-    if dtype_name(found.dtype) not in NAMES:
+def _dense(name: str, x: Any) -> Array:
+    array = as_numpy(x)
+    if array.dtype.name not in NAMES:
         raise ImplicitArrayError(
-            f"save_safetensors: {name!r} is {found.dtype}{list(found.shape)}.",
+            f"save_safetensors: {name!r} is {array.dtype}{list(array.shape)}.",
             f"Cast it to one of {', '.join(NAMES)}.",
         )
-    return found
+    return array
 
 
 def _quantization(
@@ -112,14 +110,7 @@ def _quantization(
     about: Mapping[str, Any],
     config: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What ``config.json`` says of packed layers.
-
-    Args:
-        layout: Its name.
-        settings: What each layer has.
-        about: What all have together.
-        config: What was said before.
-    """
+    """Return the entries of ``config.json`` about packed layers; ``about`` is shared by all."""
     counted = Counter(tuple(each.items()) for each in settings.values())
     common = dict(counted.most_common(1)[0][0])
     others = {name: dict(each) for name, each in settings.items() if dict(each) != common}

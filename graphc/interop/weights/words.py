@@ -1,4 +1,4 @@
-"""Codes of a few bits in words of 32 bits, the first in the lowest, packed by NumPy."""
+"""Packing of codes of a few bits in words of 32 bits, the first in the lowest bits, by NumPy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BYTE = 8
 
 
 def words_of(coding: Coding, codes: Array) -> Array:
-    """Codes of uint8, ``(..., n)``, as words.
+    """Pack codes of uint8, ``(..., n)``, to words.
 
     Example:
         >>> words_of(Coding("affine", 4, 8), np.arange(8, dtype="uint8"))
         array([1985229328], dtype=uint32)
     """
     if BYTE % coding.bits:
-        made: Array = coding.packed(NUMPY, codes)
-        return made
+        words: Array = coding.packed(NUMPY, codes)
+        return words
     per_byte = BYTE // coding.bits
     *lead, n = codes.shape
     groups = codes.reshape(*lead, n // per_byte, per_byte)
@@ -34,12 +34,12 @@ def words_of(coding: Coding, codes: Array) -> Array:
 
 
 def codes_of(coding: Coding, words: Array) -> Array:
-    """Words, ``(..., n)``, as codes of uint8: the inverse of ``words_of``."""
+    """Unpack words, ``(..., n)``, to codes of uint8: the inverse of ``words_of``."""
     if BYTE % coding.bits:
-        made: Array = coding.codes(NUMPY, words).astype("uint8")
-        return made
+        unpacked: Array = coding.codes(NUMPY, words).astype("uint8")
+        return unpacked
     data = np.ascontiguousarray(words, "<u4").view("uint8")
-    places = np.arange(0, BYTE, coding.bits, dtype="uint8")
-    codes = data[..., None] >> places & np.uint8(2**coding.bits - 1)
+    shifts = np.arange(0, BYTE, coding.bits, dtype="uint8")
+    codes = data[..., None] >> shifts & np.uint8(2**coding.bits - 1)
     *lead, n = data.shape
-    return codes.reshape(*lead, n * len(places))
+    return codes.reshape(*lead, n * len(shifts))

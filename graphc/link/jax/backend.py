@@ -18,11 +18,12 @@ import numpy as np
 from jax.export import is_symbolic_dim
 from jax.extend.backend import get_backend
 
-from graphc.errors import DynamicShapeError, ModeError
+from graphc.errors import ArgumentError, DynamicShapeError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
-from graphc.ir.sharding import MeshAxes, named
+from graphc.ir import Buckets, Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir.law import deciding_inputs
+from graphc.ir.sharding import MeshAxes, with_role
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -35,7 +36,7 @@ from graphc.link.jax.bounded import (
     refused,
     unequal,
 )
-from graphc.link.jax.call_key import KnownArguments
+from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, is_known
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import called_back
@@ -46,8 +47,9 @@ from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Placement
 from graphc.link.program import Program
+from graphc.link.slices import with_slice_lengths
 from graphc.link.transformable import Transformable
-from graphc.rewrite.loops.windows import windowed
+from graphc.rewrite.loops.windows import index_windows
 from graphc.site import mark_own
 from graphc.tensor.core.elementwise import minimum
 from graphc.tensor.core.shape import Length, Shape
@@ -205,7 +207,7 @@ def _in_buckets(
     context: CompileContext,
 ) -> Executable:
     """The executable for one length after the other, or for buckets of lengths where asked for."""
-    if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec, options):
+    if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec.buckets, options):
         return exact
     # Most programs are for exact lengths.
     from graphc.link.jax.buckets import Bucketed, axes_of  # noqa: PLC0415
@@ -214,10 +216,10 @@ def _in_buckets(
     return Bucketed(exact, traced, spec, axes, context, device_of(options)) if any(axes) else exact
 
 
-def asks_for_buckets(spec: CallSpec, options: Mapping[str, Any]) -> bool:
-    """Whether the mode asks for lengths in buckets, or an input does and the mode lets it."""
+def asks_for_buckets(buckets: Sequence[Buckets | None], options: Mapping[str, Any]) -> bool:
+    """Return whether the mode asks for buckets of lengths, or an input does and the mode may."""
     wanted = options.get("lengths")
-    return wanted == "buckets" or (wanted is None and any(spec.buckets))
+    return wanted == "buckets" or (wanted is None and any(buckets))
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
@@ -237,7 +239,7 @@ def _on_mesh(
     def name(place: int) -> str:
         x = program().arguments[place]
         what = "captured array" if isinstance(x.op, Leaf) else "argument"
-        return named(f"{what} {x!r}", x.op)
+        return with_role(f"{what} {x!r}", x.op)
 
     return on_mesh(execute, layout, spec, backend.kinds[-1], name)
 
@@ -260,9 +262,32 @@ class JAXBackend(Backend):
         """Return whether a program computes in 64 bits, and whether it runs the user's code."""
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
-    def prepared(self, graph: Graph) -> Graph:
-        """Return the graph with slices whose place alone differs from step to step by indices."""
-        return windowed(graph)
+    def conversion_error(self, error: Exception, results: Any) -> Exception:
+        """Return the error where JAX traces a call, or devices of other processes have results."""
+        if isinstance(error, jax.errors.TracerArrayConversionError):
+            return ArgumentError(
+                "A function that returns NumPy arrays was called while JAX traces, when results "
+                "have no values.",
+                "In code that JAX traces, compiles or transforms, call f.pure, or compile the "
+                "function with graphc.function(..., returns='native').",
+            )
+        try:
+            for result in jax.tree.leaves(results):
+                refuse_remote(result)
+        except ShardingError as refused:
+            return refused
+        return error
+
+    def narrows(self, dtype: np.dtype[Any]) -> bool:
+        """Return whether JAX's own functions compute with fewer bits than a dtype has."""
+        return not settings.jax_enable_x64 and jax.dtypes.canonicalize_dtype(dtype) != dtype
+
+    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+        """Return the graph with slices that move and keep their length by indices."""
+        graph = index_windows(graph)
+        buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
+        # Where lengths are padded, that of a slice is padded too.
+        return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
 
     def build(self, options: Mapping[str, Any]) -> str:
         """Return the versions of JAX and XLA, the devices, and XLA's flags."""
@@ -327,7 +352,7 @@ class JAXBackend(Backend):
         """Which lengths of arguments are padded to buckets, or why none is."""
         facts = self.facts(program)
         spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, given=given)
-        if not asks_for_buckets(spec, options):
+        if not asks_for_buckets(spec.buckets, options):
             return ()
         # Most programs are for exact lengths.
         from graphc.link.jax.buckets import padding  # noqa: PLC0415
@@ -383,7 +408,7 @@ class JAXBackend(Backend):
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
         """Let a lowering handle implicit operands, and lengths that are only bounded."""
-        deciding: Sequence[int] = () if node.op.graphs() else node.op.host_inputs()
+        deciding: Sequence[int] = () if node.op.graphs() else deciding_inputs(node)
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
 
@@ -412,7 +437,7 @@ class JAXBackend(Backend):
             return bounded
         if on_host:
             return symbolic.on_host(node, bounded, partial(self._lowered, node))
-        return symbolic.of_symbols(bounded, node.op.host_inputs())
+        return symbolic.of_symbols(bounded, deciding_inputs(node))
 
     def _lowered(self, node: Node, *values: Any) -> Any:
         return self.bind(node)(*values)

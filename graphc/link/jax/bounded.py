@@ -25,6 +25,7 @@ from jax.export import is_symbolic_dim
 
 from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeShapeError
 from graphc.ir import Node, Op
+from graphc.ir.law import deciding_inputs
 from graphc.link.jax.counts import Count, Formula, as_count, bound, is_known, is_same, plain
 from graphc.tensor.core.shape import are_equal
 
@@ -365,7 +366,7 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
     Raises:
         DynamicShapeError: It cannot be.
     """
-    decides = () if node.op.graphs() else node.op.host_inputs()
+    decides = () if node.op.graphs() else deciding_inputs(node)
     needed = bool(decides) or any(isinstance(x, Ragged) for x in values)
     for cls in type(node.op).__mro__:
         if cls in RULES and (needed or cls in OF_COUNTS):

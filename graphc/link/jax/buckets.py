@@ -29,11 +29,10 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import Guard, Ragged, in_own_lengths
 from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, length_formula
-from graphc.link.jax.executables import Executables, in_64_bits, on_device
+from graphc.link.jax.executables import AbsentError, Executables, in_64_bits, on_device
 from graphc.link.jax.mesh import layout_of
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.program import Program
-from graphc.link.shortcut import NotAdmittedError, Shortcut
 
 POWERS = 2.0
 """By how much each bucket is longer than the one before, where an input does not say."""
@@ -241,13 +240,12 @@ class Bucketed:
         pending = [check for check in checks if not isinstance(check, Guard)]
         for check in pending:
             check.verify()
-        shortcut = Shortcut.of(execute)
-        if shortcut is not None and not self._spec.counts and not pending:
+        if self._device is None and not self._spec.counts and not pending:
             if len(now.calls) >= MOST_CALLS:
                 now.calls.clear()
             shapes = tuple([x.shape for x in arguments])
             single = self._spec.single
-            now.calls[shapes] = _known_call(shortcut, now.axes, lengths, results, single=single)
+            now.calls[shapes] = _known_call(execute, now.axes, lengths, results, single=single)
         results = in_own_lengths(results, lengths)
         return results[0] if self._spec.single else results
 
@@ -287,23 +285,23 @@ class Bucketed:
 
 
 def _known_call(
-    shortcut: Shortcut,
+    execute: Executable,
     axes: Sequence[Axis],
     lengths: Sequence[int],
     results: Sequence[Any],
     *,
     single: bool,
 ) -> Executable:
-    """Calls whose arguments have the shapes of an earlier call.
+    """Return a function for calls whose arguments have the shapes of an earlier call.
 
     Args:
-        shortcut: That of the executable for the buckets.
-        axes: What is padded.
-        lengths: Their lengths.
+        execute: The executable for the buckets.
+        axes: The padded axes.
+        lengths: The lengths of these axes.
         results: The results of the earlier call, some in buffers.
         single: Whether the program has one result.
     """
-    cell, enable, array = shortcut.cell, jax.enable_x64, np.ndarray
+    enable, array = jax.enable_x64, np.ndarray
     pairs = zip(axes, lengths, strict=True)
     is_padded = any(x.axis >= 0 and bucket_of(n, x.growth).high != n for x, n in pairs)
     # What its counts decide has the same length whenever the arguments have.
@@ -318,11 +316,11 @@ def _known_call(
     kind: Any = None
 
     def run(given: Sequence[Any]) -> list[Any]:
-        found, _ = cell.cell_contents(*given, given_lengths)
+        buffers, _ = execute(*given, given_lengths)
         if not is_whole:
-            # What is cut is put on the device again, with 64 bits too.
-            return in_own_lengths(found, lengths)
-        return [y.buffer if y.__class__ is Ragged else y for y in found]
+            # Slices are put on the device again, with 64 bits too.
+            return in_own_lengths(buffers, lengths)
+        return [y.buffer if y.__class__ is Ragged else y for y in buffers]
 
     def call(*arguments: Any) -> Any:
         nonlocal given_lengths, kind
@@ -331,14 +329,14 @@ def _known_call(
             given_lengths = made
         for x in arguments:
             if x.__class__ is not kind and x.__class__ is not array:
-                raise NotAdmittedError
+                raise AbsentError
         given = _all_padded(arguments, axes, lengths) if is_padded else arguments
         if settings.jax_enable_x64:
-            found = run(given)
+            results = run(given)
         else:
             with enable(True):
-                found = run(given)
-        return found[0] if single else found
+                results = run(given)
+        return results[0] if single else results
 
     return call
 

@@ -52,11 +52,15 @@ class KnownArguments:
         values: Values that are part of the program, by position; these arguments are not passed.
         bounds: Upper bounds of arguments that are passed, by position.
         padded: The axes of arguments that are padded; one more argument has their true lengths.
+        lengths: Lengths of slices that are part of the program.
+        bounds_of_slices: Values, in the first call, of arguments that decide nothing else.
     """
 
     values: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
     bounds: Mapping[int, int] = field(default_factory=dict)
     padded: tuple[tuple[int, int, float], ...] = ()
+    lengths: tuple[int, ...] = ()
+    bounds_of_slices: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def shapes(self, passed: Sequence[Any]) -> list[tuple[int, ...]]:
         """The shapes of all arguments, given the ones that are passed."""
@@ -70,12 +74,13 @@ class KnownArguments:
         return {i: x.shape for i, x in zip(left, passed, strict=True)}
 
     def items(self) -> dict[int, Any]:
-        """The values as Python integers, and tuples of them."""
-        return {i: as_python(x) for i, x in self.values.items()}
+        """Return the values that decide lengths, as Python integers and tuples of them."""
+        return {i: as_python(x) for i, x in {**self.values, **self.bounds_of_slices}.items()}
 
     def __repr__(self) -> str:
         values = [(i, x.dtype.str, x.shape, x.tobytes().hex()) for i, x in self.values.items()]
-        return f"{values}, {[*self.bounds.items()]}, {[tuple(x) for x in self.padded]}"
+        padded = [tuple(x) for x in self.padded]
+        return f"{values}, {[*self.bounds.items()]}, {padded}, {self.lengths}"
 
 
 @dataclass(frozen=True)

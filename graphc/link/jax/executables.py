@@ -25,12 +25,11 @@ import jax
 import jax.extend.core
 
 from graphc.errors import GraphcError
-from graphc.link.backend import Executable
+from graphc.link.backend import Dispatch, Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
 from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
-from graphc.link.shortcut import Shortcut, cell_of
 from graphc.progress import stage, tell
 
 # Older releases have it in jax.core, where newer ones warn of it.
@@ -157,29 +156,12 @@ class Executables:
         Args:
             wide: Whether it turns 64-bit dtypes on.
         """
-        run: Executable = _none
-
-        def call(*arguments: Any) -> Any:
-            try:
-                return run(*arguments)
-            except Exception as error:
-                failed = error
-            try:
-                return again(failed, arguments)
-            finally:
-                # It holds this frame, and so the arguments.
-                del failed
-
-        cell = cell_of(call, "run")
-        choose: Choose = partial(setattr, cell, "cell_contents")
-        again: Again = self._again
+        dispatch: Any = Dispatch(_none, self._again)
+        self._choose = partial(setattr, dispatch, "run")
         if wide:
-            choose, again = _widened(choose, again)
-        self._choose = choose
-        found: Any = call
-        found.lower = self.lower
-        found.shortcut = Shortcut(cell, again)
-        return found  # type: ignore[no-any-return]
+            self._choose, dispatch.again = _widened(self._choose, self._again)
+        dispatch.lower = self.lower
+        return dispatch  # type: ignore[no-any-return]
 
     def _again(self, failed: Exception, arguments: tuple[Any, ...]) -> Any:
         """Return the results of a call that failed, if only because its executable was missing."""

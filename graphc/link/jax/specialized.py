@@ -1,10 +1,14 @@
-"""Programs with arguments that decide shapes: an executable for each set of their values."""
+"""Programs with arguments that decide shapes: an executable for each set of their values.
+
+Arguments that decide lengths of slices alone are passed, and there is one for each set of lengths.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -12,19 +16,33 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError
+from graphc.ir import Node
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
+from graphc.link.host import SliceLength
+from graphc.link.jax.bounded import Lowering, rule
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.counts import Count
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
+from graphc.link.slices import computed_lengths
 
 FEW = 4
 """How many numbers of steps get an executable of their own before one is made for all."""
 
 SHORT = 32
 """No buffer is made shorter than that for a number of steps that may be another one next time."""
+
+
+_slice_lengths: ContextVar[Sequence[int]] = ContextVar("slice_lengths", default=())
+
+
+@rule(SliceLength, of_counts=True)
+def slice_length(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any:
+    """Return the length that a program is compiled for, while the slice's bounds are traced."""
+    op: Any = node.op
+    return np.asarray(_slice_lengths.get()[op.number], np.int64)
 
 
 def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
@@ -35,8 +53,14 @@ def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
         raise DynamicShapeError(
             f"The argument {place} decides a shape or a number of steps, and is not known while "
             "JAX traces the code that calls the function.",
-            "Make it static there, as with static_argnums of jax.jit, or pass a Python integer.",
+            "Make it static there, as with static_argnums of jax.jit, or pass a Python integer; a "
+            "batch x[i * n + gt.arange(n)] of a fixed n takes any i.",
         ) from error
+
+
+def _as_count(x: Any, bound: int) -> Count:
+    """Return an integer argument as a count, which is int64."""
+    return Count(jax.lax.convert_element_type(x, np.int64), 1, bound)
 
 
 class Specialized:
@@ -61,7 +85,11 @@ class Specialized:
         self.static = spec.static
         self.pure = spec.single
         self.foreign = spec.facts["foreign"]
-        self.counts = frozenset(spec.counts)
+        types = spec.arguments
+        # Narrower integers wrap around at lengths that exist, and counts do not.
+        self.counts = frozenset(i for i in spec.counts if types[i].numpy_dtype.itemsize >= 4)
+        self.sliced = frozenset(spec.sliced)
+        self.lengths = spec.lengths
         self.donated = donated
         self.context = context
         self.known: OrderedDict[Any, Executable] = OrderedDict()
@@ -71,46 +99,65 @@ class Specialized:
 
     def __call__(self, *arguments: Any) -> Any:
         values = {i: _known(arguments[i], i) for i in self.static}
-        execute = self._found({}, values)
+        lengths = self._lengths(arguments, values)
+        execute = self._find({}, values, lengths)
         if execute is None:
             bounds = self._bounds(values, arguments) if self.made >= FEW else {}
             if bounds:
-                execute = self._found(bounds, values) or self._made(bounds, values)
+                execute = self._find(bounds, values, lengths)
+                execute = execute or self._create(bounds, values, lengths)
                 try:
                     return execute(*arguments)
                 except DynamicShapeError:
                     # They decide more than that.
                     self.counts = frozenset()
-            execute = self._made({}, values)
+            execute = self._create({}, values, lengths)
         return execute(*arguments)
 
-    def _key(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Any:
-        static = (x for i, x in values.items() if i not in bounds)
-        return (*bounds.items(), *((x.dtype.char, x.shape, x.tobytes()) for x in static))
+    def _lengths(self, arguments: Sequence[Any], values: Mapping[int, Any]) -> tuple[int, ...]:
+        """Return the lengths of slices in a call."""
+        if self.lengths is None:
+            return ()
+        return computed_lengths(self.lengths, [values.get(i, x) for i, x in enumerate(arguments)])
 
-    def _found(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable | None:
-        key = self._key(bounds, values)
+    def _key(
+        self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
+    ) -> Any:
+        static = (x for i, x in values.items() if i not in bounds and i not in self.sliced)
+        contents = ((x.dtype.char, x.shape, x.tobytes()) for x in static)
+        return (*bounds.items(), *contents, *lengths)
+
+    def _find(
+        self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
+    ) -> Executable | None:
+        key = self._key(bounds, values, lengths)
         with self.lock:
             execute = self.known.get(key)
             if execute is not None:
                 self.known.move_to_end(key)
         return execute
 
-    def _made(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable:
-        """Return the function for these values, or for all values up to bounds."""
+    def _create(
+        self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
+    ) -> Executable:
+        """Return the function for these values and lengths, or for all values up to bounds."""
         # Two threads may come here for one set of values.
-        key = self._key(bounds, values)
+        key = self._key(bounds, values, lengths)
         with self.lock:
             execute = self.known.get(key)
             if execute is None:
                 self.made += 1
-                execute = self.known[key] = self._specialized(bounds, values)
+                execute = self.known[key] = self._compile(bounds, values, lengths)
                 if len(self.known) > config.specializations:
                     self.known.popitem(last=False)
         return execute
 
-    def _specialized(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable:
-        fixed = {i: x.copy() for i, x in values.items() if i not in bounds}
+    def _compile(
+        self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
+    ) -> Executable:
+        copies = {i: x.copy() for i, x in values.items()}
+        fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
+        sliced = {i: copies[i] for i in self.sliced}
         function = self.traced.bounded if bounds else self.traced.function
 
         def specialized(*rest: Any) -> Any:
@@ -118,15 +165,19 @@ class Specialized:
             arguments = []
             for i in range(len(rest) + len(fixed)):
                 x = fixed[i] if i in fixed else next(left)
-                arguments.append(Count(x, 1, bounds[i]) if i in bounds else x)
-            return function(*arguments)
+                arguments.append(_as_count(x, bounds[i]) if i in bounds else x)
+            token = _slice_lengths.set(lengths)
+            try:
+                return function(*arguments)
+            finally:
+                _slice_lengths.reset(token)
 
         # A length below its bound is compared with others when the program has run.
         reused = () if bounds else [i for i in self.donated if i not in fixed]
         donated = tuple(i - sum(j < i for j in fixed) for i in reused)
-        known = KnownArguments(fixed, bounds)
+        specialization = KnownArguments(fixed, bounds, (), lengths, sliced)
         executables = Executables(
-            specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
+            specialized, donated, self.context, specialization, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
         executables.places = [x for i, x in enumerate(self.places) if i not in fixed]

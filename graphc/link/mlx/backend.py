@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
-from graphc.link.backend import Backend, Executable
+from graphc.link.backend import Backend, Dispatch, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
@@ -45,7 +45,8 @@ from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, driv
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Watch
 from graphc.link.program import Program
-from graphc.link.shortcut import Shortcut, cell_of, compiled_code
+from graphc.link.slices import with_slice_lengths
+from graphc.link.source import compiled_code
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
@@ -146,22 +147,13 @@ def _straight(
     whole: WholeProgram, execute: Executable, lock: threading.RLock, arguments: int, *, single: bool
 ) -> Executable:
     """An executable that calls MLX's function with nothing between, once that runs fused."""
-    run = execute
-
-    def call(*arrays: Any) -> Any:
-        return run(*arrays)
-
-    cell = cell_of(call, "run")
+    dispatch = Dispatch(execute)
 
     def choose(fused: Callable[..., Any]) -> None:
-        cell.cell_contents = _written(
-            fused, whole.constants, execute, lock, arguments, single=single
-        )
+        dispatch.run = _written(fused, whole.constants, execute, lock, arguments, single=single)
 
     whole.when_fused = choose
-    found: Any = call
-    found.shortcut = Shortcut(cell)
-    return found  # type: ignore[no-any-return]
+    return dispatch
 
 
 def _written(
@@ -397,6 +389,10 @@ class MLXBackend(Backend):
         wide = getattr(node.type, "dtype", None) == "float64"
         return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
 
+    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+        """Return the graph with slices that move and keep their length by indices."""
+        return with_slice_lengths(graph)
+
     def analyse(self, graph: Graph) -> Host:
         """The host part; no shape is refused, as values can be read between segments."""
         return analyse(graph)
@@ -406,6 +402,7 @@ backend = MLXBackend(
     "MLX",
     array=array,
     numpy=to_numpy,
+    numpy_result=lambda y: to_numpy(y) if isinstance(y, mx.array) else np.array(y),
     compile=compile,
     kinds=(np.ndarray, mx.array),
     eager=False,

@@ -8,18 +8,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from graphc.ir import Constant, Graph, Leaf, Node, Pick, reached
-from graphc.link.host import Host, computed, is_taken, possible
+from graphc.ir.law import deciding_inputs
+from graphc.link.host import (
+    Host,
+    SliceLength,
+    computed,
+    inputs_on_host,
+    is_taken,
+    lengths_of_slices,
+    possible,
+)
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.index import Nonzero
 from graphc.tensor.arrays.sets import Unique
-from graphc.tensor.core.shape import Length, Shape
 
 
 def needed(node: Node) -> tuple[int, ...]:
     """The inputs by whose values an operation knows a shape, how often it runs or which branch."""
     op = node.op
-    found = op.host_inputs()
+    found = deciding_inputs(node)
     if isinstance(op, Switch):
         return 0, *(i for i in found if i)
     if isinstance(op, Loop) and op.counted:
@@ -40,15 +48,18 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     readable = [known is None or i in known for i in range(len(graph.inputs))]
     there = possible(graph, readable)
     ends = [x for x in _demands(graph) if x in there]
-    demanded = reached(
-        ends, lambda x: () if x in given or isinstance(x.op, Length | Shape) else x.inputs
+    lengths = lengths_of_slices(graph)
+    deciding = reached(
+        ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, given)
     ).keys()
+    demanded = deciding | reached(lengths, lambda x: inputs_on_host(x, given)).keys()
     found = {node for node in graph.nodes if is_taken(node) or _is_read(node, demanded)}
     nodes = computed(graph, demanded | found, () if known is None else known)
     return Host(
         frozenset(nodes),
         tuple(i for i, x in enumerate(graph.inputs) if x in demanded),
         tuple(i for i, x in enumerate(graph.leaves) if x in demanded),
+        sliced=tuple(i for i, x in enumerate(graph.inputs) if x in demanded - deciding),
     )
 
 

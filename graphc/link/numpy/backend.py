@@ -5,18 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from types import CellType
 from typing import Any
 
 import numpy as np
 
 from graphc.ir import Node, Op, TensorType
-from graphc.link.backend import Backend, Executable
+from graphc.link.backend import Backend, Dispatch, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.numpy.written import own, written
 from graphc.link.program import WORTH_WRITING, Program
-from graphc.link.shortcut import Shortcut
 from graphc.tensor.core.elementwise import Elementwise
 
 
@@ -25,7 +23,7 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarra
     return np.array(value, type.numpy_dtype)
 
 
-class Calls:
+class Calls(Dispatch):
     """The calls of a program: by its steps, and by its text once that is worth to be made.
 
     What is not a number comes out without a warning, as elsewhere.
@@ -40,31 +38,26 @@ class Calls:
         self.dtypes = [type.numpy_dtype for type in spec.results]
         self.runs = 0
         self.lock = threading.Lock()
-        self.shortcut = Shortcut(CellType(self._first))
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.shortcut.cell.cell_contents(*arguments)
+        super().__init__(self._first)
 
     def _first(self, *arguments: Any) -> Any:
         """The results, once there is the program."""
-        cell = self.shortcut.cell
         seconds = None
         with self.lock:
-            if cell.cell_contents == self._first:
+            if self.run == self._first:
                 start = perf_counter()
                 self.program()
                 seconds = perf_counter() - start
-                cell.cell_contents = self._stepwise
+                self.run = self._stepwise
         if seconds is not None:
             self.context.record("compile", [x.shape for x in arguments], {}, seconds)
-        return cell.cell_contents(*arguments)
+        return self.run(*arguments)
 
     def _stepwise(self, *arguments: Any) -> Any:
         self.runs += 1
         if self.runs > WORTH_WRITING:
-            run = written(self.program(), single=self.single)
-            self.shortcut.cell.cell_contents = run
-            return run(*arguments)
+            self.run = written(self.program(), single=self.single)
+            return self.run(*arguments)
         with np.errstate(all="ignore"):
             found = self.program().run(*arguments)
         taken = {*map(id, arguments)}

@@ -14,7 +14,7 @@ from graphc.link.numpy.backend import backend
 from graphc.link.profile import Measurement, Stopwatch, repeated
 from graphc.link.program import Program, observed
 from graphc.loop.branch import Switch
-from graphc.loop.evaluate import evaluate, performed
+from graphc.loop.evaluate import evaluate, perform_node
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 
@@ -57,7 +57,7 @@ def _observe(watch: Stopwatch, node: Node, compute: Callable[..., Any]) -> Calla
 
 
 def _by_reference(node: Node, *values: Any) -> Any:
-    return performed(node, values)
+    return perform_node(node, values)
 
 
 def _opened(

@@ -10,8 +10,7 @@ import numpy as np
 
 from graphc.ir import Constant, Graph
 from graphc.link.program import Lengths, Program, Step, located
-from graphc.link.shortcut import compiled_code
-from graphc.link.source import Source
+from graphc.link.source import Source, compiled_code
 from graphc.tensor.core.elementwise import Elementwise
 
 

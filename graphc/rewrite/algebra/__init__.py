@@ -1,1 +1,1 @@
-"""Normal forms that rules take apart and rebuild: sums, products, chains, indices."""
+"""Normal forms for rules: sums, products, factors, exponentials, chains, indices."""

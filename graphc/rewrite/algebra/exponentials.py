@@ -10,8 +10,8 @@ from graphc.rewrite.algebra.factors import (
     GONE,
     Factor,
     Replacement,
+    is_minus,
     multiple,
-    opposite,
     terms,
     together,
 )
@@ -26,14 +26,14 @@ Term = tuple[Any, float]
 
 
 def exponentials(y: Node) -> list[Term]:
-    """The terms of a sum of exponentials and positive constants, if it is one."""
-    found = []
-    for x, away in terms(y):
+    """Return the terms of a sum of exponentials and positive constants; [] for other nodes."""
+    result = []
+    for x, is_subtracted in terms(y):
         term = _exponential(x)
-        if term is None or away:
+        if term is None or is_subtracted:
             return []
-        found.append(term)
-    return found if any(a is not None for a, _ in found) else []
+        result.append(term)
+    return result if any(a is not None for a, _ in result) else []
 
 
 def _exponential(x: Node) -> Term | None:
@@ -42,10 +42,10 @@ def _exponential(x: Node) -> Term | None:
     return (a, c * scale) if c is not None and 0 < c * scale < math.inf else None
 
 
-def log_of_exponentials(found: list[Term]) -> Tensor:
-    """The logarithm of their sum."""
-    constant = sum(c for a, c in found if a is None)
-    logs = [a if c == 1 else a + math.log(c) for a, c in found if a is not None]
+def log_of_exponentials(summands: list[Term]) -> Tensor:
+    """Return the logarithm of the sum of these terms."""
+    constant = sum(c for a, c in summands if a is None)
+    logs = [a if c == 1 else a + math.log(c) for a, c in summands if a is not None]
     total: Any = logs[0]
     for x in logs[1:]:
         total = logaddexp(total, x)
@@ -58,14 +58,14 @@ Changes = tuple[Replacement, Replacement] | None
 @together(exp, exp)
 def exp_and_exp(f: Factor, g: Factor) -> Changes:
     """``exp(a) * exp(-a)`` is 1."""
-    return (GONE, GONE) if f.below == g.below and opposite(*f.node.inputs, *g.node.inputs) else None
+    return (GONE, GONE) if f.below == g.below and is_minus(*f.node.inputs, *g.node.inputs) else None
 
 
 @together(exp, sigmoid)
 def exp_and_sigmoid(f: Factor, g: Factor) -> Changes:
     """``exp(-b) * sigmoid(b)`` is ``sigmoid(-b)``, and ``exp(b) / sigmoid(b)`` ``1 + exp(b)``."""
     (a,), (b,) = f.node.inputs, g.node.inputs
-    if not g.below and not f.below and opposite(a, b):
+    if not g.below and not f.below and is_minus(a, b):
         return GONE, Replacement(sigmoid(a))
     if not g.below and f.below and a is b:
         return GONE, Replacement(sigmoid(-a))
@@ -78,16 +78,16 @@ def exp_and_sigmoid(f: Factor, g: Factor) -> Changes:
 def sigmoid_and_sigmoid(f: Factor, g: Factor) -> Changes:
     """``sigmoid(a) / sigmoid(-a)`` is ``exp(a)``."""
     (a,), (b,) = f.node.inputs, g.node.inputs
-    return (Replacement(exp(a)), GONE) if g.below and not f.below and opposite(a, b) else None
+    return (Replacement(exp(a)), GONE) if g.below and not f.below and is_minus(a, b) else None
 
 
 @together(exp, expm1)
 def exp_and_expm1(f: Factor, g: Factor) -> Changes:
-    """Either of ``exp(a)`` and ``1 - exp(a)`` by the other is one of ``1 - exp(-a)``."""
+    """``expm1(a) / exp(a)`` is ``-expm1(-a)``; ``exp(a) * expm1(-a)`` is ``-expm1(a)``."""
     (a,), (b,) = f.node.inputs, g.node.inputs
     if f.below != g.below and a is b:
         return GONE, Replacement(-expm1(-a))
-    if f.below == g.below and opposite(a, b):
+    if f.below == g.below and is_minus(a, b):
         return GONE, Replacement(-expm1(a))
     return None
 
@@ -97,29 +97,29 @@ def expm1_and_sigmoid(f: Factor, g: Factor) -> Changes:
     """``(exp(a) - 1) / (exp(a) + 1)`` is ``tanh(a / 2)``."""
     (a,), (b,) = f.node.inputs, g.node.inputs
     return (
-        (Replacement(tanh(a / 2)), GONE) if not f.below and not g.below and opposite(a, b) else None
+        (Replacement(tanh(a / 2)), GONE) if not f.below and not g.below and is_minus(a, b) else None
     )
 
 
 @together(exp, add)
 def exp_and_sum(f: Factor, g: Factor) -> Changes:
-    """The share of one in a sum of exponentials depends on their differences alone."""
+    """``exp(a) / (exp(a) + exp(b))`` is ``sigmoid(a - b)``, and so for more terms."""
     if f.below or not g.below:
         return None
     (a,) = f.node.inputs
-    found = exponentials(g.node)
-    own = next((term for term in found if term[0] is a), None)
-    if own is None or len(found) < 2:
+    summands = exponentials(g.node)
+    top = next((term for term in summands if term[0] is a), None)
+    if top is None or len(summands) < 2:
         return None
-    rest = [term for term in found if term is not own]
+    rest = [term for term in summands if term is not top]
     if len(rest) == 1:
         ((b, c),) = rest
-        apart = a if b is None else a - b
-        share: Any = sigmoid(apart if c == own[1] else apart + math.log(own[1] / c))
+        delta = a if b is None else a - b
+        share: Any = sigmoid(delta if c == top[1] else delta + math.log(top[1] / c))
     else:
-        others = [exp(-a if b is None else b - a) * (c / own[1]) for b, c in rest]
+        others = [exp(-a if b is None else b - a) * (c / top[1]) for b, c in rest]
         share = 1 / sum(others, 1)
-    return Replacement(share if own[1] == 1 else share / own[1]), GONE
+    return Replacement(share if top[1] == 1 else share / top[1]), GONE
 
 
 @together(exp, subtract)
@@ -148,4 +148,4 @@ def sinh_and_sum(f: Factor, g: Factor) -> Changes:
     arguments = [x.inputs[0] for x in g.node.inputs if x.op is exp]
     if f.below or not g.below or len(arguments) < 2 or a not in arguments:
         return None
-    return (Replacement(tanh(a) / 2), GONE) if opposite(*arguments) else None
+    return (Replacement(tanh(a) / 2), GONE) if is_minus(*arguments) else None

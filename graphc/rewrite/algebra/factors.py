@@ -1,8 +1,8 @@
-"""Products and quotients of any nesting, taken apart into factors and put together again.
+"""Products and quotients of any nesting as factors, and products from factors.
 
 A derivative multiplies what overflows by a share in it, with other factors between:
-``exp(x) * (w * (g / (1 + exp(x))))``. Pairs are found wherever they stand, and what they make
-together takes their place; the rest stays nested as it was, so that nothing else can overflow.
+``exp(x) * (w * (g / (1 + exp(x))))``. Rules combine such pairs at any depth. The other factors stay
+nested as they were, so that no other product can overflow.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.tensor import constant
 
-MOST = 12
-"""How many factors or terms are looked at: larger products are taken apart as far as this."""
+MAX_FACTORS = 12
+"""Largest number of factors or terms; a longer product is split into this many."""
 
 Path = tuple[int, ...]
 Axes = tuple[tuple[int, ...], int]
-"""Axes that are put back, and the rank of what they are put into."""
+"""New axes, and the rank of the array before them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +43,9 @@ class Factor:
     """One factor of a product.
 
     Attributes:
-        node: What it is, its axes placed as in the whole.
-        below: Whether the product is divided by it.
-        path: By which inputs it is reached.
+        node: The factor, its axes aligned with the product's.
+        below: Whether the product is divided by the factor.
+        path: Indices of the inputs that lead from the product to the factor.
     """
 
     node: Any
@@ -54,14 +54,14 @@ class Factor:
 
     @property
     def kind(self) -> Root:
-        """The key of rules for pairs; a sum whose axes were put back counts as a sum."""
+        """The key of rules for pairs; a sum with restored axes counts as a sum."""
         inner = self.node.inputs[0] if isinstance(self.node.op, ExpandDims) else self.node
         return Sum if isinstance(inner.op, Sum) else kind(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The replacement of a factor, None for 1; ``moved``: on the other side of the quotient."""
+    """The replacement of a factor, None for 1; ``moved`` if on the other side of the quotient."""
 
     node: Any = None
     moved: bool = False
@@ -80,24 +80,24 @@ _distances = Memo[int]()
 
 
 def is_steep(y: Node) -> bool:
-    """Whether a product has a factor that pairs with others, not too far down."""
-    return _distance(y, 0) <= MOST
+    """Return whether a product has a factor that may combine with others, at small depth."""
+    return _distance(y, 0) <= MAX_FACTORS
 
 
 def _distance(y: Node, depth: int) -> int:
-    known = _distances.get(y)
-    if known is None:
+    distance = _distances.get(y)
+    if distance is None:
         if not _is_product(y, ()):
-            return 0 if kind(y) in _NEEDED else MOST + 1
-        if depth > MOST:
+            return 0 if kind(y) in _NEEDED else MAX_FACTORS + 1
+        if depth > MAX_FACTORS:
             return 0
-        known = 1 + min([_distance(x, depth + 1) for x in _operands(y)])
-        _distances[y] = known
-    return known
+        distance = 1 + min([_distance(x, depth + 1) for x in _operands(y)])
+        _distances[y] = distance
+    return distance
 
 
 def together(a: Root, b: Root) -> Callable[[F], F]:
-    """Enter what two factors of these kinds make together: a change for each, or None."""
+    """Enter a rule for two factors of these kinds: it returns a change for each, or None."""
 
     def enter(pair: F) -> F:
         _PARTNERS[a, b] = pair
@@ -109,100 +109,102 @@ def together(a: Root, b: Root) -> Callable[[F], F]:
 
 
 def cancelling(*kinds: Root) -> None:
-    """Enter kinds of factors whose quotients by themselves are 1, also where they are 0 or inf."""
+    """Enter kinds whose quotient by themselves is 1, also for 0 and infinity."""
     _STEEP.update(kinds)
     _NEEDED.update(kinds)
 
 
-def merged(y: Node) -> Node | None:
-    """The product with two of its factors made one, or a factor taken into a sum that needs it."""
+def combine_factors(y: Node) -> Node | None:
+    """Return a product with two factors combined, or one moved into a sum; None if neither."""
     if not is_steep(y):
         return None
-    found = factors(y)
-    steep = [f for f in found if f.kind in _STEEP]
-    changes = _paired(steep) or _shared(found, steep)
-    return rebuilt(y, changes) if changes else None
+    all_factors = factors(y)
+    steep = [f for f in all_factors if f.kind in _STEEP]
+    changes = _combine_two(steep) or _combine_in_sum(all_factors, steep)
+    return rebuild(y, changes) if changes else None
 
 
-def _paired(steep: Sequence[Factor]) -> dict[Path, Replacement]:
+def _combine_two(steep: Sequence[Factor]) -> dict[Path, Replacement]:
     for f, g in combinations(steep, 2):
-        made = _pair(f, g)
-        if made is not None:
-            return {f.path: made[0], g.path: made[1]}
+        replacements = _combine(f, g)
+        if replacements is not None:
+            return {f.path: replacements[0], g.path: replacements[1]}
     return {}
 
 
-def _pair(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
-    """Return the replacements of two factors that combine."""
+def _combine(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
     if f.node is g.node and f.below != g.below:
         return GONE, GONE
     for first, second in ((f, g), (g, f)):
         pair = _PARTNERS.get((first.kind, second.kind))
-        made = None if pair is None else pair(first, second)
-        if made is not None:
-            return made if first is f else made[::-1]
+        replacements = None if pair is None else pair(first, second)
+        if replacements is not None:
+            return replacements if first is f else replacements[::-1]
     return None
 
 
 # Sums among the factors.
 
 
-def _shared(found: Sequence[Factor], steep: Sequence[Factor]) -> dict[Path, Replacement]:
-    """A factor meets one that all terms of a sum have, or that some of them have."""
-    for total in found:
+def _combine_in_sum(others: Sequence[Factor], steep: Sequence[Factor]) -> dict[Path, Replacement]:
+    """Return changes that combine a factor with factors of the terms of a sum."""
+    for total in others:
         if not steep or total.below or total.node.op not in _SUMS:
             continue
-        parts = terms(total.node)
-        split = [factors(x) for x, _ in parts]
+        summands = terms(total.node)
+        split = [factors(x) for x, _ in summands]
         common = _common(split)
         for f in steep:
-            for own in common:
-                made = _pair(f, own[0])
-                if made is not None:
-                    rest = [remade(x, {g.path: GONE}) for (x, _), g in zip(parts, own, strict=True)]
-                    whole = _times(_sum(rest, parts), made[1], own[0])
-                    return {f.path: made[0], total.path: Replacement(whole)}
-            met = [_met(f, own) for own in split]
-            if any(met):
-                inside = [_within(x, f, m) for (x, _), m in zip(parts, met, strict=True)]
-                return {f.path: GONE, total.path: Replacement(_sum(inside, parts))}
+            for row in common:
+                pair = _combine(f, row[0])
+                if pair is not None:
+                    rest = [
+                        rebuild_any_type(x, {g.path: GONE})
+                        for (x, _), g in zip(summands, row, strict=True)
+                    ]
+                    product = _multiply_by(_sum(rest, summands), pair[1], row[0])
+                    return {f.path: pair[0], total.path: Replacement(product)}
+            matches = [_first_match(f, row) for row in split]
+            if any(matches):
+                products = [
+                    _multiply_term(x, f, m) for (x, _), m in zip(summands, matches, strict=True)
+                ]
+                return {f.path: GONE, total.path: Replacement(_sum(products, summands))}
     return {}
 
 
-Met = tuple[Factor, tuple[Replacement, Replacement]]
+Match = tuple[Factor, tuple[Replacement, Replacement]]
 
 
-def _met(f: Factor, others: Sequence[Factor]) -> Met | None:
-    return next(((g, made) for g in others if (made := _pair(f, g)) is not None), None)
+def _first_match(f: Factor, candidates: Sequence[Factor]) -> Match | None:
+    return next(((g, pair) for g in candidates if (pair := _combine(f, g)) is not None), None)
 
 
-def _within(x: Node, f: Factor, met: Met | None) -> Any:
-    """A term times a factor of the sum."""
-    if met is None:
-        return _times(x, Replacement(f.node), f)
-    g, (own, other) = met
-    return _times(remade(x, {g.path: other}), own, f)
+def _multiply_term(x: Node, f: Factor, match: Match | None) -> Any:
+    if match is None:
+        return _multiply_by(x, Replacement(f.node), f)
+    g, (replacement, other) = match
+    return _multiply_by(rebuild_any_type(x, {g.path: other}), replacement, f)
 
 
-def _times(x: Any, change: Replacement, f: Factor) -> Any:
-    """A product with what stands for one of its factors."""
+def _multiply_by(x: Any, change: Replacement, f: Factor) -> Any:
     if change.node is None:
         return x
     return divide(x, change.node) if f.below != change.moved else multiply(x, change.node)
 
 
 def _common(split: Sequence[list[Factor]]) -> list[tuple[Factor, ...]]:
-    """Factors that all terms have, each as it is found in every one of them.
+    """Return the factors that all terms share, each with its counterparts.
 
-    No factor of a term is found twice: ``a / b**2`` and ``c / b`` have one divisor in common.
+    Each factor counts once: ``a / b**2`` and ``c / b`` share one divisor.
     """
-    first, *others = (list(found) for found in split)
+    first, *others = (list(row) for row in split)
     common = []
     for f in first:
-        alike = [next((i for i, g in enumerate(own) if _is_same(f, g)), None) for own in others]
-        if None not in alike:
-            pairs = zip(others, alike, strict=True)
-            common.append((f, *(own.pop(i) for own, i in pairs if i is not None)))
+        indices = [next((i for i, g in enumerate(rest) if _is_same(f, g)), None) for rest in others]
+        if None not in indices:
+            pairs = zip(others, indices, strict=True)
+            common.append((f, *(rest.pop(i) for rest, i in pairs if i is not None)))
     return common
 
 
@@ -210,10 +212,10 @@ def _is_same(f: Factor, g: Factor) -> bool:
     return f.node is g.node and f.below == g.below
 
 
-def _sum(xs: Sequence[Any], parts: Sequence[tuple[Node, bool]]) -> Any:
-    total = -xs[0] if parts[0][1] else xs[0]
-    for x, (_, away) in zip(xs[1:], parts[1:], strict=True):
-        total = total - x if away else total + x
+def _sum(xs: Sequence[Any], summands: Sequence[tuple[Node, bool]]) -> Any:
+    total = -xs[0] if summands[0][1] else xs[0]
+    for x, (_, is_subtracted) in zip(xs[1:], summands[1:], strict=True):
+        total = total - x if is_subtracted else total + x
     return total
 
 
@@ -221,48 +223,48 @@ _SUMS = frozenset([add, subtract])
 
 
 def terms(y: Node) -> list[tuple[Node, bool]]:
-    """The terms of a sum, and whether each is taken away."""
-    found: list[tuple[Node, bool]] = []
+    """Return the terms of a sum, and whether each is subtracted."""
+    result: list[tuple[Node, bool]] = []
     waiting = [(y, False)]
     while waiting:
-        node, away = waiting.pop()
+        node, is_subtracted = waiting.pop()
         if node.op is negative:
-            waiting.append((node.inputs[0], not away))
-        elif node.op not in _SUMS or len(found) + len(waiting) >= MOST:
-            found.append((node, away))
+            waiting.append((node.inputs[0], not is_subtracted))
+        elif node.op not in _SUMS or len(result) + len(waiting) >= MAX_FACTORS:
+            result.append((node, is_subtracted))
         else:
-            left, right = node.inputs
-            waiting += [(right, away != (node.op is subtract)), (left, away)]
-    return found
+            a, b = node.inputs
+            waiting += [(b, is_subtracted != (node.op is subtract)), (a, is_subtracted)]
+    return result
 
 
 # Products.
 
 
 def factors(y: Node) -> list[Factor]:
-    """The factors of a product, from left to right."""
-    found: list[Factor] = []
+    """Return the factors of a product, from left to right."""
+    result: list[Factor] = []
     waiting: list[tuple[Node, bool, Path, tuple[Axes, ...]]] = [(y, False, (), ())]
     while waiting:
-        node, below, path, placed = waiting.pop()
-        if len(found) + len(waiting) >= MOST or not _is_product(node, placed):
-            found.append(Factor(_placed(node, placed), below, path))
+        node, below, path, restored = waiting.pop()
+        if len(result) + len(waiting) >= MAX_FACTORS or not _is_product(node, restored):
+            result.append(Factor(_restore_axes(node, restored), below, path))
             continue
-        inner = _inner(node, placed)
+        inner = _restored_below(node, restored)
         for i, x in reversed(list(enumerate(_operands(node)))):
             waiting.append((x, below != (i == 1 and node.op is divide), (*path, i), inner))
-    return found
+    return result
 
 
 _PRODUCTS = frozenset([multiply, divide, negative, square])
 
 
-def _is_product(node: Node, placed: Sequence[Axes]) -> bool:
+def _is_product(node: Node, restored: Sequence[Axes]) -> bool:
     op = node.op
     if type(op) is Elementwise:
         return op in _PRODUCTS
     if isinstance(op, BroadcastTo):
-        return not placed or node.inputs[0].type.ndim == node.type.ndim
+        return not restored or node.inputs[0].type.ndim == node.type.ndim
     return isinstance(op, ExpandDims)
 
 
@@ -272,50 +274,49 @@ def _operands(node: Node) -> tuple[Node, ...]:
     return node.inputs[:1] if isinstance(node.op, BroadcastTo) else node.inputs
 
 
-def _inner(node: Node, placed: tuple[Axes, ...]) -> tuple[Axes, ...]:
+def _restored_below(node: Node, restored: tuple[Axes, ...]) -> tuple[Axes, ...]:
     if isinstance(node.op, ExpandDims):
-        return (*placed, (node.op.axes, node.inputs[0].type.ndim))
-    return placed
+        return (*restored, (node.op.axes, node.inputs[0].type.ndim))
+    return restored
 
 
-def _placed(x: Node, placed: Sequence[Axes]) -> Node:
-    """An operand of something that is given axes, with those among its own."""
-    for axes, ndim in reversed(placed):
+def _restore_axes(x: Node, restored: Sequence[Axes]) -> Node:
+    for axes, ndim in reversed(restored):
         if not x.type.ndim:
             break
-        own = [axis for axis in range(ndim + len(axes)) if axis not in axes][-x.type.ndim :]
-        new = tuple(axis - own[0] for axis in axes if axis > own[0])
+        axes_of_x = [axis for axis in range(ndim + len(axes)) if axis not in axes][-x.type.ndim :]
+        new = tuple(axis - axes_of_x[0] for axis in axes if axis > axes_of_x[0])
         x = expand_dims(x, new) if new else x
     return x
 
 
-def rebuilt(y: Node, changes: Mapping[Path, Replacement]) -> Any:
-    """The product with other factors, nested as before; None where it can't be of y's type."""
-    return fitted(remade(y, changes), y)
+def rebuild(y: Node, changes: Mapping[Path, Replacement]) -> Any:
+    """Return the product with factors replaced; None where its type would change."""
+    return fitted(rebuild_any_type(y, changes), y)
 
 
-def remade(y: Node, changes: Mapping[Path, Replacement]) -> Any:
-    """The product with other factors, nested as before, of fewer axes where it lost some."""
-    made = _quotient(*_rebuilt(y, (), changes, ()))
-    return made if isinstance(made, Node) else constant(made, dtype=y.type.dtype)
+def rebuild_any_type(y: Node, changes: Mapping[Path, Replacement]) -> Any:
+    """Return the product with factors replaced, nested as before; its rank may shrink."""
+    result = _quotient(*_replace(y, (), changes, ()))
+    return result if isinstance(result, Node) else constant(result, dtype=y.type.dtype)
 
 
-def _rebuilt(
-    y: Node, path: Path, changes: Mapping[Path, Replacement], placed: tuple[Axes, ...]
+def _replace(
+    y: Node, path: Path, changes: Mapping[Path, Replacement], restored: tuple[Axes, ...]
 ) -> tuple[Any, Any]:
     change = changes.get(path)
     if change is not None:
         return (None, change.node) if change.moved else (change.node, None)
     if not any(other[: len(path)] == path for other in changes):
-        return _placed(y, placed), None
-    inner = _inner(y, placed)
-    parts = [_rebuilt(x, (*path, i), changes, inner) for i, x in enumerate(_operands(y))]
-    if len(parts) == 1:
-        ((above, below),) = parts
+        return _restore_axes(y, restored), None
+    inner = _restored_below(y, restored)
+    operands = [_replace(x, (*path, i), changes, inner) for i, x in enumerate(_operands(y))]
+    if len(operands) == 1:
+        ((above, below),) = operands
         if y.op is negative:
             above = -constant(1, dtype=y.type.dtype) if above is None else -above
         return above, below
-    (a, a_below), (b, b_below) = parts
+    (a, a_below), (b, b_below) = operands
     if y.op is divide:
         a = _product(a, b_below)
         return a if b is None else _quotient(a, b), a_below
@@ -332,7 +333,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def multiple(x: Node) -> tuple[float, Node]:
-    """A node as a number times another."""
+    """Return a node as a number times another node."""
     c = 1.0
     while True:
         if x.op is negative:
@@ -345,8 +346,8 @@ def multiple(x: Node) -> tuple[float, Node]:
         c, x = (c / k if divides else c * k), x.inputs[not divides]
 
 
-def opposite(a: Node, b: Node) -> bool:
-    """Whether two nodes are written as each other's negative."""
+def is_minus(a: Node, b: Node) -> bool:
+    """Return whether two nodes are each other's negative by their form."""
     if a.op is subtract and b.op is subtract:
         return a.inputs == b.inputs[::-1]
     (c, x), (d, y) = multiple(a), multiple(b)

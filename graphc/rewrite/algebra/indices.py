@@ -1,4 +1,4 @@
-"""Indices taken apart, entry by entry, and put together again."""
+"""Indices as lists of entries."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.ir import Node
+from graphc.ir.law import checks_of
 from graphc.rewrite.facts.lengths import equal_lengths, holes
-from graphc.tensor.arrays.index import HOLE, Entry, Index, IndexUpdate, Range
+from graphc.tensor.arrays.index import BACKWARDS, HOLE, Entry, Index, IndexUpdate, Range
 from graphc.tensor.core.tensor import Tensor
 
 EVERYTHING = Range()
-BACKWARDS = Range(None, None, -1)
 
 
 @dataclass(frozen=True)
@@ -23,40 +23,40 @@ class IndexEntry:
 
     @property
     def is_slice(self) -> bool:
-        """Whether it leaves the axis there."""
+        """Whether the entry keeps the axis."""
         return isinstance(self.entry, Range)
 
     @property
     def is_everything(self) -> bool:
-        """Whether it takes the axis as it is."""
+        """Whether the entry selects the entire axis."""
         return self.entry == EVERYTHING
 
 
-def parts_of(op: Index | IndexUpdate, symbolic: Sequence[Node]) -> list[IndexEntry]:
-    """An index, entry by entry."""
+def entries_of(op: Index | IndexUpdate, symbolic: Sequence[Node]) -> list[IndexEntry]:
+    """Return an index, entry by entry."""
     values = iter(symbolic)
     return [IndexEntry(e, tuple(next(values) for _ in holes([e]))) for e in op.entries]
 
 
-def indexed(x: Node, parts: Sequence[IndexEntry]) -> Tensor:
-    """The part of an array that these entries take."""
-    if not parts:
+def index_by(x: Node, index: Sequence[IndexEntry]) -> Tensor:
+    """Return the part of an array that the entries select."""
+    if not index:
         return x  # type: ignore[return-value]
-    entries = tuple(part.entry for part in parts)
-    return Tensor.make(Index(entries), x, *[n for part in parts for n in part.values])
+    entries = tuple(part.entry for part in index)
+    return Tensor.make(Index(entries), x, *[n for part in index for n in part.values])
 
 
-def is_plain(parts: Sequence[IndexEntry]) -> bool:
-    """Whether it is an index of integers and slices alone, of constants or not."""
+def is_plain(index: Sequence[IndexEntry]) -> bool:
+    """Return whether an index has integers and slices alone, constant or symbolic."""
     return not any(
-        part.entry is None or (part.entry is HOLE and part.values[0].type.ndim) for part in parts
+        part.entry is None or (part.entry is HOLE and part.values[0].type.ndim) for part in index
     )
 
 
-def plain_parts(node: Node) -> list[IndexEntry] | None:
-    """The entries of an index of integers and slices alone, None for others."""
-    parts = parts_of(node.op, symbolic_of(node))  # type: ignore[arg-type]
-    return parts if is_plain(parts) else None
+def plain_index(node: Node) -> list[IndexEntry] | None:
+    """Return the entries of an index of integers and slices alone; None for other indices."""
+    entries = entries_of(node.op, symbolic_of(node))  # type: ignore[arg-type]
+    return entries if is_plain(entries) else None
 
 
 def symbolic_of(node: Node) -> tuple[Node, ...]:
@@ -65,11 +65,11 @@ def symbolic_of(node: Node) -> tuple[Node, ...]:
 
 
 def is_reversal(node: Node) -> bool:
-    """Whether it is an array with axes reversed."""
+    """Return whether an array is another one with axes reversed."""
     return isinstance(node.op, Index) and all(e in {EVERYTHING, BACKWARDS} for e in node.op.entries)
 
 
 def inputs_fit(node: Node) -> bool:
-    """Whether the lengths that a node's inputs must have alike are known to be so."""
-    checks = node.op.checks(*[x.type for x in node.inputs])
-    return all(equal_lengths(node.inputs[a], m, node.inputs[b], n) for a, m, b, n in checks)
+    """Return whether the lengths that a node compares at run time are provably equal."""
+    xs = node.inputs
+    return all(equal_lengths(xs[a], m, xs[b], n) for a, m, b, n in checks_of(node))

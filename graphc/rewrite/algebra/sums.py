@@ -1,8 +1,8 @@
-"""Sums as coefficients of terms, and how one is put together again.
+"""Sums as coefficients of terms, and sums from coefficients of terms.
 
-Integers wrap around, so a sum of them may be taken apart and put together in any order. Floats
-may not: ``(a + b) + c`` can be finite where ``b + c`` is not, and a small term that is left at the
-end may be added to a large one that is gone by then.
+Integers wrap around, so that their sums may be reordered at will. Floats may not: ``(a + b) + c``
+can be finite where ``b + c`` is not, and a small term may be rounded off beside a large one that
+cancels later.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from graphc.rewrite.rule import number_of
 from graphc.tensor.core.elementwise import add, multiply, negative, subtract
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
-MOST_TERMS = 8
-"""A sum of more is a term of its own, so that a chain of n sums costs n times as much as one."""
+MAX_TERMS = 8
+"""A longer sum counts as one term, so that n nested sums cost only n times as much as one."""
 
-MOST_LEVELS = 4
-"""How far down a sum is looked into that was not looked at before."""
+MAX_LEVELS = 4
+"""Depth to which a new sum is expanded."""
 
 Terms = Mapping[Node, int]
 
 
 def real_number(node: Node) -> float | int | None:
-    """The finite real number that all elements of a constant are, or None."""
+    """Return the finite real number that all elements of a constant equal, or None."""
     value = number_of(node)
     if isinstance(value, complex):
         value = value.real if not value.imag else None
@@ -39,7 +39,7 @@ def real_number(node: Node) -> float | int | None:
 
 
 def term(node: Node) -> tuple[Any, Node]:
-    """A node as a number times another node."""
+    """Return a node as a number times another node."""
     if node.op is negative:
         return -1, node.inputs[0]
     if node.op is multiply:
@@ -50,12 +50,12 @@ def term(node: Node) -> tuple[Any, Node]:
 
 
 def sum_of(terms: Iterable[tuple[Any, Node]], constant: Any, dtype: str) -> Tensor:
-    """The sum of terms and a constant, the negative ones subtracted from the others."""
+    """Return the sum of terms and a constant, with negative terms subtracted."""
     pairs = list(terms)
-    positive = [_scaled(c, x, dtype) for c, x in pairs if not _is_subtracted(c, dtype)]
-    negated = [_scaled(-c, x, dtype) for c, x in pairs if _is_subtracted(c, dtype)]
+    positive = [_multiple(c, x, dtype) for c, x in pairs if not _is_subtracted(c, dtype)]
+    negated = [_multiple(-c, x, dtype) for c, x in pairs if _is_subtracted(c, dtype)]
     if positive:
-        return _shift(_less(_total(positive), negated), constant, dtype)
+        return _shift(_subtract_all(_total(positive), negated), constant, dtype)
     if not negated:
         return constant_of(constant, dtype)
     if constant:
@@ -66,11 +66,11 @@ def sum_of(terms: Iterable[tuple[Any, Node]], constant: Any, dtype: str) -> Tens
 
 
 def _is_subtracted(number: Any, dtype: str) -> bool:
-    # The lowest integer has no counterpart above 0.
+    # The lowest integer has no positive counterpart.
     return bool(number < 0 and (is_inexact(dtype) or -number <= np.iinfo(dtype).max))
 
 
-def _scaled(factor: Any, x: Any, dtype: str) -> Tensor:
+def _multiple(factor: Any, x: Any, dtype: str) -> Tensor:
     return x if factor == 1 else multiply(x, constant_of(factor, dtype))
 
 
@@ -81,7 +81,7 @@ def _total(xs: list[Tensor]) -> Tensor:
     return total
 
 
-def _less(total: Tensor, xs: list[Tensor]) -> Tensor:
+def _subtract_all(total: Tensor, xs: list[Tensor]) -> Tensor:
     for x in xs:
         total = subtract(total, x)
     return total
@@ -96,7 +96,7 @@ def _shift(x: Tensor, constant: Any, dtype: str) -> Tensor:
 
 
 def constant_of(value: Any, dtype: str) -> Tensor:
-    """A number in that dtype; a whole one that is outside its range comes back at the other end."""
+    """Return a number in that dtype; integers wrap around at its limits."""
     if is_integer(dtype):
         bounds = np.iinfo(dtype)
         lowest, highest = int(bounds.min), int(bounds.max)
@@ -110,23 +110,22 @@ _found = Memo[tuple[Terms, int] | None]()
 
 
 def integer_sum(node: Node) -> Node | None:
-    """A sum of integers with equal terms taken together, or None where no two are equal."""
-    merged, many = _merged(node, MOST_LEVELS)
-    if merged is None or len(merged[0]) + bool(merged[1]) == many:
+    """Return a sum of integers with equal terms combined, or None where no two are equal."""
+    merged, count = _combine_terms(node, MAX_LEVELS)
+    if merged is None or len(merged[0]) + bool(merged[1]) == count:
         return None
     terms, constant = merged
     return sum_of([(c, x) for x, c in terms.items()], constant, node.type.dtype)
 
 
-def _terms(node: Node, levels: int) -> tuple[Terms, int]:
-    """The coefficients of a node's terms, and its constant."""
+def _linear_form(node: Node, levels: int) -> tuple[Terms, int]:
     if node in _found:
-        known = _found[node]
+        terms = _found[node]
     elif not levels or (node.op is not add and node.op is not subtract):
-        known = _one_term(node)
+        terms = _one_term(node)
     else:
-        known, _ = _merged(node, levels - 1)
-    return known or ({node: 1}, 0)
+        terms, _ = _combine_terms(node, levels - 1)
+    return terms or ({node: 1}, 0)
 
 
 def _one_term(node: Node) -> tuple[Terms, int] | None:
@@ -137,34 +136,34 @@ def _one_term(node: Node) -> tuple[Terms, int] | None:
     if x is node:
         return None
     inner, base = term(x)
-    return {base: _wrapped(factor * inner, node.type.dtype)}, 0
+    return {base: _wrap(factor * inner, node.type.dtype)}, 0
 
 
-def _merged(node: Node, levels: int) -> tuple[tuple[Terms, int] | None, int]:
-    """The terms of a sum, unless there are too many, and how many there were on both sides."""
-    left, right = node.inputs
+def _combine_terms(node: Node, levels: int) -> tuple[tuple[Terms, int] | None, int]:
+    """Return the combined terms of a sum, None if too many, and their count before."""
+    a, b = node.inputs
     sign = -1 if node.op is subtract else 1
-    (ours, constant), (theirs, other) = _terms(left, levels), _terms(right, levels)
-    if left in theirs:
-        ours, constant = {left: 1}, 0
-    elif right in ours:
-        theirs, other = {right: 1}, 0
-    many = len(ours) + len(theirs) + bool(constant) + bool(other)
+    (ours, constant), (theirs, other) = (_linear_form(a, levels), _linear_form(b, levels))
+    if a in theirs:
+        ours, constant = {a: 1}, 0
+    elif b in ours:
+        theirs, other = {b: 1}, 0
+    count = len(ours) + len(theirs) + bool(constant) + bool(other)
     if sign == 1 and len(ours) < len(theirs):
-        # The terms keep their order, so that a longer sum is found again as it was written.
+        # Keep the order of the longer sum's terms, so that it is recognized later.
         ours, theirs = theirs, ours
     dtype = node.type.dtype
     terms = dict(ours)
     for x, c in theirs.items():
-        terms[x] = _wrapped(terms.get(x, 0) + sign * c, dtype)
+        terms[x] = _wrap(terms.get(x, 0) + sign * c, dtype)
     terms = {x: c for x, c in terms.items() if c}
-    found = (terms, _wrapped(constant + sign * other, dtype))
-    _found[node] = found if len(terms) <= MOST_TERMS else None
-    return _found[node], many
+    result = (terms, _wrap(constant + sign * other, dtype))
+    _found[node] = result if len(terms) <= MAX_TERMS else None
+    return _found[node], count
 
 
-def _wrapped(value: int, dtype: str) -> int:
-    """The number nearest to 0 that is the same to integers of that width."""
+def _wrap(value: int, dtype: str) -> int:
+    """Return the number nearest to 0 that is congruent modulo the integer range."""
     span: int = 2 ** (8 * numpy_dtype(dtype).itemsize)
     return (value + span // 2) % span - span // 2
 
@@ -180,8 +179,8 @@ class Shifted(NamedTuple):
     rest: Node
 
 
-def shifted(node: Node) -> Shifted | None:
-    """A sum of a number and something else, or None."""
+def as_shifted(node: Node) -> Shifted | None:
+    """Return a sum of a number and a node in this form, or None."""
     if node.op is not add and node.op is not subtract:
         return None
     a, b = node.inputs
@@ -194,26 +193,26 @@ def shifted(node: Node) -> Shifted | None:
 
 
 def exact_sum(a: Any, b: Any, dtype: str) -> float | None:
-    """The sum of two numbers, unless rounding it would lose digits of the smaller one."""
+    """Return the sum of two numbers, or None if rounding loses digits of the smaller one."""
     exact = Fraction(a) + Fraction(b)
-    found = rounded(exact, dtype)
-    if found is None:
+    result = round_to_dtype(exact, dtype)
+    if result is None:
         return None
-    lost = abs(Fraction(found) - exact)
+    error = abs(Fraction(result) - exact)
     return (
-        found
-        if lost <= 4 * Fraction(limits(dtype).eps) * min(abs(Fraction(a)), abs(Fraction(b)))
+        result
+        if error <= 4 * Fraction(limits(dtype).eps) * min(abs(Fraction(a)), abs(Fraction(b)))
         else None
     )
 
 
-def rounded(exact: Fraction, dtype: str) -> float | None:
-    """The number of that dtype next to a fraction; None if there is none of full precision."""
+def round_to_dtype(exact: Fraction, dtype: str) -> float | None:
+    """Return the nearest number of that dtype; None if it is subnormal or overflows."""
     kind = numpy_dtype(real_dtype(dtype))
     with np.errstate(over="ignore", under="ignore"):
         try:
-            found = float(np.asarray(float(exact)).astype(kind))
+            result = float(np.asarray(float(exact)).astype(kind))
         except OverflowError:
             return None
     _, tiny, largest = limits(dtype)
-    return found if not exact or tiny <= abs(found) <= largest else None
+    return result if not exact or tiny <= abs(result) <= largest else None

@@ -1,1 +1,1 @@
-"""What is known of nodes without their values: bounds, lengths, structure of matrices."""
+"""Facts of nodes without their values: bounds, lengths, structure of matrices."""

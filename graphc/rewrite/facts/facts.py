@@ -1,4 +1,4 @@
-"""Facts of a matrix: where it may have elements, its symmetry, the signs of its eigenvalues."""
+"""Facts of a matrix: its nonzero diagonals, its symmetry, the signs of its eigenvalues."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from graphc.tensor.linalg.assume import implied
+from graphc.tensor.linalg.assume import implied_properties
 
 
 class Band(NamedTuple):
-    """Elements off these diagonals are zero; 0 is the main one, positive numbers are above it."""
+    """Diagonals that may be nonzero; 0 is the main one, positive numbers are above it."""
 
     low: float = -math.inf
     high: float = math.inf
 
     def __and__(self, other: Band) -> Band:
-        """Where both have elements: of none, the main diagonal counts."""
+        """Return the diagonals in both bands; the main diagonal if there are none."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Band(low, high) if low <= high else Band(0, 0)
 
@@ -25,17 +25,17 @@ class Band(NamedTuple):
         return Band(min(self.low, other.low), max(self.high, other.high))
 
     def __matmul__(self, other: Band) -> Band:
-        """That of a product of matrices."""
+        """Return the band of a product of matrices."""
         return Band(self.low + other.low, self.high + other.high)
 
     @property
     def transposed(self) -> Band:
-        """That of the transpose."""
+        """Band of the transpose."""
         return Band(-self.high, -self.low)
 
     @property
     def of_inverse(self) -> Band:
-        """That of the inverse: only triangles and the diagonal stay."""
+        """Band of the inverse: triangles stay triangles, diagonal matrices diagonal."""
         return Band(0 if self.low >= 0 else -math.inf, 0 if self.high <= 0 else math.inf)
 
 
@@ -43,7 +43,7 @@ ANYWHERE = Band()
 
 
 class Definiteness(IntEnum):
-    """The definiteness of a symmetric matrix, by its eigenvalues; the larger, the more is known."""
+    """The definiteness of a symmetric matrix, by its eigenvalues; larger values imply smaller."""
 
     UNKNOWN = 0
     SEMI = 1  # none is negative
@@ -54,13 +54,13 @@ class MatrixFacts(NamedTuple):
     """The facts of each matrix in the last two axes.
 
     Attributes:
-        band: Where there may be elements.
+        band: The diagonals that may be nonzero.
         symmetric: Whether it is known to equal its transpose, conjugate for complex numbers.
-        definite: What is known of its eigenvalues.
+        definite: The known signs of its eigenvalues.
         orthogonal: Whether its inverse is known to be its transpose, conjugate for complex ones.
         selection: Whether each row is known to have a single 1, no two in a column.
-        permutation: Whether each column has one too.
-        denied: What is known not to hold.
+        permutation: Whether each column is known to have a single 1, too.
+        denied: The facts that are known not to hold.
     """
 
     band: Band = ANYWHERE
@@ -73,9 +73,9 @@ class MatrixFacts(NamedTuple):
 
     @property
     def held(self) -> frozenset[str]:
-        """The facts by the names that ``assume`` has for them."""
+        """Known facts, by the names of ``assume``."""
         low, high = self.band
-        found = {
+        facts = {
             "diagonal": low >= 0 and high <= 0,
             "lower_triangular": high <= 0,
             "upper_triangular": low >= 0,
@@ -86,13 +86,13 @@ class MatrixFacts(NamedTuple):
             "selection": self.selection,
             "permutation": self.permutation,
         }
-        return frozenset(name for name, value in found.items() if value)
+        return frozenset(name for name, value in facts.items() if value)
 
     def __getitem__(self, name: str) -> bool | None:  # type: ignore[override]
-        """Whether a fact holds, by its name; None where that is not known.
+        """Return whether the fact of a name holds; None if unknown.
 
         Example:
-            >>> facts = declared(["diagonal"], ["symmetric"])
+            >>> facts = named_facts(["diagonal"], ["symmetric"])
             >>> facts["lower_triangular"], facts["symmetric"], facts["orthogonal"]
             (True, False, None)
         """
@@ -102,12 +102,12 @@ class MatrixFacts(NamedTuple):
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether all but the main diagonal is zero."""
+        """Whether all diagonals but the main one are zero."""
         return self.band.low >= 0 and self.band.high <= 0
 
     @property
     def transposed(self) -> MatrixFacts:
-        """Those of the transpose."""
+        """Facts of the transpose."""
         swapped = {"lower_triangular": "upper_triangular", "upper_triangular": "lower_triangular"}
         return self._replace(
             band=self.band.transposed,
@@ -117,7 +117,7 @@ class MatrixFacts(NamedTuple):
 
     @property
     def inverted(self) -> MatrixFacts:
-        """Those of the inverse, if there is one; it has the signs of eigenvalues."""
+        """Facts of the inverse, if there is one; its eigenvalues have the same signs."""
         return self._replace(
             band=self.band.of_inverse,
             definite=Definiteness.POSITIVE if self.definite else Definiteness.UNKNOWN,
@@ -127,16 +127,16 @@ class MatrixFacts(NamedTuple):
 
     @property
     def contradictions(self) -> frozenset[str]:
-        """The names of facts that are both held and denied."""
+        """Names of facts that are both held and denied."""
         return self.held & self.denied
 
 
 NOTHING = MatrixFacts()
 
 
-def declared(held: Iterable[str], denied: Iterable[str] = ()) -> MatrixFacts:
-    """Return the facts of these names, and those that they imply."""
-    names = implied(tuple(held))
+def named_facts(held: Iterable[str], denied: Iterable[str] = ()) -> MatrixFacts:
+    """Return the facts of these names, and the facts that they imply."""
+    names = implied_properties(tuple(held))
     within = Band(-1, 1) if "tridiagonal" in names else ANYWHERE
     low = 0 if "upper_triangular" in names else within.low
     high = 0 if "lower_triangular" in names else within.high
@@ -151,8 +151,8 @@ def declared(held: Iterable[str], denied: Iterable[str] = ()) -> MatrixFacts:
     )
 
 
-def both(one: MatrixFacts, other: MatrixFacts) -> MatrixFacts:
-    """All that is known from two sides; symmetric and on one side of the diagonal is on both."""
+def combined_facts(one: MatrixFacts, other: MatrixFacts) -> MatrixFacts:
+    """Return the union of two sets of facts; a symmetric triangle is diagonal."""
     band = one.band & other.band
     symmetric = one.symmetric or other.symmetric
     if symmetric:

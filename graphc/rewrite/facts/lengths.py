@@ -1,11 +1,11 @@
-"""The length of an array in terms of the inputs it is made of, so that it is never computed."""
+"""Lengths of arrays in terms of the inputs of a graph, so that no array is computed for one."""
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce, singledispatch
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -13,38 +13,25 @@ from graphc.ir import (
     TINY,
     Constant,
     Node,
-    Op,
     Pick,
-    TensorType,
-    TupleType,
-    Type,
     is_integer,
     replaced,
     toposort,
 )
+from graphc.ir.law import checks_of, law
+from graphc.ir.lengths import AnyLength, SymbolicLength, is_symbol
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
-from graphc.rewrite.facts.memo import Memo, memoized
+from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.facts.slices import canonical
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.arrays.create import Arange, Eye
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.arrays.index import Entry, Hole, Index, IndexUpdate, Nonzero, Range
-from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 from graphc.tensor.arrays.reduce import sum
-from graphc.tensor.arrays.repeat import RepeatIndices
-from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.elementwise import add, cast, equal, maximum, minimum, multiply, where
 from graphc.tensor.core.shape import Length, Reshape
 from graphc.tensor.core.specify import SpecifyShape, specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
-from graphc.tensor.fft import HermitianFourier, RealFourier
-from graphc.tensor.linalg.lu import LU
-from graphc.tensor.linalg.qr import Orthogonal, PivotedQR, Reflectors
-from graphc.tensor.linalg.svd import SVD, Svdvals
-from graphc.tensor.signal.convolve import Convolution
-from graphc.tensor.signal.pad import Pad
 
 Known = int | Node
 """A length: a number, or an int64 scalar."""
@@ -52,78 +39,75 @@ Known = int | Node
 Place = tuple[Node, int]
 """An array and one of its axes."""
 
-_found = Memo[dict[int, Known]]()
+_lengths = Memo[dict[int, Known]]()
 
 
 def length_of(x: Node, axis: int) -> Known:
-    """One length of an array, taken from as far towards the inputs as it can be."""
+    """Return one length of an array, in terms of nodes as near to the inputs as possible."""
     own: dict[Place, Node] = {}
     stack = [(x, axis)]
     while stack:
         place = stack[-1]
-        if _is_found(place, own):
+        if _has_length(place, own):
             stack.pop()
             continue
-        waiting = [p for p in _sources(*place) if not _is_found(p, own)]
+        waiting = [source for source in _sources(*place) if not _has_length(source, own)]
         if not waiting:
-            _find(place, own)
+            _compute(place, own)
         stack += waiting
-    known = _noted(x, axis)
-    return own[x, axis] if known is None else known
+    return _result(x, axis, own)
 
 
-def _is_found(place: Place, own: dict[Place, Node]) -> bool:
+def _has_length(place: Place, own: dict[Place, Node]) -> bool:
     return place in own or _noted(*place) is not None
 
 
-def _find(place: Place, own: dict[Place, Node]) -> None:
-    """Find a length after those it is made of, and note it."""
-    node, axis = place
-    kept = _kept(node, axis)
-    if kept is None:
-        known = length_step(node.op, node, axis)
-    else:
-        known = own[kept] if kept in own else _noted(*kept)
-    if known is None:
-        # Not kept: what holds an array would keep it from being freed.
-        own[place] = _own_length(node, axis)
-    else:
-        found = _found.get(node)
-        if found is None:
-            found = _found[node] = {}
-        found[axis] = known
-
-
-def _sources(node: Node, axis: int) -> list[Place]:
-    """The lengths that a length is made of."""
-    kept = _kept(node, axis)
-    if kept is not None:
-        return [kept]
-    if isinstance(node.op, Pick) and isinstance(node.inputs[0].op, HOLDERS):
-        return [p for part in _inner(node, axis) for p in part.places().values()]
-    axes: Iterable[int] = ()
-    ndim = node.inputs[0].type.ndim if isinstance(node.op, Diagonal | Reshape) else 0
-    match node.op:
-        case Concatenate() | Convolution():
-            return [(x, axis - node.type.ndim + x.type.ndim) for x in node.inputs]
-        case Pad() | RealFourier():
-            axes = (axis,)
-        case Diagonal():
-            axes = (ndim - 2, ndim - 1)
-        case Reshape():
-            axes = range(ndim)
-        case Index(entries):
-            at = _slice_at(node.op, node, axis)
-            axes = () if at is None else (at - entries[:at].count(None),)
-    return [(node.inputs[0], at) for at in axes]
+def _result(x: Node, axis: int, own: dict[Place, Node]) -> Known:
+    noted = _noted(x, axis)
+    return own[x, axis] if noted is None else noted
 
 
 def _noted(x: Node, axis: int) -> Known | None:
-    known: int | None = x.type.shape[axis]
-    if known is not None:
-        return known
-    found = _found.get(x)
-    return None if found is None else found.get(axis)
+    static: int | None = x.type.shape[axis]
+    if static is not None:
+        return static
+    lengths = _lengths.get(x)
+    return None if lengths is None else lengths.get(axis)
+
+
+def _compute(place: Place, own: dict[Place, Node]) -> None:
+    """Note a length, after those that it is made of."""
+    node, axis = place
+    source, n = _by_type_rule(node, axis)
+
+    def value(symbol: tuple[Any, ...]) -> Known:
+        x: Node = source.inputs[symbol[1]]
+        return x if symbol[0] == "value" else _result(x, symbol[2], own)
+
+    length = _evaluated(n, value)
+    if length is None:
+        length = _by_operation(node, axis)
+    unknown = _own_length(node, axis)
+    if length is None or length is unknown:
+        # Not noted: the memo would keep the array.
+        own[place] = unknown
+    else:
+        lengths = _lengths.get(node)
+        if lengths is None:
+            lengths = _lengths[node] = {}
+        lengths[axis] = length
+
+
+def _sources(node: Node, axis: int) -> list[Place]:
+    """Return the lengths that a length is made of."""
+    source, n = _by_type_rule(node, axis)
+    if isinstance(node.op, Reshape):
+        return [(node.inputs[0], k) for k in range(node.inputs[0].type.ndim)]
+    if n is not None:
+        return [(source.inputs[symbol[1]], symbol[2]) for symbol in n.symbols if len(symbol) == 3]
+    if isinstance(node.op, Pick) and isinstance(source.op, HOLDERS):
+        return [place for part in _inner(node, axis) for place in part.places().values()]
+    return []
 
 
 def _own_length(x: Node, axis: int) -> Node:
@@ -172,150 +156,114 @@ def with_lengths(x: Node, wanted: Mapping[int, Known]) -> Tensor:
 def checked_inputs(node: Node) -> list[Tensor]:
     """A node's inputs, of which it compares lengths, to be used without it: still compared."""
     xs: list[Any] = [*node.inputs]
-    for a, m, b, n in node.op.checks(*[x.type for x in xs]):
+    for a, m, b, n in checks_of(node):
         if xs[a].type.shape[m] is None:
             a, m, b, n = b, n, a, m
         xs[b] = with_lengths(xs[b], {n: length_of(xs[a], m % xs[a].type.ndim)})
     return xs
 
 
-def is_elsewhere(n: Known, xs: Sequence[Node]) -> bool:
-    """Whether a length is one of an array that these do not read, and that array may have any.
-
-    Of such an array nothing is used any more where these alone are left, so it need not fit them.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> x, y = gt.vector("x"), gt.vector("y")
-        >>> is_elsewhere(length_of(y[1:], 0), [gt.exp(x)]), is_elsewhere(length_of(y, 0), [x * y])
-        (True, False)
-        >>> is_elsewhere(length_of(y[:3], 0), [x])  # which is at most 3
-        False
-    """
-    if not isinstance(n, Node) or not isinstance(n.op, Length):
-        return False
-    (y,) = n.inputs
-    while isinstance(y.op, Index) and all(map(_is_open, y.op.entries)):
-        y = y.inputs[0]
-    if y.inputs or None not in y.type.shape:
-        return False
-    return all(x is not y and _reads_others(x, y) for x in xs)
-
-
-def _is_open(entry: Entry) -> bool:
-    """Whether a slice is as long as one wants, of an array that is long enough."""
-    match entry:
-        case Range(start, stop, None):
-            from_start = not isinstance(start, int) or start >= 0
-            return from_start and (not isinstance(stop, int) or stop < 0)
-        case Range(None, None, _):
-            return True
-    return False
-
-
-MOST_READ = 16
-"""Of more arrays that a node is made of, it is not noted which they are."""
-
-_read = Memo[frozenset[Node] | None]()
-
-
-def _reads_others(x: Node, y: Node) -> bool:
-    """Whether an array is known to be made without another one from outside."""
-    read = memoized(x, _read, lambda node: node.inputs, _arrays_read)
-    return read is not None and y not in read
-
-
-def _arrays_read(node: Node) -> frozenset[Node] | None:
-    """The arrays from outside that a node is made of, itself not among them; None if many."""
-    found: set[Node] = set()
-    for x in node.inputs:
-        own = _read[x]
-        if own is None or len(found) > MOST_READ:
-            return None
-        found |= own if x.inputs or isinstance(x.op, Constant) else {x}
-    return frozenset(found)
-
-
 HOLDERS = (Loop, Switch, Subgraph)
 """Operations whose results are made by graphs that they hold."""
 
 
-# Lengths that an operation keeps: its type rule says which.
-
-MARKS = (2**60 + 451, 2**59 + 1009)
-"""Lengths to try: too large to be anyone's own, and far apart."""
+# Lengths by type rules.
 
 
-def _kept(node: Node, axis: int) -> Place | None:
-    """The input's axis that has this one's length, where the type rule gives any length on."""
-    if isinstance(node.op, IndexUpdate):
-        return node.inputs[0], axis  # as the rule says, but for each index anew
+def _by_type_rule(node: Node, axis: int) -> tuple[Node, SymbolicLength | None]:
+    """Return the node whose type rule gives a length, and that length in terms of its inputs."""
     source, item = node, 0
     if isinstance(node.op, Pick):
         (source,) = node.inputs
         item = node.op.index
     if isinstance(source.op, HOLDERS):
-        return None  # their graphs say more than their type rules
-    types = tuple([x.type for x in source.inputs])
-    place = _kept_places(source.op, types).get((item, axis))
-    return None if place is None else (source.inputs[place[0]], place[1])
+        return source, None  # their graphs say more than their type rules
+    results = law(source.op, tuple([x.type for x in source.inputs])).results
+    n = results[item][axis] if results else None
+    return source, n if isinstance(n, SymbolicLength) else None
 
 
-@lru_cache(maxsize=4096)
-def _kept_places(op: Op, types: tuple[Type, ...]) -> dict[tuple[int, int], tuple[int, int]]:
-    """For results and their axes, an input and axis of the same length.
-
-    A length that no array has is put in an input's type; where it comes out again, whichever it
-    was, the result has the length of that axis. Of several inputs, that with the most axes is
-    asked first, so that the lengths of a result are those of one array where they can be.
-    """
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    arrays = [(i, x) for i, x in enumerate(types) if isinstance(x, TensorType)]
-    for i, x in sorted(arrays, key=lambda pair: -pair[1].ndim):
-        for at in [at for at, n in enumerate(x.shape) if n is None]:
-            first, second = (_places_of(mark, op, types, i, at) for mark in MARKS)
-            for place in first & second:
-                found.setdefault(place, (i, at))
-    return found
+Value = Callable[[tuple[Any, ...]], Known]
+"""Gives the length or the value that a symbol is."""
 
 
-def _places_of(mark: int, op: Op, types: Sequence[Any], i: int, at: int) -> set[tuple[int, int]]:
-    """The results and axes that have this length where axis ``at`` of input i has it."""
-    shape = types[i].shape
-    marked = types[i].with_shape((*shape[:at], mark, *shape[at + 1 :]))
-    try:
-        y = op.infer(*types[:i], marked, *types[i + 1 :])
-    except Exception:
-        return set()  # the operation takes no such length
-    items = y.items if isinstance(y, TupleType) else (y,)
-    return {
-        (item, axis)
-        for item, result in enumerate(items)
-        for axis, n in enumerate(getattr(result, "shape", ()))
-        if n == mark
-    }
+def _evaluated(n: AnyLength | None, value: Value) -> Known | None:
+    """Return an expression as a number or an int64 scalar; None if it has an unknown function."""
+    if n is None or isinstance(n, int):
+        return n
+    length: Any = 0
+    for atom, k in n.terms:
+        term: Any = value(atom) if is_symbol(atom) else _function_value(*atom, value=value)
+        if term is None:
+            return None
+        if k < 0:
+            length = length - (term if k == -1 else term * -k)
+        else:
+            term = term if k == 1 else term * k
+            length = term if isinstance(length, int) and not length else length + term
+    return length + n.constant if n.constant else length  # type: ignore[no-any-return]
 
 
-# Lengths that an operation makes.
+def _function_value(name: str, *arguments: Any, value: Value) -> Known | None:
+    function = FUNCTIONS.get(name)
+    return None if function is None else function(*[_evaluated(n, value) for n in arguments])
 
 
-@singledispatch
-def length_step(op: Any, node: Node, axis: int) -> Known | None:
-    """A length of a node in terms of what it is made of, or None."""
-    return None
+def _smallest(*lengths: Known) -> Known:
+    return reduce(minimum, dict.fromkeys(lengths))
 
 
-@length_step.register
-def _of_broadcast_to(op: BroadcastTo, node: Node, axis: int) -> Known | None:
-    return symbolic_length(op.shape, node.inputs[1:], axis)
+def _largest(*lengths: Known) -> Known:
+    """Return the largest of lengths; 0 is no larger than a length."""
+    is_positive = any(is_count(n) for n in lengths if n != 0)
+    return reduce(maximum, dict.fromkeys(n for n in lengths if n != 0 or not is_positive))
 
 
-@length_step.register
-def _of_eye(op: Eye, node: Node, axis: int) -> Known | None:
-    return symbolic_length(op.shape, node.inputs, axis)
+def _arange_length(start: Node, stop: Node, step: Node) -> Known | None:
+    """Return the distance over the step, rounded up; None for floats, whose rounding decides."""
+    if not all(is_integer(x.type.dtype) for x in (start, stop, step)):
+        return None
+    if isinstance(stop.op, Length) and is_number(start, 0) and is_number(step, 1):
+        return stop
+    first, last, by = (cast(x, "int64") for x in (start, stop, step))
+    return maximum(-((first - last) // by), 0)
 
 
-@length_step.register
+def _slice_length(n: Known, *bounds: Known | None) -> Known:
+    """Return the length of a slice of an array of n elements."""
+    parts: Any = [HOLE if isinstance(bound, Node) else bound for bound in bounds]
+    entry = _from_start(canonical(Range(*parts), n if isinstance(n, int) else None))
+    source, axis = _measured(n)
+    entries = tuple(entry if k == axis else Range() for k in range(source.type.ndim))
+    symbolic = [bound for bound in bounds if isinstance(bound, Node)]
+    part = Tensor.make(Index(entries), source, *symbolic)
+    static: int | None = part.type.shape[axis]
+    return _own_length(part, axis) if static is None else static
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": _smallest,
+    "max": _largest,
+    "*": lambda *lengths: product(lengths),
+    "//": operator.floordiv,
+    "arange": _arange_length,
+    "count": lambda x: sum(cast(bare_mask(x), "bool")),
+    "slice": _slice_length,
+    "total": lambda x: sum(x, dtype="int64"),
+}
+"""The functions in expressions, of numbers and nodes; None where only a call decides the length."""
+
+
+# Lengths of which an operation says more than its type rule.
+
+
+def _by_operation(node: Node, axis: int) -> Known | None:
+    if isinstance(node.op, Reshape):
+        return _of_reshape(node.op, node, axis)
+    is_held = isinstance(node.op, Pick) and isinstance(node.inputs[0].op, HOLDERS)
+    return _of_graphs(node, axis) if is_held else None
+
+
 def _of_reshape(op: Reshape, node: Node, axis: int) -> Known | None:
     """An entry of the shape, or for -1 the number of elements over those of the other axes."""
     asked = [symbolic_length(op.shape, node.inputs[1:], at) for at in range(len(op.shape))]
@@ -354,102 +302,9 @@ def is_count(n: Known, depth: int = 2) -> bool:
     return made and depth > 0 and all(is_count(x, depth - 1) for x in n.inputs)
 
 
-@length_step.register
-def _of_concatenate(op: Concatenate, node: Node, axis: int) -> Known | None:
-    return total([length_of(x, axis) for x in node.inputs])
-
-
-def total(lengths: Sequence[Known]) -> Known:
-    """The sum of lengths."""
-    symbolic: list[Any] = [n for n in lengths if isinstance(n, Node)]
-    number = builtins.sum(n for n in lengths if isinstance(n, int))
-    # Numbers are added up last: they are known here, and 0 leaves no trace.
-    return reduce(add, [*symbolic, number] if number or not symbolic else symbolic)  # type: ignore[no-any-return]
-
-
-@length_step.register
-def _of_pad(op: Pad, node: Node, axis: int) -> Known | None:
-    x, _, *symbolic = node.inputs
-    sides = [symbolic_length(op.widths, tuple(symbolic), 2 * axis + i) for i in (0, 1)]
-    parts = [length_of(x, axis), *sides]
-    return reduce(add, [n for n in parts if n != 0] or [0])
-
-
-@length_step.register
-def _of_real_fourier(op: RealFourier, node: Node, axis: int) -> Known | None:
-    n: Any = length_of(node.inputs[0], axis)
-    return n // 2 + 1  # type: ignore[no-any-return]
-
-
-@length_step.register
-def _of_hermitian_fourier(op: HermitianFourier, node: Node, axis: int) -> Known | None:
-    return node.inputs[1]
-
-
-@length_step.register
-def _of_convolution(op: Convolution, node: Node, axis: int) -> Known | None:
-    n, k = (length_of(x, axis - node.type.ndim + x.type.ndim) for x in node.inputs)
-    return op.result(n, k)  # type: ignore[no-any-return]
-
-
-@length_step.register
-def _of_diagonal(op: Diagonal, node: Node, axis: int) -> Known | None:
-    (x,) = node.inputs
-    rows: Any = length_of(x, x.type.ndim - 2)
-    columns: Any = length_of(x, x.type.ndim - 1)
-    if rows is columns and not op.offset:
-        return rows  # type: ignore[no-any-return]
-    return maximum(minimum(rows + min(op.offset, 0), columns - max(op.offset, 0)), 0)
-
-
-@length_step.register
-def _of_from_diagonal(op: FromDiagonal, node: Node, axis: int) -> Known | None:
-    return symbolic_length(op.shape, node.inputs[1:], axis - (node.type.ndim - 2))
-
-
-@length_step.register
-def _of_arange(op: Arange, node: Node, axis: int) -> Known | None:
-    """Of integers, the distance over the step, rounded up."""
-    if not is_integer(op.dtype):
-        return None
-    start, stop, step = node.inputs
-    if isinstance(stop.op, Length) and is_number(start, 0) and is_number(step, 1):
-        return stop
-    first, last, by = (cast(n, "int64") for n in node.inputs)
-    return maximum(-((first - last) // by), 0)
-
-
 def is_number(x: Node, value: int) -> bool:
     """Whether a scalar is this constant."""
     return isinstance(x.op, Constant) and bool(x.op.value == value)
-
-
-@length_step.register
-def _of_pick(op: Pick, node: Node, axis: int) -> Known | None:
-    (several,) = node.inputs
-    match several.op:
-        case Nonzero():
-            return sum(cast(bare_mask(several.inputs[0]), "bool"))
-        case Split(along, sizes) if axis == along:
-            return symbolic_length(sizes, several.inputs[1:], op.index)
-        case SVD() | Orthogonal() | PivotedQR() | Reflectors() | LU():
-            return _shorter(several)
-        case Loop() | Switch() | Subgraph():
-            return _of_graphs(node, axis)
-    return None
-
-
-@length_step.register
-def _of_svdvals(op: Svdvals, node: Node, axis: int) -> Known | None:
-    return _shorter(node)
-
-
-def _shorter(node: Node) -> Known | None:
-    """How many rows or columns a matrix has, whichever are fewer."""
-    (x,) = node.inputs
-    m: Any = length_of(x, x.type.ndim - 2)
-    n: Any = length_of(x, x.type.ndim - 1)
-    return m if m is n else minimum(m, n)
 
 
 # Lengths of what graphs make that an operation holds, in terms of what it takes.
@@ -533,29 +388,6 @@ def bare_mask(mask: Node) -> Node:
     return x if alike else mask
 
 
-@length_step.register
-def _of_repeated(op: RepeatIndices, node: Node, axis: int) -> Known | None:
-    return sum(node.inputs[0], dtype="int64")
-
-
-@length_step.register
-def _of_index(op: Index, node: Node, axis: int) -> Known | None:
-    """That of the same slice of the array which the indexed axis has its length from."""
-    x, *symbolic = node.inputs
-    at = _slice_at(op, node, axis)
-    if at is None:
-        return None
-    place = at - op.entries[:at].count(None)
-    entry: Any = canonical(op.entries[at], x.type.shape[place])  # type: ignore[arg-type]
-    entry = _from_start(entry)
-    first = len(list(holes(op.entries[:at])))
-    bounds = symbolic[first : first + len(list(holes([entry])))]
-    source, own = _measured(length_of(x, place))
-    entries = tuple(entry if i == own else Range() for i in range(source.type.ndim))
-    made = Tensor.make(Index(entries), source, *bounds)
-    return None if made is node else _own_length(made, own)
-
-
 def _from_start(entry: Range) -> Range:
     """The slice without the first elements that has the length of one without the last ones."""
     match entry:
@@ -564,19 +396,6 @@ def _from_start(entry: Range) -> Range:
         case Range(int(start), int(stop), None) if stop < 0 <= start:
             return Range(start - stop)
     return entry
-
-
-def _slice_at(op: Index, node: Node, axis: int) -> int | None:
-    """The place of the slice among the entries that an axis of the result comes from."""
-    kept: list[int | None] = [
-        i for i, e in enumerate(op.entries) if e is None or isinstance(e, Range)
-    ]
-    arrays = op.arrays([x.type.ndim for x in node.inputs[1:]])
-    if arrays:
-        place = op.place()
-        kept[place:place] = [None] * max(arrays)
-    at = kept[axis]
-    return at if at is not None and op.entries[at] is not None else None
 
 
 def holes(entries: Iterable[Entry]) -> Iterator[Hole]:

@@ -1,4 +1,4 @@
-"""Masks of matrices that are true on a band of diagonals, as ``tril`` and ``triu`` make them."""
+"""Masks that are true on a band of diagonals, as ``tril`` and ``triu`` make them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from graphc.tensor.core.elementwise import (
     subtract,
 )
 
-DEPTH = 6
-"""How far below a mask it is looked for what it is made of."""
+MAX_DEPTH = 6
+"""Depth to which a mask's expression is analysed."""
 
 
 class MaskBands(NamedTuple):
-    """All diagonals on which a mask can be true, and on which it can be false."""
+    """The diagonals on which a mask can be true, and on which it can be false."""
 
     inside: Band
     outside: Band
@@ -40,8 +40,8 @@ class MaskBands(NamedTuple):
 UNKNOWN = MaskBands(ANYWHERE, ANYWHERE)
 
 
-def mask_bands(mask: Node, depth: int = DEPTH) -> MaskBands:
-    """Where a mask can be true, and where false.
+def mask_bands(mask: Node, depth: int = MAX_DEPTH) -> MaskBands:
+    """Return the diagonals on which a mask can be true, and on which false.
 
     Example:
         >>> import graphc.tensor as gt
@@ -50,7 +50,7 @@ def mask_bands(mask: Node, depth: int = DEPTH) -> MaskBands:
         MaskBands(inside=Band(low=-inf, high=0), outside=Band(low=1, high=inf))
     """
     if not isinstance(mask.type, TensorType) or not depth or 1 in mask.type.shape[-2:]:
-        # What has one row or column may be repeated along the matrix.
+        # A single row or column may be broadcast along the matrix.
         return UNKNOWN
     if mask.op is logical_not:
         return MaskBands(*mask_bands(mask.inputs[0], depth - 1)[::-1])
@@ -73,13 +73,13 @@ def _of_array(op: Constant) -> MaskBands:
     for part in (x, ~x):
         rows, columns = np.nonzero(part)
         distances = columns - rows
-        found = (int(distances.min()), int(distances.max())) if distances.size else (0, 0)
-        bands.append(Band(*found))
+        ends = (int(distances.min()), int(distances.max())) if distances.size else (0, 0)
+        bands.append(Band(*ends))
     return MaskBands(*bands)
 
 
 COMPARED = {
-    # How far above the diagonal an element is, minus this number, is compared with 0.
+    # Comparisons of ``column - row - k`` with 0.
     less_equal: lambda k: MaskBands(Band(high=k), Band(low=k + 1)),
     less: lambda k: MaskBands(Band(high=k - 1), Band(low=k)),
     greater_equal: lambda k: MaskBands(Band(low=k), Band(high=k - 1)),
@@ -94,17 +94,16 @@ TURNED = {
     greater: less,
     equal: equal,
 }
-"""The comparison of the negative numbers."""
+"""The comparison of the negated operands."""
 
 
 def _of_comparison(mask: Node) -> MaskBands:
-    """Of column and row numbers, and a constant."""
     if mask.op not in COMPARED or mask.type.ndim != 2:
         return UNKNOWN
-    left, right = (_line(x) for x in mask.inputs)
-    if left is None or right is None:
+    a_line, b_line = (_line(x) for x in mask.inputs)
+    if a_line is None or b_line is None:
         return UNKNOWN
-    columns, rows, number = (a - b for a, b in zip(left, right, strict=True))
+    columns, rows, number = (a - b for a, b in zip(a_line, b_line, strict=True))
     if (columns, rows) == (1, -1):
         return COMPARED[mask.op](-number)
     if (columns, rows) == (-1, 1):
@@ -113,10 +112,10 @@ def _of_comparison(mask: Node) -> MaskBands:
 
 
 Line = tuple[int, int, int]
-"""How often the number of the column, that of the row, and 1 are in a sum."""
+"""Coefficients of the column index, the row index, and 1 in a sum."""
 
 
-def _line(x: Node, depth: int = DEPTH) -> Line | None:
+def _line(x: Node, depth: int = MAX_DEPTH) -> Line | None:
     if isinstance(x.op, Constant) and x.op.value.size == 1 and x.op.value.dtype.kind in "iu":
         return (0, 0, int(x.op.value.item()))
     if x.op in SIGNS:
@@ -133,14 +132,14 @@ SIGNS = {add: (1, 1), subtract: (1, -1), negative: (-1,)}
 
 
 def _line_of_sum(x: Node, depth: int) -> Line | None:
-    parts = [_line(operand, depth) for operand in x.inputs]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    lines = [_line(operand, depth) for operand in x.inputs]
+    known_lines = [part for part in lines if part is not None]
+    if len(known_lines) < len(lines):
         return None
     signs = SIGNS[x.op]  # type: ignore[index]
     columns, rows, number = (
         sum(sign * n for sign, n in zip(signs, each, strict=True))
-        for each in zip(*known, strict=True)
+        for each in zip(*known_lines, strict=True)
     )
     return columns, rows, number
 
@@ -152,7 +151,7 @@ def _counts_along(x: Node, axis: int) -> bool:
 
 
 def is_counting(x: Node) -> bool:
-    """Whether a vector is 0, 1, 2 and so on."""
+    """Return whether a vector is 0, 1, 2 and so on."""
     match x.op:
         case StaticArange(start=0, step=1):
             return True

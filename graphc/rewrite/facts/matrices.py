@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -16,12 +16,12 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 
 def is_square(x: Node) -> bool:
-    """Whether matrices are known to have as many rows as columns."""
+    """Return whether matrices provably have as many rows as columns."""
     return equal_lengths(x, -2, x, -1)
 
 
 def is_uniform(x: Node) -> bool:
-    """Whether all elements of a matrix are one number, by its shape."""
+    """Return whether the last two axes have length 1."""
     return all(n == 1 for n in x.type.shape[-2:])
 
 
@@ -29,77 +29,84 @@ class MatrixFactor(NamedTuple):
     """A matrix in a product, or its transpose."""
 
     x: Node
-    turned: bool
+    transposed: bool
 
 
 def factors_of(node: Node) -> tuple[MatrixFactor, MatrixFactor] | None:
-    """Both factors of a product of matrices, or of batches of them; None for other products."""
+    """Return both factors of a product of matrices, or batches of them; None for other nodes."""
     op: Any = node.op
     if not isinstance(op, DotGeneral):
         return None
     batch = len(op.batch_axes[0])
-    found = []
+    factors = []
     for side, x in enumerate(node.inputs):
         last = x.type.ndim - 1
-        whole = x.type.ndim == batch + 2 and len(op.contract[side]) == 1
-        if not whole or op.batch_axes[side] != (*range(batch),):
+        is_matrix = x.type.ndim == batch + 2 and len(op.contract[side]) == 1
+        if not is_matrix or op.batch_axes[side] != (*range(batch),):
             return None
         (axis,) = op.contract[side]
         if axis < last - 1:
             return None
-        turned = axis == (last - 1 if side == 0 else last)
-        (x, turned) = _unturned(x, turned)
-        found.append(MatrixFactor(x, turned))
-    return found[0], found[1]
+        transposed = axis == (last - 1 if side == 0 else last)
+        (x, transposed) = _without_transposes(x, transposed)
+        factors.append(MatrixFactor(x, transposed))
+    return factors[0], factors[1]
 
 
-def _unturned(x: Node, turned: bool) -> tuple[Node, bool]:
-    """A matrix that is not the transpose of another, and whether it was."""
+def _without_transposes(x: Node, transposed: bool) -> tuple[Node, bool]:
     n = x.type.ndim
     exchange = (*range(n - 2), n - 1, n - 2)
     while isinstance(x.op, Transpose) and x.op.axes == exchange:
-        (x,), turned = x.inputs, not turned
-    return x, turned
+        (x,), transposed = x.inputs, not transposed
+    return x, transposed
+
+
+def operand_labels(
+    node: Node, result: Sequence[int], unused: Iterator[int]
+) -> tuple[list[int], ...]:
+    """Return the labels of both operands' axes, given the result's."""
+    op: DotGeneral = node.op  # type: ignore[assignment]
+    batch = len(op.batch_axes[0])
+    labels = [[0] * x.type.ndim for x in node.inputs]
+    rest = iter(result[batch:])
+    for side, side_labels in enumerate(labels):
+        for axis, label in zip(op.batch_axes[side], result, strict=False):
+            side_labels[axis] = label
+        for axis in op.free(side, len(side_labels)):
+            side_labels[axis] = next(rest)
+    for i, j in zip(*op.contract, strict=True):
+        labels[0][i] = labels[1][j] = next(unused)
+    return tuple(labels)
 
 
 def labels_of(node: Node) -> tuple[list[int], list[int], list[int]]:
-    """Numbers for both operands' axes of a product, and the result's; those summed are negative."""
-    op: DotGeneral = node.op  # type: ignore[assignment]
+    """Return labels of the axes of both operands and the result; contracted ones are negative."""
     result = list(range(node.type.ndim))
-    batch = len(op.batch_axes[0])
-    found = [[0] * x.type.ndim for x in node.inputs]
-    rest, unused = iter(result[batch:]), count(-1, -1)
-    for side, own in enumerate(found):
-        for axis, number in zip(op.batch_axes[side], result, strict=False):
-            own[axis] = number
-        for axis in op.free(side, len(own)):
-            own[axis] = next(rest)
-    for i, j in zip(*op.contract, strict=True):
-        found[0][i] = found[1][j] = next(unused)
-    return found[0], found[1], result
+    a_labels, b_labels = operand_labels(node, result, count(-1, -1))
+    return a_labels, b_labels, result
 
 
 class MatrixProduct(NamedTuple):
-    """A product as that of matrices with columns that stand in their last two axes.
+    """A product of matrices with columns, which are in the last two axes.
 
     Attributes:
         x: The matrices.
-        turned: Their transposes are multiplied.
-        columns: What they are multiplied with, of as many leading axes.
-        labels: The numbers of the axes of the other operand as it was, the leading ones first.
-        lengths: Those of its columns, before they were made one axis.
-        result: The numbers of the result's axes.
+        transposed: Whether the transposes of ``x`` are multiplied.
+        columns: The other factor, with the same leading axes.
+        labels: Labels of the batch, row and column axes before the columns were flattened.
+        lengths: Lengths of the column axes before they were flattened.
+        result: Labels of the result's axes.
     """
 
     x: Tensor
-    turned: bool
+    transposed: bool
     columns: Tensor
     labels: tuple[int, ...]
     lengths: tuple[Any, ...]
     result: tuple[int, ...]
 
-    def restored(self, y: Tensor) -> Tensor:
-        """The result in the place of the product, given the columns of it."""
+    def restore(self, y: Tensor) -> Tensor:
+        """Return the original product, given this one."""
         head = lengths_of(y)[:-1]
         if not self.lengths:
             y = squeeze(y, y.ndim - 1)
@@ -109,20 +116,20 @@ class MatrixProduct(NamedTuple):
 
 
 def times(node: Node, side: int) -> MatrixProduct | None:
-    """A product of the matrices on one side with the columns on the other; None of other ones."""
+    """Return the product of the matrices on one side with the columns on the other, or None."""
     op: Any = node.op
     x, other = node.inputs[side], node.inputs[1 - side]
     batch = len(op.batch_axes[0])
     if x.type.ndim != batch + 2 or len(op.contract[0]) != 1:
         return None
-    left, right, result = labels_of(node)
-    own, others = (left, right) if side == 0 else (right, left)
-    if own[:batch] != [*range(batch)]:
+    a_labels, b_labels, result = labels_of(node)
+    x_labels, others = (a_labels, b_labels) if side == 0 else (b_labels, a_labels)
+    if x_labels[:batch] != [*range(batch)]:
         return None
-    turned = own[-1] >= 0
-    row, summed = (own[-1], own[-2]) if turned else (own[-2], own[-1])
-    free = [label for label in others if label not in own]
-    order: Sequence[int] = [*range(batch), summed, *free]
+    transposed = x_labels[-1] >= 0
+    row, contracted = (x_labels[-1], x_labels[-2]) if transposed else (x_labels[-2], x_labels[-1])
+    free = [label for label in others if label not in x_labels]
+    order: Sequence[int] = [*range(batch), contracted, *free]
     columns = transpose(other, [others.index(label) for label in order])
     lengths = tuple(lengths_of(columns)[batch + 1 :])
     if not free:
@@ -130,8 +137,8 @@ def times(node: Node, side: int) -> MatrixProduct | None:
     elif len(free) > 1:
         columns = reshape(columns, [*lengths_of(columns)[: batch + 1], product(lengths)])
     labels = (*range(batch), row, *free)
-    x, turned = _unturned(x, turned)
-    return MatrixProduct(x, turned, columns, labels, lengths, tuple(result))  # type: ignore[arg-type]
+    x, transposed = _without_transposes(x, transposed)
+    return MatrixProduct(x, transposed, columns, labels, lengths, tuple(result))  # type: ignore[arg-type]
 
 
 class Kronecker(NamedTuple):
@@ -142,7 +149,7 @@ class Kronecker(NamedTuple):
 
 
 def kron_factors(node: Node) -> Kronecker | None:
-    """The matrices that ``kron`` was given; None of other arrays."""
+    """Return the matrices of a Kronecker product; None for other nodes."""
     if not isinstance(node.op, Reshape) or node.type.ndim != 2:
         return None
     (blocks, *_) = node.inputs

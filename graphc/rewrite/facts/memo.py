@@ -1,4 +1,4 @@
-"""Memoized analyses of nodes: each is computed once, after those that it follows from."""
+"""Memoized analyses of nodes: each node is analysed once, after its sources."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from graphc.ir import Node, ordered
 
 T = TypeVar("T")
 
-# The slot's own setter and getter, as a node has no others.
+# The slot's descriptor, as a node has no other access.
 _set_facts = Node.__dict__["_facts"].__set__
 _facts_of = Node.__dict__["_facts"].__get__
 
 
 class Memo(Generic[T]):
-    """What an analysis found of nodes, each as long as the node lives.
+    """The results of an analysis, each kept as long as its node.
 
-    It lies in the nodes themselves: a dictionary with weak references for keys takes several times
-    as long, and asks arrays whether they are equal.
+    They are stored in the nodes themselves: a dictionary with weak keys takes several times as
+    long, and compares arrays for equality.
     """
 
     __slots__ = ()
 
     def get(self, node: Node) -> T | None:
-        """What was found of a node; None where it was not analysed."""
+        """Return the result for a node, or None."""
         facts = _facts_of(node)
         return None if facts is None else facts.get(self)
 
@@ -38,29 +38,29 @@ class Memo(Generic[T]):
             raise KeyError(node)
         return facts[self]  # type: ignore[no-any-return]
 
-    def __setitem__(self, node: Node, found: T) -> None:
+    def __setitem__(self, node: Node, result: T) -> None:
         facts: dict[Any, Any] | None = _facts_of(node)
         if facts is None:
-            _set_facts(node, {self: found})
+            _set_facts(node, {self: result})
         else:
-            facts[self] = found
+            facts[self] = result
 
 
-def memoized(
+def memoize(
     node: Node,
-    found: Memo[T],
+    results: Memo[T],
     sources: Callable[[Node], Iterable[Node]],
-    work_out: Callable[[Node], T],
+    analyse: Callable[[Node], T],
 ) -> T:
-    """Return a node's entry of ``found``, computing those it follows from first; no recursion.
+    """Return a node's entry of ``results``, computing its sources first; no recursion.
 
     Args:
         node: The node.
-        found: What is known already, to which all is added that is worked out.
-        sources: The nodes that must be known before a node is.
-        work_out: Takes a node whose sources are known.
+        results: The results so far, to which new ones are added.
+        sources: Function that returns the nodes to analyse before a node.
+        analyse: Function that returns the result for a node whose sources are analysed.
     """
-    if node not in found:
-        for x in ordered([node], sources, found):
-            found[x] = work_out(x)
-    return found[node]
+    if node not in results:
+        for x in ordered([node], sources, results):
+            results[x] = analyse(x)
+    return results[node]

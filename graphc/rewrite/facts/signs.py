@@ -1,4 +1,4 @@
-"""Whether the elements of an array are positive, by how it is made."""
+"""The signs of an array's elements, by its expression."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from graphc.tensor.core.elementwise import (
 from graphc.tensor.core.exponential import power
 from graphc.tensor.core.shape import Reshape
 
-SIGN_DEPTH = 12
-"""How far below a node it is looked for its sign."""
+MAX_DEPTH = 12
+"""Depth to which an expression is analysed."""
 
 
-def sign_of(x: Node, depth: int = SIGN_DEPTH) -> Definiteness:
-    """Whether all elements are known to be positive, or not to be negative.
+def sign_of(x: Node, depth: int = MAX_DEPTH) -> Definiteness:
+    """Return whether all elements are known to be positive, or nonnegative.
 
-    What is positive but for rounding to 0, as exp(x) is, counts as positive.
+    Values that may underflow to 0, as ``exp(x)``, count as positive.
 
     Example:
         >>> import graphc.tensor as gt
@@ -39,19 +39,21 @@ def sign_of(x: Node, depth: int = SIGN_DEPTH) -> Definiteness:
     low = bounds_of(x).low
     if low > 0 or (isinstance(x.op, Elementwise) and x.op.facts.positive):
         return Definiteness.POSITIVE
-    found = Definiteness.SEMI if low >= 0 else Definiteness.UNKNOWN
-    return max(found, _sign_of_parts(x, depth - 1)) if depth else found
+    result = Definiteness.SEMI if low >= 0 else Definiteness.UNKNOWN
+    return max(result, _sign_by_operands(x, depth - 1)) if depth else result
 
 
-def _sign_of_parts(x: Node, depth: int) -> Definiteness:
+def _sign_by_operands(x: Node, depth: int) -> Definiteness:
     op = x.op
     if op in {multiply, divide} or (op is power and is_inexact(x.type.dtype)):
         base = x.inputs[:1] if op is power else x.inputs
-        found = min(sign_of(part, depth) for part in base)
-        return found if op is not power or found is Definiteness.POSITIVE else Definiteness.UNKNOWN
+        result = min(sign_of(part, depth) for part in base)
+        return (
+            result if op is not power or result is Definiteness.POSITIVE else Definiteness.UNKNOWN
+        )
     if op is add:
-        known = [sign_of(part, depth) for part in x.inputs]
-        return max(known) if min(known) else Definiteness.UNKNOWN
+        signs = [sign_of(part, depth) for part in x.inputs]
+        return max(signs) if min(signs) else Definiteness.UNKNOWN
     if op in {sqrt, square, abs}:
         return max(
             sign_of(x.inputs[0], depth), Definiteness.SEMI if op is not sqrt else Definiteness(0)

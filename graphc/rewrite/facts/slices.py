@@ -1,4 +1,4 @@
-"""Slices of constants as one slice, of an axis whose length may be unknown."""
+"""Slices of slices as one slice, on an axis whose length may be unknown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Parts = tuple[Bound, Bound, int]
 
 
 def canonical(entry: Range, n: int | None) -> Range:
-    """The one way to write a slice; holes stay as they are."""
+    """Return the one form of a slice; holes stay."""
     if HOLE in entry.parts:
         start, stop, step = entry.parts
         step = None if step == 1 else step
         return Range(None if start == 0 and step is None else start, stop, step)
     if n is not None:
-        return _taking(range(n)[_slice(entry)], n)
+        return _slice_of_positions(range(n)[_slice(entry)], n)
     start, stop, step = _parts(entry)
     if step > 0 and start == 0:
         start = None
@@ -40,7 +40,6 @@ def _parts(entry: Range) -> Parts:
 
 
 def _is_empty(start: Bound, stop: Bound, step: int) -> bool:
-    """Whether it is known to take nothing."""
     if stop is None:
         return False
     first = (0 if step > 0 else -1) if start is None else start
@@ -49,12 +48,11 @@ def _is_empty(start: Bound, stop: Bound, step: int) -> bool:
     return first >= stop if step > 0 else first <= stop
 
 
-def _taking(places: range, n: int) -> Range:
-    """The slice of an axis of length n that takes these places."""
-    if not places:
+def _slice_of_positions(positions: range, n: int) -> Range:
+    if not positions:
         return Range(0, 0) if n else Range()
-    first, last, step = places[0], places[-1], places.step
-    if len(places) == 1:
+    first, last, step = positions[0], positions[-1], positions.step
+    if len(positions) == 1:
         step = 1
     end = last + (1 if step > 0 else -1)
     return Range(
@@ -65,19 +63,19 @@ def _taking(places: range, n: int) -> Range:
 
 
 def element(entry: Range, i: int, n: int | None) -> int | None:
-    """The place of an element of a slice, which is out of bounds where the element is.
+    """Return the position of an element of a slice, out of bounds if the element is.
 
-    None where it depends on the length, or is out of bounds whatever that is.
+    None if it depends on the length, or the element is out of bounds for every length.
     """
     if n is not None:
-        places = range(n)[_slice(entry)]
-        return places[i] if -len(places) <= i < len(places) else None
+        positions = range(n)[_slice(entry)]
+        return positions[i] if -len(positions) <= i < len(positions) else None
     start, stop, step = _parts(entry)
     if (start, stop, step) == (None, None, -1):
         return -1 - i
     if step > 0 and i >= 0 and _is_not_negative(start):
-        place = (start or 0) + i * step
-        return place if stop is None or place < stop else None
+        position = (start or 0) + i * step
+        return position if stop is None or position < stop else None
     if step != 1 or i >= 0:
         return None
     if start is None and (stop is None or stop < 0):
@@ -85,24 +83,24 @@ def element(entry: Range, i: int, n: int | None) -> int | None:
     return i if stop is None and start is not None and start <= i else None
 
 
-def composed(first: Range, second: Range, n: int | None) -> Range | None:
-    """A slice of a slice, None where it depends on the length."""
+def compose_slices(first: Range, second: Range, n: int | None) -> Range | None:
+    """Return the slice of a slice, None if it depends on the length."""
     if n is not None:
-        return _taking(range(n)[_slice(first)][_slice(second)], n)
-    found = _composed(_parts(first), _parts(second))
-    return None if found is None else canonical(Range(*found), None)
+        return _slice_of_positions(range(n)[_slice(first)][_slice(second)], n)
+    bounds = _compose(_parts(first), _parts(second))
+    return None if bounds is None else canonical(Range(*bounds), None)
 
 
-def _composed(first: Parts, second: Parts) -> Parts | None:
+def _compose(first: Parts, second: Parts) -> Parts | None:
     start, stop, step = first
     if second == (None, None, 1):
         return first
     if second[2] < 0:
-        # To read backwards is to reverse, then to read forwards.
-        back = _reversed(first)
-        return None if back is None else _composed(back, _seen_from_the_end(second))
+        # Reading backwards is reversing, then reading forwards.
+        reverse = _reverse(first)
+        return None if reverse is None else _compose(reverse, _mirror(second))
     if step < 0:
-        return _seen_from_the_end(second) if first == (None, None, -1) else None
+        return _mirror(second) if first == (None, None, -1) else None
     if _is_not_negative(start) and _is_not_negative(second[0]):
         return _from_the_start(first, second)
     return _from_the_end(start, second) if step == 1 and stop is None else None
@@ -121,7 +119,7 @@ def _from_the_start(first: Parts, second: Parts) -> Parts | None:
 
 
 def _from_the_end(start: Bound, second: Parts) -> Parts | None:
-    """A slice of the elements from ``start`` on, which is negative or none."""
+    """Return a slice of the elements from a negative ``start`` on, or from the first."""
     c, d, by = second
     if start is None:
         return second
@@ -132,9 +130,8 @@ def _from_the_end(start: Bound, second: Parts) -> Parts | None:
     return (max(start, c), d, by) if c < 0 else None
 
 
-def _reversed(parts: Parts) -> Parts | None:
-    """The same elements from the last to the first."""
-    start, stop, step = parts
+def _reverse(bounds: Parts) -> Parts | None:
+    start, stop, step = bounds
     if (start, stop, step) == (None, None, -1):
         return None, None, 1
     if step != 1 or stop == 0:
@@ -142,9 +139,9 @@ def _reversed(parts: Parts) -> Parts | None:
     return None if stop is None else stop - 1, None if not start else start - 1, -1
 
 
-def _seen_from_the_end(parts: Parts) -> Parts:
-    """The slice that takes of a reversed array what this one takes of the array, reversed."""
-    start, stop, step = parts
+def _mirror(bounds: Parts) -> Parts:
+    """Return the mirror image of a slice: ``x[::-1][mirrored]`` is ``x[slice]``."""
+    start, stop, step = bounds
     return None if start is None else -1 - start, None if stop is None else -1 - stop, -step
 
 
@@ -152,16 +149,16 @@ def _is_not_negative(bound: Bound) -> bool:
     return bound is None or bound >= 0
 
 
-MOST_PLACES = 1000
-"""How long an axis may be for its places to be compared one by one."""
+MAX_COMPARED_LENGTH = 1000
+"""Longest axis whose positions are compared one by one."""
 
 
 def are_disjoint(a: int | Range, b: int | Range, n: int | None) -> bool:
-    """Whether two parts of an axis have no element in common, whatever its length."""
+    """Return whether two indices of an axis have no element in common, whatever its length."""
     if _has_holes(a) or _has_holes(b):
         return False
-    if n is not None and n <= MOST_PLACES:
-        return set(_places(a, n)).isdisjoint(_places(b, n))
+    if n is not None and n <= MAX_COMPARED_LENGTH:
+        return set(_positions(a, n)).isdisjoint(_positions(b, n))
     if isinstance(a, int) and isinstance(b, int):
         return a != b and (a < 0) == (b < 0)
     spans = zip(_spans(a), _spans(b), strict=True)
@@ -172,7 +169,7 @@ def _has_holes(entry: int | Range) -> bool:
     return isinstance(entry, Range) and HOLE in entry.parts
 
 
-def _places(entry: int | Range, n: int) -> range:
+def _positions(entry: int | Range, n: int) -> range:
     return range(n)[_slice(entry)] if isinstance(entry, Range) else range(n)[entry : entry + 1 or n]
 
 
@@ -180,7 +177,7 @@ Span = tuple[float, float] | None
 
 
 def _spans(entry: int | Range) -> tuple[Span, Span]:
-    """Where it begins and ends, counted from the start and counted from the end."""
+    """Return first and last position of an index, from the start and from the end, or None."""
     start, stop, step = _parts(entry) if isinstance(entry, Range) else (entry, entry + 1 or None, 1)
     if step < 0:
         return None, None

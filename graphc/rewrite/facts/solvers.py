@@ -1,4 +1,4 @@
-"""The solver for a matrix, by its facts; and the facts that factorizations imply."""
+"""The solver for a matrix, by its facts; and the facts of factorizations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphc.tensor.linalg.qr import QR, ComplexQR, PivotedQR
 from graphc.tensor.linalg.svd import SVD
 
 WHOLE = frozenset({"gen", "sym", "her", "pos", "banded"})
-"""The solvers that read all of a matrix, or whose matrix was made of one triangle before."""
+"""The solvers that read all of a matrix, or one triangle of a matrix that is symmetric."""
 
 KINDS = (
     ("diagonal", "diagonal"),
@@ -26,16 +26,16 @@ KINDS = (
     ("tridiagonal", "tridiagonal"),
     ("positive_definite", "pos"),
 )
-"""A fact and the solver that is right where it holds, the cheapest first."""
+"""Facts and the solvers that they allow, the cheapest first."""
 
 
 def reads_all(assume: str, x: Node) -> bool:
-    """Whether a solver reads all of a matrix, or what it leaves out is known to be as it thinks."""
+    """Return whether a solver reads all of a matrix, or its unread part is as it assumes."""
     return assume in WHOLE or any(facts_of(x)[name] for name, kind in KINDS if kind == assume)
 
 
 def better(x: Node, assume: str, leaving_out: Collection[str] = ()) -> str | None:
-    """The cheapest solver for a matrix where that is not the one it has; None where it is.
+    """Return a cheaper solver for a matrix than the present one, or None.
 
     Example:
         >>> import graphc.tensor as gt
@@ -45,7 +45,7 @@ def better(x: Node, assume: str, leaving_out: Collection[str] = ()) -> str | Non
     """
     facts = facts_of(x)
     if assume not in WHOLE:
-        # What is not read may be anything, so only what is not there may be left out.
+        # Elements that are not read may be anything: only a diagonal matrix may change its solver.
         return (
             "diagonal" if facts.is_diagonal and assume not in {"diagonal", "orthogonal"} else None
         )
@@ -57,36 +57,34 @@ def better(x: Node, assume: str, leaving_out: Collection[str] = ()) -> str | Non
 
 @facts_step.register
 def _of_cholesky(op: Cholesky, node: Node) -> MatrixFacts:
-    """A triangle with a positive diagonal; of a diagonal matrix, one more."""
     (x,) = node.inputs
-    known = facts_of(x)
-    diagonal = known.is_diagonal
+    facts = facts_of(x)
+    diagonal = facts.is_diagonal
     definite = Definiteness.POSITIVE if diagonal else Definiteness.UNKNOWN
     return MatrixFacts(Band(0 if diagonal else ANYWHERE.low, 0), diagonal, definite)
 
 
 @facts_step.register
 def _of_inverse(op: Inverse, node: Node) -> MatrixFacts:
-    known = facts_of(node.inputs[0]).inverted
+    facts = facts_of(node.inputs[0]).inverted
     if op.assume not in WHOLE and op.assume != "orthogonal":
-        # Only a part of the matrix is inverted.
-        known = MatrixFacts()
+        # The inverse is that of a part of the matrix.
+        facts = MatrixFacts()
     if op.assume == "pos":
-        return known._replace(symmetric=True, definite=Definiteness.POSITIVE)
+        return facts._replace(symmetric=True, definite=Definiteness.POSITIVE)
     sides = {"lower triangular": Band(high=0), "upper triangular": Band(low=0)}
     band = Band(0, 0) if op.assume == "diagonal" else sides.get(op.assume, ANYWHERE)
-    return known._replace(band=known.band & band, orthogonal=known.orthogonal)
+    return facts._replace(band=facts.band & band, orthogonal=facts.orthogonal)
 
 
 @facts_step.register
 def _of_mirror(op: Mirror, node: Node) -> MatrixFacts:
-    """Symmetric; what is so already, it leaves as it is."""
     (x,) = node.inputs
-    known = facts_of(x)
-    if known.symmetric and (op.conjugated or _is_real(node)):
-        return known
+    facts = facts_of(x)
+    if facts.symmetric and (op.conjugated or _is_real(node)):
+        return facts
     side = Band(high=0) if op.lower else Band(low=0)
-    one = known.band & side
+    one = facts.band & side
     return MatrixFacts(one | one.transposed, symmetric=op.conjugated or _is_real(node))
 
 
@@ -99,10 +97,9 @@ ORTHOGONAL = MatrixFacts(orthogonal=True)
 
 @facts_step.register
 def _of_pick(op: Pick, node: Node) -> MatrixFacts:
-    """Of the factors of a matrix."""
-    (several,) = node.inputs
-    assert isinstance(several.type, TupleType)
-    match several.op:
+    (results,) = node.inputs
+    assert isinstance(results.type, TupleType)
+    match results.op:
         case QR() | ComplexQR() | PivotedQR():
             if op.index == 1:
                 return MatrixFacts(Band(low=0))

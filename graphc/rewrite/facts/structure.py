@@ -1,4 +1,4 @@
-"""Analysis of matrices: the facts of those in the last two axes, by how they are made."""
+"""Analysis of matrices: the facts of those in the last two axes, by their expression."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from graphc.rewrite.facts.facts import (
     Band,
     Definiteness,
     MatrixFacts,
-    both,
-    declared,
+    combined_facts,
+    named_facts,
 )
 from graphc.rewrite.facts.lengths import equal_lengths
 from graphc.rewrite.facts.masks import is_counting, mask_bands
@@ -29,7 +29,7 @@ from graphc.rewrite.facts.matrices import (
     is_uniform,
     kron_factors,
 )
-from graphc.rewrite.facts.memo import Memo, memoized
+from graphc.rewrite.facts.memo import Memo, memoize
 from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.symmetry import equals_transpose
 from graphc.tensor.arrays.broadcast import BroadcastTo
@@ -62,10 +62,10 @@ _found = Memo[MatrixFacts]()
 
 
 def facts_of(node: Node) -> MatrixFacts:
-    """Return the facts of each matrix of an array; each node is analysed once.
+    """Return the facts of the matrices in an array's last two axes; each node is analysed once.
 
     Raises:
-        ArgumentError: What was assumed contradicts what is known.
+        ArgumentError: If an assumption contradicts the facts.
 
     Example:
         >>> import graphc.tensor as gt
@@ -73,10 +73,10 @@ def facts_of(node: Node) -> MatrixFacts:
         >>> sorted(facts_of(x.T @ x + 2 * gt.eye(3)).held)
         ['positive_definite', 'symmetric']
     """
-    known = _found.get(node)
-    if known is not None:
-        return known
-    return memoized(node, _found, _sources, _facts)
+    facts = _found.get(node)
+    if facts is not None:
+        return facts
+    return memoize(node, _found, _sources, _facts)
 
 
 def _is_matrix(node: Node) -> bool:
@@ -84,7 +84,6 @@ def _is_matrix(node: Node) -> bool:
 
 
 def _sources(node: Node) -> list[Node]:
-    """The inputs that facts can follow from."""
     if not _is_matrix(node):
         return []
     return [x for x in node.inputs if _is_matrix(x)]
@@ -93,33 +92,33 @@ def _sources(node: Node) -> list[Node]:
 def _facts(node: Node) -> MatrixFacts:
     if not _is_matrix(node):
         return NOTHING
-    found = facts_step(node.op, node)
-    if found is NOTHING or found == NOTHING:
-        return NOTHING  # the same object, so that this is quickly seen
+    facts = facts_step(node.op, node)
+    if facts is NOTHING or facts == NOTHING:
+        return NOTHING  # one object, which is quick to compare
     n, m = node.type.shape[-2:]
     if None not in {n, m} and n != m:
-        found = found._replace(symmetric=False, definite=Definiteness.UNKNOWN)
-    elif found.symmetric or found.definite:
-        found = found._replace(symmetric=True, band=found.band & found.band.transposed)
-    if found.contradictions:
-        names = ", ".join(sorted(found.contradictions))
+        facts = facts._replace(symmetric=False, definite=Definiteness.UNKNOWN)
+    elif facts.symmetric or facts.definite:
+        facts = facts._replace(symmetric=True, band=facts.band & facts.band.transposed)
+    if facts.contradictions:
+        names = ", ".join(sorted(facts.contradictions))
         raise ArgumentError(
             f"{node!r} is assumed not to be what it is known to be: {names}.",
             "Take that out of the assume.",
             node.where,
         )
-    return found
+    return facts
 
 
 @singledispatch
 def facts_step(op: Op, node: Node) -> MatrixFacts:
-    """The facts of a node, those of its inputs being known."""
+    """Return the facts of a node, given its inputs' facts."""
     return NOTHING
 
 
 @facts_step.register
 def _of_assume(op: Assume, node: Node) -> MatrixFacts:
-    return both(facts_of(node.inputs[0]), declared(op.held, op.denied))
+    return combined_facts(facts_of(node.inputs[0]), named_facts(op.held, op.denied))
 
 
 @facts_step.register
@@ -132,19 +131,19 @@ def _of_constant(op: Constant, node: Node) -> MatrixFacts:
     return _of_array(op)
 
 
-LARGEST = 2**16
-"""Constants of more elements are not looked at."""
+MAX_CONSTANT_SIZE = 2**16
+"""Largest constant to analyse."""
 
 
-SMALL = 64
-"""Of constants of no more rows the eigenvalues are worked out."""
+MAX_EIGENVALUE_ROWS = 64
+"""Largest number of rows of a constant whose eigenvalues are computed."""
 
 
 @lru_cache(maxsize=1024)
 def _of_array(op: Constant) -> MatrixFacts:
     x = op.value
     n, m = x.shape[-2:]
-    if not 0 < x.size <= LARGEST:
+    if not 0 < x.size <= MAX_CONSTANT_SIZE:
         return NOTHING
     rows, columns = np.nonzero(np.any(x != 0, axis=tuple(range(x.ndim - 2))))
     distances = columns - rows
@@ -153,7 +152,7 @@ def _of_array(op: Constant) -> MatrixFacts:
     single = bool(np.all((x == 0) | (x == 1))) and bool(np.all(np.count_nonzero(x, -1) == 1))
     in_columns = np.count_nonzero(x, -2)
     selection = single and bool(np.all(in_columns <= 1))
-    known = MatrixFacts(
+    facts = MatrixFacts(
         band,
         symmetric,
         _of_values(x, band, symmetric),
@@ -162,15 +161,15 @@ def _of_array(op: Constant) -> MatrixFacts:
         selection and n == m,
     )
     deniable = {"diagonal", "lower_triangular", "upper_triangular", "tridiagonal", "symmetric"}
-    return known._replace(denied=frozenset(deniable - known.held))
+    return facts._replace(denied=frozenset(deniable - facts.held))
 
 
 def _of_values(x: np.ndarray[Any, Any], band: Band, symmetric: bool) -> Definiteness:
-    """By the eigenvalues, or the circles in which they lie around the diagonal (Gershgorin)."""
+    """Return the definiteness by eigenvalues, or by Gershgorin's circles around the diagonal."""
     if not symmetric:
         return Definiteness.UNKNOWN
     wide = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
-    if wide.shape[-1] <= SMALL and np.all(np.isfinite(wide)):
+    if wide.shape[-1] <= MAX_EIGENVALUE_ROWS and np.all(np.isfinite(wide)):
         values = np.linalg.eigvalsh(wide)
         room = np.finfo(float).eps * wide.shape[-1] * np.max(np.abs(values), -1, keepdims=True)
         return Definiteness.POSITIVE if np.all(values > room) else Definiteness.UNKNOWN
@@ -187,7 +186,7 @@ def _of_eye(op: Eye, node: Node) -> MatrixFacts:
         return MatrixFacts(Band(op.offset, op.offset))
     if not is_square(node):
         return MatrixFacts(Band(0, 0))
-    return declared(["diagonal", "positive_definite", "permutation"])
+    return named_facts(["diagonal", "positive_definite", "permutation"])
 
 
 @facts_step.register
@@ -247,31 +246,31 @@ def _of_equal_elements(x: Node, node: Node) -> MatrixFacts:
 @facts_step.register
 def _of_cast(op: Cast, node: Node) -> MatrixFacts:
     (x,) = node.inputs
-    keeps = is_inexact(op.dtype) and x.type.dtype != "bool"
-    known = facts_of(x)
+    is_same = is_inexact(op.dtype) and x.type.dtype != "bool"
+    facts = facts_of(x)
     if x.type.dtype == "bool":
         return MatrixFacts(mask_bands(x).inside)
-    return known if keeps else MatrixFacts(known.band, known.symmetric)
+    return facts if is_same else MatrixFacts(facts.band, facts.symmetric)
 
 
 @facts_step.register
 def _of_where(op: Where, node: Node) -> MatrixFacts:
     mask, *sides = node.inputs
     inside, outside = mask_bands(mask)
-    bands = [_band(x, node) & part for x, part in zip(sides, (inside, outside), strict=True)]
+    bands = [
+        _band_of_operand(x, node) & part for x, part in zip(sides, (inside, outside), strict=True)
+    ]
     return MatrixFacts(bands[0] | bands[1])
 
 
-def _band(x: Node, node: Node) -> Band:
-    """Where an operand has elements, repeated to the shape of the result."""
+def _band_of_operand(x: Node, node: Node) -> Band:
     if is_uniform(x) or x.type.ndim < 2:
         limits = bounds_of(x)
         return Band(0, 0) if limits.low == 0 == limits.high else ANYWHERE
-    return ANYWHERE if _is_stretched(x, node) else facts_of(x).band
+    return ANYWHERE if _is_broadcast(x, node) else facts_of(x).band
 
 
-def _is_stretched(x: Node, node: Node) -> bool:
-    """Whether a row or a column is repeated to a matrix."""
+def _is_broadcast(x: Node, node: Node) -> bool:
     pairs = zip(x.type.shape[-2:], node.type.shape[-2:], strict=True)
     return x.type.ndim < 2 or any(n == 1 and m != 1 for n, m in pairs)
 
@@ -284,107 +283,110 @@ def _of_elementwise(op: Elementwise, node: Node) -> MatrixFacts:
     if node.type.dtype == "bool":
         return NOTHING
     if all(x.type.ndim < 2 or facts_of(x) is NOTHING for x in node.inputs):
-        # Nothing comes of nothing, but for a sum with the transpose, and factors that are 0.
+        # Operands without facts give none, unless they are each other's transposes.
         return MatrixFacts(symmetric=True) if _is_own_mirror(node) else NOTHING
-    found = MatrixFacts(_band_of_row(op, node), symmetric=_is_symmetric(op, node))
+    facts = MatrixFacts(_band_of_row(op, node), symmetric=_is_symmetric(op, node))
     if not is_complex(node.type.dtype):
-        found = found._replace(definite=_definite_of_row(op, node))
+        facts = facts._replace(definite=_definite_of_row(op, node))
     if op is negative or op is conj:
-        known = facts_of(node.inputs[0])
-        found = found._replace(symmetric=known.symmetric, orthogonal=known.orthogonal)
-    return found
+        operand_facts = facts_of(node.inputs[0])
+        facts = facts._replace(
+            symmetric=operand_facts.symmetric, orthogonal=operand_facts.orthogonal
+        )
+    return facts
 
 
 def _band_of_row(op: Elementwise, node: Node) -> Band:
-    bands = [_band(x, node) for x in node.inputs]
+    bands = [_band_of_operand(x, node) for x in node.inputs]
     if op is multiply:
         return bands[0] & bands[1]
     if op is divide:
         return bands[0]
     if not keeps_zero(op):
         return ANYWHERE
-    whole = bands[0]
+    union = bands[0]
     for band in bands[1:]:
-        whole = whole | band
-    return whole
+        union = union | band
+    return union
 
 
 @lru_cache(maxsize=256)
 def keeps_zero(op: Elementwise) -> bool:
-    """Whether a function of zeros is zero."""
+    """Return whether a function of zeros is zero."""
     try:
         with np.errstate(all="ignore"):
             return bool(op.reference(*[np.zeros(())] * op.arity) == 0)
     except TypeError:
-        return False  # of whole numbers
+        return False  # a function of integers
 
 
 def _is_symmetric(op: Elementwise, node: Node) -> bool:
-    parts = [x for x in node.inputs if not is_uniform(x)]
-    if all(not _is_stretched(x, node) and facts_of(x).symmetric for x in parts):
-        linear = op in {add, subtract} and parts == [*node.inputs]
-        # Of other functions the value for conj(z) need not be that for z: imag, angle.
-        kept = op in {real, absolute} or not any(is_complex(x.type.dtype) for x in node.inputs)
-        return is_square(node) and (linear or kept)
+    matrices = [x for x in node.inputs if not is_uniform(x)]
+    if all(not _is_broadcast(x, node) and facts_of(x).symmetric for x in matrices):
+        linear = op in {add, subtract} and matrices == [*node.inputs]
+        # Other functions may differ at conj(z) and z: imag, angle.
+        is_conjugate = op in {real, absolute} or not any(
+            is_complex(x.type.dtype) for x in node.inputs
+        )
+        return is_square(node) and (linear or is_conjugate)
     return _is_own_mirror(node)
 
 
 def _is_own_mirror(node: Node) -> bool:
-    # What is its own mirror image is square: only what is known to be none is told apart.
+    # A symmetric matrix is square.
     n, m = node.type.shape[-2:]
-    if (n != m and None not in {n, m}) or not _may_be_mirror(node, LEVELS):
+    if (n != m and None not in {n, m}) or not _may_be_mirror(node, MAX_LEVELS):
         return False
     return equals_transpose(node, _is_known_symmetric)
 
 
 def _is_known_symmetric(x: Node) -> bool:
-    found = _found.get(x)
-    return found is not None and found.symmetric
+    facts = _found.get(x)
+    return facts is not None and facts.symmetric
 
 
-LEVELS = 4
-"""So far below a sum it is looked for a function of two arrays that may be each other's mirror."""
+MAX_LEVELS = 4
+"""Depth below a sum to which functions of an array and its transpose are sought."""
 
 
 def _may_be_mirror(node: Node, levels: int) -> bool:
-    """Whether a node may be made of an array and its transpose: a quick look."""
+    """Return whether a node may be a function of an array and its transpose: a quick test."""
     op, inputs = node.op, node.inputs
     if op is square or op is absolute:
         (x,) = inputs
-        return x.op is subtract and _may_be_mirrored(*x.inputs)
-    if op.is_commutative() and _may_be_mirrored(*inputs):
+        return x.op is subtract and _may_be_transposes(*x.inputs)
+    if op.is_commutative() and _may_be_transposes(*inputs):
         return True
-    # Of functions of matrices it is known whether those are symmetric.
-    inside = isinstance(op, Sum) or (isinstance(op, Elementwise) and levels < LEVELS)
+    # Facts tell whether the matrices of other functions are symmetric.
+    inside = isinstance(op, Sum) or (isinstance(op, Elementwise) and levels < MAX_LEVELS)
     return levels > 0 and inside and any(_may_be_mirror(x, levels - 1) for x in inputs)
 
 
-def _may_be_mirrored(a: Node, b: Node) -> bool:
-    """Whether one may be the other's transpose: it is made alike, or by moving axes."""
+def _may_be_transposes(a: Node, b: Node) -> bool:
     return a.op == b.op or any(isinstance(x.op, Transpose | ExpandDims) for x in (a, b))
 
 
 def _definite_of_row(op: Elementwise, node: Node) -> Definiteness:
-    """Sums, products by element (Schur) and positive multiples keep the signs of eigenvalues."""
-    known = [_definite(x, node) for x in node.inputs]
+    """Return the definiteness of a sum, a Schur product, a multiple or a power series."""
+    definites = [_definite(x, node) for x in node.inputs]
     if op is add:
-        return max(known) if min(known) else Definiteness.UNKNOWN
+        return max(definites) if min(definites) else Definiteness.UNKNOWN
     if op is multiply:
-        return min(known)
+        return min(definites)
     if op is divide and is_uniform(node.inputs[1]):
-        return min(known)
+        return min(definites)
     if op is exp or op is square:
-        # A power series of coefficients that are not negative.
-        return Definiteness.SEMI if known[0] else Definiteness.UNKNOWN
+        # A power series with nonnegative coefficients (Schur).
+        return Definiteness.SEMI if definites[0] else Definiteness.UNKNOWN
     return Definiteness.UNKNOWN
 
 
 def _definite(x: Node, node: Node) -> Definiteness:
-    """Of an operand; a number stands for a matrix of equal elements in sums, a factor else."""
+    """Return the definiteness of an operand; a scalar in a sum is a matrix of equal elements."""
     if is_uniform(x):
-        found = sign_of(x)
-        return min(found, Definiteness.SEMI) if node.op is add else found
-    return Definiteness.UNKNOWN if _is_stretched(x, node) else facts_of(x).definite
+        sign = sign_of(x)
+        return min(sign, Definiteness.SEMI) if node.op is add else sign
+    return Definiteness.UNKNOWN if _is_broadcast(x, node) else facts_of(x).definite
 
 
 # Products and sums.
@@ -392,8 +394,8 @@ def _definite(x: Node, node: Node) -> Definiteness:
 
 def facts_of_factor(factor: MatrixFactor) -> MatrixFacts:
     """Return the facts of a factor of a product of matrices."""
-    known = facts_of(factor.x)
-    return known.transposed if factor.turned and known is not NOTHING else known
+    facts = facts_of(factor.x)
+    return facts.transposed if factor.transposed and facts is not NOTHING else facts
 
 
 @facts_step.register
@@ -419,20 +421,20 @@ def _of_dot(op: DotGeneral, node: Node) -> MatrixFacts:
 def _definite_of_gram(
     op: DotGeneral, node: Node, factors: tuple[MatrixFactor, MatrixFactor] | None
 ) -> Definiteness:
-    """Of a matrix and its transpose, or of an array and itself over all axes but one."""
+    """Return the definiteness of ``A.T @ A``, also with all axes but one contracted."""
     if factors is None:
-        (a, b), turned = node.inputs, op.contract[0] == op.contract[1]
+        (a, b), is_transposed = node.inputs, op.contract[0] == op.contract[1]
         if len(op.free(0, a.type.ndim)) != 1 or op.batch_axes[0] != op.batch_axes[1]:
             return Definiteness.UNKNOWN
     else:
-        (a, left), (b, right) = factors
-        turned = left != right
+        (a, a_transposed), (b, b_transposed) = factors
+        is_transposed = a_transposed != b_transposed
     if not is_inexact(node.type.dtype) or not _are_conjugate(a, b):
         return Definiteness.UNKNOWN
     bare = a.inputs[0] if a.op is conj else a
-    if not turned and (factors is None or not facts_of(bare).symmetric):
+    if not is_transposed and (factors is None or not facts_of(bare).symmetric):
         return Definiteness.UNKNOWN
-    return Definiteness.POSITIVE if _is_regular(bare) else Definiteness.SEMI
+    return Definiteness.POSITIVE if _is_invertible(bare) else Definiteness.SEMI
 
 
 def _are_conjugate(a: Node, b: Node) -> bool:
@@ -441,31 +443,30 @@ def _are_conjugate(a: Node, b: Node) -> bool:
     return (a.op is conj and a.inputs[0] is b) or (b.op is conj and b.inputs[0] is a)
 
 
-def _is_regular(x: Node) -> bool:
-    """Whether a matrix is known to have an inverse."""
-    known = facts_of(x) if _is_matrix(x) else NOTHING
-    return known.orthogonal or known.definite is Definiteness.POSITIVE
+def _is_invertible(x: Node) -> bool:
+    facts = facts_of(x) if _is_matrix(x) else NOTHING
+    return facts.orthogonal or facts.definite is Definiteness.POSITIVE
 
 
 def _definite_of_congruence(
     node: Node, factors: tuple[MatrixFactor, MatrixFactor]
 ) -> Definiteness | None:
-    """Of ``B.T @ A @ B`` with a symmetric A; None of other products."""
+    """Return the definiteness of ``B.T @ A @ B`` with a symmetric A; None for others."""
     if is_complex(node.type.dtype):
         return None
     (a, b) = factors
     for inner, outer, inner_is_left in ((a, b, True), (b, a, False)):
-        parts = factors_of(inner.x)
-        if parts is None:
+        inner_factors = factors_of(inner.x)
+        if inner_factors is None:
             continue
-        one, two = parts
-        if inner.turned:
-            one, two = (MatrixFactor(x, not turned) for x, turned in (two, one))
+        one, two = inner_factors
+        if inner.transposed:
+            one, two = (MatrixFactor(x, not transposed) for x, transposed in (two, one))
         end, middle = (one, two) if inner_is_left else (two, one)
-        known = facts_of(middle.x)
-        if end.x is outer.x and end.turned != outer.turned and known.symmetric:
-            positive = known.definite is Definiteness.POSITIVE and _is_regular(outer.x)
-            return known.definite if positive else min(known.definite, Definiteness.SEMI)
+        facts = facts_of(middle.x)
+        if end.x is outer.x and end.transposed != outer.transposed and facts.symmetric:
+            positive = facts.definite is Definiteness.POSITIVE and _is_invertible(outer.x)
+            return facts.definite if positive else min(facts.definite, Definiteness.SEMI)
     return None
 
 
@@ -473,8 +474,8 @@ def _definite_of_congruence(
 def _of_sum(op: Sum, node: Node) -> MatrixFacts:
     (x,) = node.inputs
     if max(op.axes, default=0) < x.type.ndim - 2:
-        known = facts_of(x)
-        return MatrixFacts(known.band, known.symmetric, known.definite)
+        facts = facts_of(x)
+        return MatrixFacts(facts.band, facts.symmetric, facts.definite)
     return MatrixFacts(symmetric=is_inexact(node.type.dtype) and _is_own_mirror(node))
 
 
@@ -483,41 +484,38 @@ def _of_sum(op: Sum, node: Node) -> MatrixFacts:
 
 @facts_step.register
 def _of_index(op: Index, node: Node) -> MatrixFacts:
-    """Of some of a batch, and of blocks on the diagonal."""
     x = node.inputs[0]
     if not _is_matrix(x) or op.arrays([i.type.ndim for i in node.inputs[1:]]):
         return NOTHING
     *_, rows, columns = op.entries
     if None in {rows, columns} or not isinstance(rows, Range) or rows != columns:
         return NOTHING
-    known = facts_of(x)
+    facts = facts_of(x)
     if rows == Range():
-        return known
+        return facts
     if HOLE in rows.parts or rows.step not in {None, 1} or not is_square(node):
         return NOTHING
-    return MatrixFacts(known.band, known.symmetric, known.definite)
+    return MatrixFacts(facts.band, facts.symmetric, facts.definite)
 
 
 @facts_step.register
 def _of_index_update(op: IndexUpdate, node: Node) -> MatrixFacts:
-    """Of a matrix with another main diagonal."""
-    x, value, *places = node.inputs
-    if op.entries[-2:] != (HOLE, HOLE) or len(places) != 2 or places[0] is not places[1]:
+    x, value, *indices = node.inputs
+    if op.entries[-2:] != (HOLE, HOLE) or len(indices) != 2 or indices[0] is not indices[1]:
         return NOTHING
     if any(entry != Range() for entry in op.entries[:-2]):
         return NOTHING
-    known = facts_of(x)
+    facts = facts_of(x)
     definite = Definiteness.UNKNOWN
-    if op.accumulate and known.definite and (sign := sign_of(value)):
-        whole = is_counting(places[0]) and equal_lengths(places[0], 0, x, -1)
-        definite = max(known.definite, sign if whole else Definiteness.SEMI)
+    if op.accumulate and facts.definite and (sign := sign_of(value)):
+        is_entire = is_counting(indices[0]) and equal_lengths(indices[0], 0, x, -1)
+        definite = max(facts.definite, sign if is_entire else Definiteness.SEMI)
     is_real = not is_complex(node.type.dtype)
-    return MatrixFacts(known.band | Band(0, 0), known.symmetric and is_real, definite)
+    return MatrixFacts(facts.band | Band(0, 0), facts.symmetric and is_real, definite)
 
 
 @facts_step.register
 def _of_reshape(op: Reshape, node: Node) -> MatrixFacts:
-    """Of a Kronecker product, and of a batch in another shape."""
     x = node.inputs[0]
     pair = kron_factors(node)
     if pair is not None:

@@ -1,1 +1,1 @@
-"""What is rewritten in loops and branches: fusion, code motion, recurrences, unrolling."""
+"""Rewriting of loops and branches: fusion, code motion, recurrences, unrolling."""

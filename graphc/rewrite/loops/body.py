@@ -1,4 +1,4 @@
-"""The step of one loop, or of several merged, taken apart, changed and rebuilt."""
+"""The step of one loop, or of several fused ones, in an editable form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphc.ir import Constant, Graph, Node, Pick, replaced, toposort
-from graphc.loop.build import settled
+from graphc.loop.build import unify_lengths
 from graphc.loop.loop import Loop
-from graphc.loop.step import LoopStep, captured, stand_in, with_formals
+from graphc.loop.step import LoopStep, captured_nodes, stand_in, with_formals
 from graphc.rewrite.facts.lengths import length_of, lengths_of
 from graphc.rewrite.loops.dead import Live
 from graphc.rewrite.rule import LOOKED_THROUGH, scalar_value
@@ -18,25 +18,25 @@ from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Key = tuple[Node, int]
-"""A result of a loop by its number."""
+"""A loop, and the index of one of its results."""
 
 
 @dataclass(slots=True)
 class Body:
-    """The step of a loop over inputs of its own, and what these stand for outside.
+    """The step of a loop over its own inputs, and the nodes outside that these stand for.
 
     Attributes:
-        op: How it runs.
-        steps: How many there are.
-        count: How many of them are done; None for all.
-        init: The carries at first, by the inputs that stand for them.
-        nexts: The carries after a step, by the same.
+        op: The operation, for its static parameters.
+        steps: Number of steps.
+        count: Number of steps that run; None for all.
+        init: The initial carries, by the inputs that stand for them.
+        nexts: The carries after a step, by the same inputs.
         xs: The inputs that stand for an element, by sequence.
-        consts: The inputs that stand for a constant, by what it is outside.
-        finals: For results that are carries at last, the carry, or the constant that it is.
+        consts: The inputs that stand for a constant, by the node outside.
+        finals: For results that are final carries, the carry, or the constant that it equals.
         rows: For results that are stacked, the row.
         done: The results that are the number of steps done.
-        stops: Whether to stop after a step, for each loop that it was made of.
+        stops: The stop condition of each fused loop.
     """
 
     op: Loop
@@ -55,63 +55,59 @@ class Body:
 
     @classmethod
     def like(cls, loops: Sequence[Node], new: Mapping[Node, Node]) -> Body:
-        """Start an empty step that runs as these loops do, named after the oldest."""
-        loops = sorted(loops, key=lambda loop: loop.serial)
+        """Start an empty step with the parameters of these loops and the first label."""
         ops: list[Any] = [loop.op for loop in loops]
         label = next((op.label for op in ops if op.label is not None), None)
-        given = ops[0].parts(loops[0].inputs)
-        steps = ops[0].steps if given.steps is None else new[given.steps]
+        operands = ops[0].parts(loops[0].inputs)
+        steps = ops[0].steps if operands.steps is None else new[operands.steps]
         if isinstance(steps, Node) and isinstance(steps.op, Constant):
             steps = int(steps.op.value)
-        count = None if given.count is None else new[given.count]
+        count = None if operands.count is None else new[operands.count]
         return cls(replace(ops[0], label=label), steps, count)
 
-    # Taking apart.
+    # Adding loops.
 
     def add(
         self, loop: Node, live: Live, new: Mapping[Node, Node], read: Mapping[int, Key]
     ) -> None:
-        """A loop's live parts.
+        """Add a loop's live parts.
 
         Args:
-            loop: It.
-            live: They.
-            new: What stands for the inputs of these.
-            read: For sequences that are rows of a loop that is here already, which.
+            loop: The loop.
+            live: Its live parts.
+            new: The replacements of the loops' inputs.
+            read: The rows of loops added before that are sequences of this one, by index.
         """
         op: Any = loop.op
-        given, step = op.parts(loop.inputs), op.formal
+        operands, step = op.parts(loop.inputs), op.formal
         swaps: dict[Node, Node] = {}
         for i in live.carries:
             p = swaps[step.carries[i]] = stand_in(step.carries[i])
-            self.init[p] = new[given.init[i]]
+            self.init[p] = new[operands.init[i]]
             self._learn(p, self.init[p], 0)
         for i in live.xs:
-            row = self.rows[read[i]] if i in read else self._element(new[given.xs[i]])
+            row = self.rows[read[i]] if i in read else self._element(new[operands.xs[i]])
             swaps[step.xs[i]] = row
-        swaps |= self._constants({step.consts[i]: new[given.consts[i]] for i in live.consts})
+        swaps |= self._constants({step.consts[i]: new[operands.consts[i]] for i in live.consts})
         c, n = op.carries, op.carries + op.stacked
         parameters = [swaps[step.carries[i]] for i in live.carries]
         rows = [i for i in live.results if c <= i < n]
-        made = replace(
-            step,
-            nexts=[step.nexts[i] for i in live.carries],
-            rows=[step.rows[i - c] for i in rows],
+        added = replace(
+            step, nexts=[step.nexts[i] for i in live.carries], rows=[step.rows[i - c] for i in rows]
         ).replaced(swaps)
-        self.nexts |= zip(parameters, made.nexts, strict=True)
+        self.nexts |= zip(parameters, added.nexts, strict=True)
         self.finals |= {(loop, i): swaps[step.carries[i]] for i in live.results if i < c}
-        self.rows |= {(loop, i): y for i, y in zip(rows, made.rows, strict=True)}
+        self.rows |= {(loop, i): y for i, y in zip(rows, added.rows, strict=True)}
         self.done += [(loop, i) for i in live.results if i == n]
-        if made.stop is not None:
-            self.stops[loop] = made.stop
+        if added.stop is not None:
+            self.stops[loop] = added.stop
 
     def _constants(self, consts: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Return the step's stand-ins of constants; lengths may be those of the others."""
         for x in consts.values():
             self._order.setdefault(x, len(self._order))
-        found = {p: self._within(x) for p, x in consts.items() if x.type.ndim}
-        found |= {p: self._length(x) for p, x in consts.items() if p not in found}
-        return found
+        stand_ins = {p: self._within(x) for p, x in consts.items() if x.type.ndim}
+        stand_ins |= {p: self._length(x) for p, x in consts.items() if p not in stand_ins}
+        return stand_ins
 
     def _element(self, x: Node) -> Node:
         if x not in self.xs:
@@ -135,10 +131,10 @@ class Body:
         chain = [x]
         while isinstance(chain[-1].op, LOOKED_THROUGH):
             chain.append(chain[-1].inputs[0])
-        made = chain.pop()
+        result = chain.pop()
         for node in reversed(chain):
-            made = node.with_inputs([made, *map(self._length, node.inputs[1:])])
-        return made
+            result = node.with_inputs([result, *map(self._length, node.inputs[1:])])
+        return result
 
     def _length(self, n: Node) -> Node:
         """Return the stand-in of a scalar, as the length of another stand-in where it is one."""
@@ -167,10 +163,10 @@ class Body:
         return [*self.nexts.values(), *self.rows.values(), *self.stops.values()]
 
     def _put(self, ends: Sequence[Node]) -> None:
-        made = iter(ends)
-        self.nexts = {p: next(made) for p in self.nexts}
-        self.rows = {key: next(made) for key in self.rows}
-        self.stops = {loop: next(made) for loop in self.stops}
+        outputs = iter(ends)
+        self.nexts = {p: next(outputs) for p in self.nexts}
+        self.rows = {key: next(outputs) for key in self.rows}
+        self.stops = {loop: next(outputs) for loop in self.stops}
 
     def swap(self, swaps: Mapping[Node, Node]) -> None:
         """Replace some inputs of the step by others."""
@@ -183,12 +179,12 @@ class Body:
         """Replace the step by a better graph; return whether there is one."""
         ends = self.ends
         needed = set(toposort(ends))
-        given = [p for p in self._outside() if p in needed]
-        step = with_formals(given, ends)
-        found = better(step)
-        if found.outputs == step.outputs:
+        formals = [p for p in self._outside() if p in needed]
+        step = with_formals(formals, ends)
+        better_step = better(step)
+        if better_step.outputs == step.outputs:
             return False
-        self._put(replaced(found.outputs, dict(zip(step.inputs, given, strict=True))))
+        self._put(replaced(better_step.outputs, dict(zip(step.inputs, formals, strict=True))))
         return True
 
     def settle(self) -> None:
@@ -197,46 +193,45 @@ class Body:
         while wider:
             swaps: dict[Node, Node] = {p: stand_in(self.init[p]) for p in wider}
             ends = replaced(self.ends, swaps)
-            found = dict(zip(self.nexts, ends, strict=False))
-            kept = [p for p in wider if found[p].type is swaps[p].type]
-            if kept == wider:
-                self._rename(ends, swaps)
+            new_nexts = dict(zip(self.nexts, ends, strict=False))
+            stable = [p for p in wider if new_nexts[p].type is swaps[p].type]
+            if stable == wider:
+                self._rename_carries(ends, swaps)
                 break
-            wider = kept
+            wider = stable
         if any(y.type is not p.type for p, y in self.nexts.items()):
             old = [*self.init]
             step = LoopStep(old, (), [*self.nexts.values()], self.ends[len(old) :])
             init: list[Any] = [*self.init.values()]
-            init, step = settled(self.op, init, step)
+            init, step = unify_lengths(self.op, init, step)
             self.init = dict(zip(old, init, strict=True))
-            self._rename(step.outputs, dict(zip(old, step.carries, strict=True)))
+            self._rename_carries(step.outputs, dict(zip(old, step.carries, strict=True)))
 
-    def _rename(self, ends: Sequence[Node], names: Mapping[Node, Node]) -> None:
-        """Rebuild the step on other inputs for carries."""
+    def _rename_carries(self, ends: Sequence[Node], names: Mapping[Node, Node]) -> None:
         self._put(ends)
         self.init = {names.get(p, p): x for p, x in self.init.items()}
         self.nexts = {names.get(p, p): y for p, y in self.nexts.items()}
         self.finals = {key: names.get(p, p) for key, p in self.finals.items()}
 
-    # Putting together.
+    # Rebuilding.
 
-    def closed(self) -> dict[Key, Node]:
+    def to_results(self) -> dict[Key, Node]:
         """Return the results of the rebuilt loop, with invariant work done before it."""
         xs = {p: x for x, p in self.xs.items()}
-        # Without rows that are zero, those of a sequence are the sequence.
-        kept = set() if self.op.counted or self.op.stops else {*xs}
-        rows = list(dict.fromkeys(row for row in self.rows.values() if row not in kept))
+        # If no row is skipped, rows that are the elements of a sequence are the sequence.
+        sequences = set() if self.op.counted or self.op.stops else {*xs}
+        rows = list(dict.fromkeys(row for row in self.rows.values() if row not in sequences))
         ends = [*self.nexts.values(), *rows, *[*self.stops.values()][:1]]
         ends = replaced(ends, self._outer_lengths(ends))
         needed = set(toposort(ends))
         xs_read = {p: x for p, x in xs.items() if p in needed}
-        given = [*self.init, *xs_read]
+        formals = [*self.init, *xs_read]
         outside: dict[Node, Node] = {p: x for x, p in self.consts.items()}
-        free = captured(given, ends)
+        free = captured_nodes(formals, ends)
         outer = dict(zip(free, replaced(free, outside), strict=True))
-        # In the order they had, or a loop would be another one each time it is put together.
+        # In a fixed order, or rebuilding would change the loop every time.
         free.sort(key=lambda x: self._order.get(outer[x], len(self._order)))
-        step = with_formals([*given, *free], ends)
+        step = with_formals([*formals, *free], ends)
         op = replace(
             self.op,
             step=step,
@@ -248,20 +243,19 @@ class Body:
         loop = Node.make(
             op, *first, *self.init.values(), *xs_read.values(), *[outer[x] for x in free]
         )
-        place = {p: i for i, p in enumerate(self.init)}
-        places = {row: i for i, row in enumerate(rows, len(place))}
-        found = {
-            key: Node.make(Pick(place[p]), loop) if p in place else outside.get(p, p)
+        index = {p: i for i, p in enumerate(self.init)}
+        row_index = {row: i for i, row in enumerate(rows, len(index))}
+        results = {
+            key: Node.make(Pick(index[p]), loop) if p in index else outside.get(p, p)
             for key, p in self.finals.items()
         }
         for key, row in self.rows.items():
-            found[key] = Node.make(Pick(places[row]), loop) if row in places else xs[row]
-        found |= {key: Node.make(Pick(len(step.outputs) - 1), loop) for key in self.done}
-        return {key: _as_known(y, key) for key, y in found.items()}
+            results[key] = Node.make(Pick(row_index[row]), loop) if row in row_index else xs[row]
+        results |= {key: Node.make(Pick(len(step.outputs) - 1), loop) for key in self.done}
+        return {key: _with_known_lengths(y, key) for key, y in results.items()}
 
     def _outer_lengths(self, ends: Sequence[Node]) -> dict[Node, Node]:
-        """Return the outer lengths that the step's lengths stand for."""
-        found: dict[Node, Node] = {}
+        inner_lengths: dict[Node, Node] = {}
         outside = self._outside()
         for node in toposort(ends):
             if isinstance(node.op, Length | Shape) and node.inputs[0] in outside:
@@ -271,12 +265,11 @@ class Body:
                     if isinstance(node.op, Length)
                     else lengths_of(x)[axes:]
                 )
-                found[node] = self.const(as_tensor(n, dtype="int64"))
-        return found
+                inner_lengths[node] = self.const(as_tensor(n, dtype="int64"))
+        return inner_lengths
 
 
-def _as_known(y: Node, key: Key) -> Node:
-    """Return a result with no fewer known lengths than before."""
+def _with_known_lengths(y: Node, key: Key) -> Node:
     loop, i = key
-    wanted = loop.type.items[i]
-    return y if wanted.admits(y.type) else specify_shape(y, wanted.shape)
+    old_type = loop.type.items[i]
+    return y if old_type.admits(y.type) else specify_shape(y, old_type.shape)

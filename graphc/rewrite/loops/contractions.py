@@ -13,45 +13,45 @@ from graphc.tensor.arrays.reduce import Sum
 from graphc.tensor.core.axes import ExpandDims, Transpose, squeeze
 from graphc.tensor.core.elementwise import multiply
 from graphc.tensor.core.tensor import Tensor
-from graphc.tensor.linalg.dot import DotGeneral, contracted
+from graphc.tensor.linalg.dot import DotGeneral, contract_axes
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Two arrays with a label for each of their axes; what the result lacks is summed over.
+    """Two arrays with labels for their axes; labels that the result lacks are contracted.
 
     Attributes:
-        factors: Parts of a step.
-        labels: Of the factors' axes.
-        out: Of the result's axes, from 0 on.
+        factors: The two arrays, nodes of a step.
+        labels: Labels of the axes of each.
+        out: Labels of the result's axes, from 0 on.
     """
 
     factors: tuple[Tensor, Tensor]
     labels: tuple[list[int], list[int]]
     out: list[int]
 
-    def summed(self, rows: Sequence[Tensor]) -> Tensor:
-        """The sum over all steps, given the rows of both factors, or one and the other itself."""
+    def sum_steps(self, rows: Sequence[Tensor]) -> Tensor:
+        """Return the sum over all steps, given the rows of each factor, or a constant factor."""
         moving = [y.ndim > x.ndim for x, y in zip(self.factors, rows, strict=True)]
         if all(moving):
             first: list[int] = [TIME]
         else:
             first = []
-            rows = [added_up(y) if moves else y for y, moves in zip(rows, moving, strict=True)]
-        left, right = ([*first, *own] for own in self.labels)
-        return contracted(rows[0], left, rows[1], right, self.out)
+            rows = [sum_rows(y) if moves else y for y, moves in zip(rows, moving, strict=True)]
+        a_labels, b_labels = ([*first, *axes_labels] for axes_labels in self.labels)
+        return contract_axes(rows[0], a_labels, rows[1], b_labels, self.out)
 
     def is_large(self) -> bool:
-        """Whether the result may have at least as many elements as its factors together."""
-        if any(set(self.out) <= set(own) for own in self.labels):
+        """Return whether the result may have at least as many elements as both factors."""
+        if any(set(self.out) <= set(labels) for labels in self.labels):
             return False
         sizes: list[Any] = [number_of_elements(x) for x in self.factors]
         if None in sizes:
             return True
         lengths: dict[int, Any] = {
             label: n
-            for x, own in zip(self.factors, self.labels, strict=True)
-            for label, n in zip(own, x.type.shape, strict=True)
+            for x, labels in zip(self.factors, self.labels, strict=True)
+            for label, n in zip(labels, x.type.shape, strict=True)
         }
         return bool(prod(lengths[label] for label in self.out) >= sum(sizes))
 
@@ -61,7 +61,7 @@ TIME = -1
 
 
 def product_of(term: Node) -> Product | None:
-    """A product summed over axes, or of arrays neither of which has all axes; None for others."""
+    """Return a contraction or an outer product in this form; None for other nodes."""
     out = list(range(term.type.ndim))
     labels, scales = out, []
     while True:
@@ -73,13 +73,13 @@ def product_of(term: Node) -> Product | None:
             scales.append(scale)
         else:
             break
-    made = _of_dot(term, labels) or _of_broadcast(term, labels)
-    if made is None:
+    factors = _of_dot(term, labels) or _of_broadcast(term, labels)
+    if factors is None:
         return None
-    (a, b), own = made
+    (a, b), labels_of_factors = factors
     for scale in scales:
         a = multiply(scale, a)
-    return Product((a, b), own, out)
+    return Product((a, b), labels_of_factors, out)
 
 
 Factors = tuple[tuple[Tensor, Tensor], tuple[list[int], list[int]]]
@@ -90,43 +90,43 @@ def _of_dot(term: Node, labels: list[int]) -> Factors | None:
     if not isinstance(op, DotGeneral):
         return None
     a, b = term.inputs
-    own = [0] * a.type.ndim, [0] * b.type.ndim
+    labels_of_sides = [0] * a.type.ndim, [0] * b.type.ndim
     k = len(op.batch_axes[0])
     rest = iter(labels[k:])
     for side in (0, 1):
         for axis, label in zip(op.batch_axes[side], labels, strict=False):
-            own[side][axis] = label
-        for axis in op.free(side, len(own[side])):
-            own[side][axis] = next(rest)
+            labels_of_sides[side][axis] = label
+        for axis in op.free(side, len(labels_of_sides[side])):
+            labels_of_sides[side][axis] = next(rest)
         for i, axis in enumerate(op.contract[side]):
-            own[side][axis] = TIME - 1 - i
-    return (a, b), own  # type: ignore[return-value]
+            labels_of_sides[side][axis] = TIME - 1 - i
+    return (a, b), labels_of_sides  # type: ignore[return-value]
 
 
 def _of_broadcast(term: Node, labels: list[int]) -> Factors | None:
-    """An elementwise product of arrays each of which is repeated along an axis of the other's."""
+    """Return an elementwise product in which each factor broadcasts along the other's axes."""
     if term.op is not multiply:
         return None
-    (a, left), (b, right) = (_bare(x, labels, term) for x in term.inputs)
-    if set(left) <= set(right) or set(right) <= set(left):
+    (a, a_labels), (b, b_labels) = (_bare(x, labels, term) for x in term.inputs)
+    if set(a_labels) <= set(b_labels) or set(b_labels) <= set(a_labels):
         return None
-    return (a, b), (left, right)
+    return (a, b), (a_labels, b_labels)
 
 
 def _bare(x: Node, labels: list[int], term: Node) -> tuple[Tensor, list[int]]:
-    """A factor without axes along which it is repeated, and the labels of the others."""
-    own = labels[len(labels) - x.type.ndim :]
+    """Return a factor without the axes along which it broadcasts, and the labels of the others."""
+    own_labels = labels[len(labels) - x.type.ndim :]
     full = term.type.shape[len(labels) - x.type.ndim :]
-    ones = tuple(
+    single = tuple(
         i for i, (n, m) in enumerate(zip(x.type.shape, full, strict=True)) if n == 1 and m != 1
     )
-    left = [label for i, label in enumerate(own) if i not in ones]
-    if isinstance(x.op, ExpandDims) and x.op.axes == ones:
+    labels_left = [label for i, label in enumerate(own_labels) if i not in single]
+    if isinstance(x.op, ExpandDims) and x.op.axes == single:
         (x,) = x.inputs
-        return x, left  # type: ignore[return-value]
-    return squeeze(x, ones) if ones else x, left  # type: ignore[return-value]
+        return x, labels_left  # type: ignore[return-value]
+    return squeeze(x, single) if single else x, labels_left  # type: ignore[return-value]
 
 
-def added_up(rows: Tensor) -> Tensor:
-    """The sum of rows over all steps."""
+def sum_rows(rows: Tensor) -> Tensor:
+    """Return the sum of rows over all steps."""
     return Tensor.make(Sum((0,)), rows)

@@ -18,14 +18,14 @@ from graphc.rewrite.loops.dependence import (
 )
 from graphc.tensor.core.tensor import Tensor
 
-MUCH = 4
-"""How many times larger than what a step reads anyway an array may be that is stored for it."""
+MAX_SIZE_RATIO = 4
+"""How many times larger than the other inputs of a step a stored array may be."""
 
-FEW = 1024
-"""Arrays of no more elements take no longer to compute than an operation takes to be started."""
+SMALL_SIZE = 1024
+"""Number of elements up to which starting an operation dominates its time."""
 
-MOST_BYTES = 2**30
-"""Arrays that are known to be larger are not made out of those of single steps."""
+MAX_BYTES = 2**30
+"""Largest array of all steps together."""
 
 
 def early_rows(loop: Node) -> Results | None:
@@ -34,70 +34,70 @@ def early_rows(loop: Node) -> Results | None:
     if body.op.stops or body.op.recompute:
         return None
     early = {j: y for j, y in enumerate(body.rows) if y not in body.on_carries}
-    made = {j: rows for j, y in early.items() if (rows := tried(body, y)) is not None}
-    if not made:
+    rows_of = {j: rows for j, y in early.items() if (rows := as_batch(body, y)) is not None}
+    if not rows_of:
         return None
-    return body.results({}, {j: body.of_steps_done(rows) for j, rows in made.items()})
+    return body.results({}, {j: body.of_steps_done(rows) for j, rows in rows_of.items()})
 
 
-def hoisted(loop: Node) -> Results | None:
+def hoist_expensive(loop: Node) -> Results | None:
     """Return the results of a loop with expensive work on sequences done before it."""
     body = AnalysedLoop.at(loop)
-    return _without(body, _expensive(body))
+    return _hoist(body, _expensive(body))
 
 
-def hoisted_if_little(loop: Node) -> Results | None:
+def hoist_small(loop: Node) -> Results | None:
     """Return the results of a loop with all work on few elements of sequences done before it.
 
-    All lengths are known to fit: those of no step are not compared, and the loop names sequences.
+    Only nodes whose lengths provably fit, as errors must still name the loop's sequences.
     """
     body = AnalysedLoop.at(loop)
-    xs = [(x, rows) for x, rows in body.known.items() if x.type.is_static]
-    known = {x for x, rows in xs if equal_lengths(rows, 0, xs[0][1], 0)}
+    xs = [(x, rows) for x, rows in body.sequences.items() if x.type.is_static]
+    early = {x for x, rows in xs if equal_lengths(rows, 0, xs[0][1], 0)}
     varying = body.varying
     for y in body.order:
         has_lengths = isinstance(y.type, TensorType) and y.type.is_static
         is_made = y.inputs and has_lengths and body.is_early(y)
-        if is_made and known.issuperset(varying & {*y.inputs}):
-            known.add(y)
-    few = {y for y in known.difference(body.xs) if (number_of_elements(y) or 0) <= FEW}
-    return _without(body, few)
+        if is_made and early.issuperset(varying & {*y.inputs}):
+            early.add(y)
+    few = {y for y in early.difference(body.xs) if (number_of_elements(y) or 0) <= SMALL_SIZE}
+    return _hoist(body, few)
 
 
-def _without(body: AnalysedLoop, work: set[Node]) -> Results | None:
-    """The results of a loop with these nodes of its step computed before it, where they can be."""
+def _hoist(body: AnalysedLoop, work: set[Node]) -> Results | None:
+    """Return the results of a loop with these nodes of its step computed before it, if possible."""
     if not body.is_plain or body.op.recompute:
         return None
-    made: dict[Node, Tensor] = {}
+    rows_of: dict[Node, Tensor] = {}
     read = [x for node in body.order if node in body.on_carries for x in node.inputs]
 
     def following(y: Node) -> list[Node]:
-        rows = tried(body, y) if is_small(body, y) else None
+        rows = as_batch(body, y) if is_small(body, y) else None
         if rows is None:
             return [x for x in y.inputs if x in work]
-        made[y] = rows
+        rows_of[y] = rows
         return []
 
     reached([x for x in (*read, *body.nexts, *body.rows) if x in work], following)
-    if not made:
+    if not rows_of:
         return None
-    swaps = {y: stand_in(y) for y in made}
-    return body.results({}, {}, swaps=swaps, known={swaps[y]: made[y] for y in made})
+    swaps = {y: stand_in(y) for y in rows_of}
+    return body.results({}, {}, swaps=swaps, sequences={swaps[y]: rows_of[y] for y in rows_of})
 
 
 def _expensive(body: AnalysedLoop) -> set[Node]:
-    """Return expensive nodes of a step, and those made of them, known before the loop."""
-    found: set[Node] = set()
+    """Return the early nodes that are expensive, or are computed from such nodes."""
+    result: set[Node] = set()
     for node in body.order:
-        if body.is_early(node) and (is_expensive(node) or not found.isdisjoint(node.inputs)):
-            found.add(node)
-    return found
+        if body.is_early(node) and (is_expensive(node) or not result.isdisjoint(node.inputs)):
+            result.add(node)
+    return result
 
 
 def is_small(body: AnalysedLoop, y: Node) -> bool:
-    """Whether an array is not much larger than what a step reads and carries.
+    """Return whether an array is not much larger than the step's sequences or carries.
 
-    Where lengths are unknown, it has no more axes.
+    If lengths are unknown, whether it has no more axes.
     """
     if not isinstance(y.type, TensorType):
         return False
@@ -106,29 +106,28 @@ def is_small(body: AnalysedLoop, y: Node) -> bool:
     size = number_of_elements(y)
     for group in (read, body.carries):
         sizes = [number_of_elements(x) for x in group]
-        known = [n for n in sizes if n is not None]
-        if size is not None and len(known) == len(sizes) and size <= MUCH * sum(known):
+        static = [n for n in sizes if n is not None]
+        if size is not None and len(static) == len(sizes) and size <= MAX_SIZE_RATIO * sum(static):
             return True
-        if (size is None or len(known) < len(sizes)) and any(y.type.ndim <= x.ndim for x in group):
+        if (size is None or len(static) < len(sizes)) and any(y.type.ndim <= x.ndim for x in group):
             return True
     return False
 
 
-def tried(body: AnalysedLoop, y: Node, known: dict[Node, Tensor] | None = None) -> Tensor | None:
-    """A part of the step for all steps at once, where that is possible and fits into memory."""
-    rows = body.known | (known or {})
+def as_batch(body: AnalysedLoop, y: Node, extra: dict[Node, Tensor] | None = None) -> Tensor | None:
+    """Return a node of the step for all steps at once, None if impossible or too large."""
+    rows = body.sequences | (extra or {})
     order = [node for node in toposort([y], rows) if node in body.varying]
     if any(_is_lazy(node.op) or _is_large(body, node) for node in order):
         return None
     try:
-        (made,) = body.at_once([y], rows)
+        return body.at_once([y], rows)[0]
     except NOT_VECTORIZABLE:
         return None
-    return made
 
 
 def _is_lazy(op: Op) -> bool:
-    """Whether it leaves out work that it would do for a batch: other branches, further steps."""
+    """Return whether batching an operation adds work: other branches, or further steps."""
     graphs = op.graphs()
     if graphs and (not isinstance(op, Loop) or op.stops or op.counted):
         return True
@@ -137,11 +136,11 @@ def _is_lazy(op: Op) -> bool:
 
 def _is_large(body: AnalysedLoop, node: Node) -> bool:
     items: Iterable[TensorType] = getattr(node.type, "items", (node.type,))
-    return any(n > MOST_BYTES for n in _bytes(body, items))
+    return any(n > MAX_BYTES for n in _bytes(body, items))
 
 
 def _bytes(body: AnalysedLoop, items: Iterable[TensorType]) -> Iterator[int]:
-    """How large arrays are for all steps at once, where that is known."""
+    """Yield the sizes in bytes of arrays for all steps at once, where known."""
     for x in items:
         if body.op.steps is not None and isinstance(x, TensorType) and x.is_static:
             yield body.op.steps * prod(x.shape) * x.numpy_dtype.itemsize  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Loop fusion: the loops that can be one, and their carries that are always equal."""
+"""Loop fusion: the loops that can be fused, and their carries that are always equal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from graphc.rewrite.loops.dead import Live, inputs_of
 
 @dataclass(slots=True, eq=False)
 class LoopGroup:
-    """Loops that can be one, each after those whose rows it reads.
+    """Loops to be fused, each after those whose rows it reads.
 
     Attributes:
-        slot: When it runs: it needs groups of lower slots only.
-        loops: They.
-        read: For a loop's sequences that are rows of another one of the group, which.
+        slot: The time slot: the group needs groups of lower slots only.
+        loops: The loops.
+        read: The rows of other loops of the group that are sequences of a loop, by index.
     """
 
     slot: int
@@ -33,22 +33,21 @@ def alone(live: Mapping[Node, Live]) -> dict[Node, LoopGroup]:
     return {loop: LoopGroup(0, [loop]) for loop in live}
 
 
-def _kind(loop: Node) -> tuple[Any, ...]:
-    """The key of loops that can be merged: steps, direction, stop, unrolling and recomputation."""
+def _fusion_key(loop: Node) -> tuple[Any, ...]:
     op: Any = loop.op
-    given = op.parts(loop.inputs)
-    steps = op.steps_of(given)
+    operands = op.parts(loop.inputs)
+    steps = op.steps_of(operands)
     if isinstance(steps, Node) and isinstance(steps.op, Constant):
         steps = int(steps.op.value)
-    return steps, given.count, op.reverse, op.stops, op.unroll, op.recompute
+    return steps, operands.count, op.reverse, op.stops, op.unroll, op.recompute
 
 
 class _Slots:
-    """Groups of loops in slots of time, so that no two wait for each other.
+    """Groups of loops in time slots, so that no two wait for each other.
 
     Args:
-        together: Whether loops go into one group where they need not.
-        in_a_row: Whether a loop goes into the group that it exchanges rows with.
+        together: Whether independent loops share a group.
+        in_a_row: Whether a loop joins a group that it exchanges rows with.
     """
 
     def __init__(self, *, together: bool, in_a_row: bool) -> None:
@@ -65,13 +64,12 @@ class _Slots:
         if self._in_a_row and latest > after and len(last) == 1:
             (group,) = last
         else:
-            group = self._first(_kind(loop), max(after, latest) + 1)
+            group = self._first_group(_fusion_key(loop), max(after, latest) + 1)
         group.loops.append(loop)
         self.of[loop] = group
         return group
 
-    def _first(self, kind: Any, slot: int) -> LoopGroup:
-        """Return the first group of a key from a slot on."""
+    def _first_group(self, kind: Any, slot: int) -> LoopGroup:
         if not self._together:
             return LoopGroup(slot)
         slots = self._slots.setdefault(kind, [])
@@ -89,9 +87,9 @@ def forwards(
 
     Args:
         graph: Any graph.
-        live: What its loops need.
-        together: Whether loops of a kind that do not need each other are one.
-        in_a_row: Whether loops of a kind are one where one reads the rows of the other.
+        live: The live parts of its loops.
+        together: Whether to fuse independent loops of a kind.
+        in_a_row: Whether to fuse loops of a kind where one reads the rows of the other.
     """
     slots = _Slots(together=together, in_a_row=in_a_row)
     slot: dict[Node, int] = {}
@@ -114,17 +112,17 @@ def backwards(
     slot: dict[Node, int] = {}
     beside: dict[Node, list[LoopGroup]] = {}
     for node in reversed(graph.nodes):
-        own = slot.get(node, 0)
+        own_slot = slot.get(node, 0)
         waiting: Iterable[Node] = node.inputs
         if node in live:
-            group = slots.put(node, own, beside.get(node, ()))
-            own = group.slot
+            group = slots.put(node, own_slot, beside.get(node, ()))
+            own_slot = group.slot
             rows = _rows_read(node, live[node])
             for x in rows:
                 beside.setdefault(x.inputs[0], []).append(group)
             waiting = [x for x in inputs_of(node, live[node]) if x not in rows]
         for x in waiting:
-            slot[x] = max(slot.get(x, 0), own)
+            slot[x] = max(slot.get(x, 0), own_slot)
     for group in set(slots.of.values()):
         group.loops.reverse()
     return _reading(slots.of, live)
@@ -135,11 +133,14 @@ def _rows_read(loop: Node, live: Live) -> set[Node]:
     op: Any = loop.op
     if op.stops:
         return set()
-    given = op.parts(loop.inputs)
-    kind = _kind(loop)
-    rows = {given.xs[i] for i in live.xs}
-    whole = {*(given.init[i] for i in live.carries), *(given.consts[i] for i in live.consts)}
-    return {x for x in rows - whole if _is_row(x) and _kind(x.inputs[0]) == kind}
+    operands = op.parts(loop.inputs)
+    kind = _fusion_key(loop)
+    rows = {operands.xs[i] for i in live.xs}
+    other_inputs = {
+        *(operands.init[i] for i in live.carries),
+        *(operands.consts[i] for i in live.consts),
+    }
+    return {x for x in rows - other_inputs if _is_row(x) and _fusion_key(x.inputs[0]) == kind}
 
 
 def _is_row(x: Node) -> bool:
@@ -174,8 +175,8 @@ def stay(body: Body) -> bool:
 def share(body: Body) -> bool:
     """Share carries that are always equal; return whether there are any.
 
-    They begin as equal, and where all that are held for equal are, they are after a step. Those
-    that are not are told apart, until this holds.
+    Carries of equal initial values are assumed equal; those whose next values then differ are split
+    into classes, until the classes are stable.
     """
     same = _equal_at_first(body.init)
     while True:
@@ -183,9 +184,9 @@ def share(body: Body) -> bool:
         if not swaps:
             return False
         nexts = replaced([*body.nexts.values()], swaps)
-        found: dict[tuple[Node, Node], Node] = {}
+        classes: dict[tuple[Node, Node], Node] = {}
         finer = {
-            p: found.setdefault((same[p], y), p) for p, y in zip(body.nexts, nexts, strict=True)
+            p: classes.setdefault((same[p], y), p) for p, y in zip(body.nexts, nexts, strict=True)
         }
         if finer == same:
             body.swap(swaps)
@@ -194,5 +195,5 @@ def share(body: Body) -> bool:
 
 
 def _equal_at_first(init: Mapping[Node, Node]) -> dict[Node, Node]:
-    found: dict[tuple[Node, Any], Node] = {}
-    return {p: found.setdefault((x, p.type), p) for p, x in init.items()}
+    classes: dict[tuple[Node, Any], Node] = {}
+    return {p: classes.setdefault((x, p.type), p) for p, x in init.items()}

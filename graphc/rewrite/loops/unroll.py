@@ -1,4 +1,4 @@
-"""Loop unrolling: loops of no step or one, computed without a loop."""
+"""Loop unrolling: loops of no step or one step, without a loop."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def results_of_no_step(loop: Node) -> Results | None:
     if _steps(loop) != 0:
         return None
     body = AnalysedLoop.at(loop)
-    # Rows have the shape that a batch of no steps gives them.
+    # Rows have the shape of a batch of no steps.
     none = {
         x: repeated(y, 0) for x, y in zip(body.carries, body.given.init, strict=True)
-    } | body.known
+    } | body.sequences
     try:
         rows = body.at_once(body.rows, none)
     except NOT_VECTORIZABLE:
@@ -40,15 +40,15 @@ def results_of_one_step(loop: Node) -> Results | None:
     if _steps(loop) != 1:
         return None
     body = AnalysedLoop.at(loop)
-    given: dict[Any, Node] = dict(zip(body.carries, body.given.init, strict=True))
-    given |= {x: y[0] for x, y in body.known.items()}
-    made = body.outside(replaced([*body.nexts, *body.rows], given))
-    nexts, rows = made[: body.op.carries], made[body.op.carries :]
+    values: dict[Any, Node] = dict(zip(body.carries, body.given.init, strict=True))
+    values |= {x: y[0] for x, y in body.sequences.items()}
+    outputs = body.outside(replaced([*body.nexts, *body.rows], values))
+    nexts, rows = outputs[: body.op.carries], outputs[body.op.carries :]
     count = body.given.count
     done: Any = constant(1, dtype="int64")
     if count is not None:
         done = cast(greater(count, 0), "int64")
-        kept = greater(count, 0)
-        nexts = [where(kept, y, x) for x, y in zip(body.given.init, nexts, strict=True)]
-        rows = [where(kept, y, constant(0, dtype=y.dtype)) for y in rows]
+        is_done = greater(count, 0)
+        nexts = [where(is_done, y, x) for x, y in zip(body.given.init, nexts, strict=True)]
+        rows = [where(is_done, y, constant(0, dtype=y.dtype)) for y in rows]
     return [*nexts, *(expand_dims(y, 0) for y in rows), *([done] if body.op.stops else [])]

@@ -1,8 +1,8 @@
-"""Slices whose place differs from step to step and whose length does not, read by indices instead.
+"""Windows: slices that move but keep their length, read by indices.
 
-A backend that compiles for known shapes takes no slice whose bounds a step computes, as it could
-have any length. Where the bounds differ by a known number, as in ``x[t : t + 3]``, the elements
-``t + arange(3)`` are the same, as long as they are all there.
+A backend that compiles for known shapes cannot take a slice whose bounds a step computes, as its
+length is unknown. Where the bounds differ by a known number, as in ``x[t : t + 3]``, the elements
+are ``x[t + arange(3)]``, if all of them exist.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from graphc.ir import Constant, Graph, Node, dependent
+from graphc.ir import Constant, Graph, Node, dependent, precedence
 from graphc.loop.loop import Loop
 from graphc.site import derived_from
 from graphc.tensor.arrays.create import arange
@@ -25,18 +25,18 @@ WINDOW = Range(HOLE, HOLE, None)
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
 
 Polynomial = dict[tuple[Node, ...], int]
-"""An integer as a sum of products of others: how often each product is in it; () is a number."""
+"""An integer as a polynomial: coefficients by products of nodes; () is the constant term."""
 
-MOST_TERMS = 16
-"""An integer that is a longer sum is taken as it is."""
+MAX_TERMS = 16
+"""Largest number of terms of a polynomial."""
 
 
-def windowed(graph: Graph, varying: Collection[Node] = ()) -> Graph:
+def index_windows(graph: Graph, varying: Collection[Node] = ()) -> Graph:
     """Return an equal graph whose loops read and write slices of known length by indices.
 
     Args:
         graph: A whole program, or a graph that an operation holds.
-        varying: Of the latter, the inputs that differ from step to step.
+        varying: The inputs of a nested graph that differ between steps.
     """
     if not varying and not any(node.op.graphs() for node in graph.nodes):
         return graph
@@ -45,127 +45,135 @@ def windowed(graph: Graph, varying: Collection[Node] = ()) -> Graph:
     for node in graph.nodes:
         if node not in done:
             with derived_from(node.site):
-                done[node] = _again(node, [done[x] for x in node.inputs], moving, done)
+                done[node] = _rebuild(node, [done[x] for x in node.inputs], moving, done)
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def _again(
+def _rebuild(
     node: Node, inputs: Sequence[Any], moving: Collection[Node], done: Mapping[Node, Node]
 ) -> Node:
-    """A node on other inputs, its windows read by indices, and so in graphs that it holds."""
+    """Return a node on other inputs, its windows read by indices, also in nested graphs."""
     op = node.op
     if isinstance(op, Index | IndexUpdate):
-        windows = [*_windows(node, op, moving)]
-        return _by_indices(op, inputs, windows, done) if windows else node.with_inputs(inputs)
+        windows = [
+            Window(at, first, inputs[first], _value(size, done))
+            for at, first in moving_slices(op)
+            if node.inputs[first] in moving
+            and (size := _difference(node.inputs[first + 1], node.inputs[first], moving))
+            is not None
+        ]
+        return by_indices(op, inputs, windows) if windows else node.with_inputs(inputs)
     graphs = [*op.graphs()]
-    found = [
-        windowed(held, _varying(node, held, passed, moving))
-        for held, passed in zip(graphs, op.passes(), strict=True)
+    new_graphs = [
+        index_windows(inner, _varying(node, inner, passed, moving))
+        for inner, passed in zip(graphs, op.passes(), strict=True)
     ]
-    if found == graphs:
+    if new_graphs == graphs:
         return node.with_inputs(inputs)
-    return Node.make(op.with_graphs(found), *inputs)
+    return Node.make(op.with_graphs(new_graphs), *inputs)
 
 
 def _varying(
-    node: Node, held: Graph, passed: Sequence[int | None], moving: Collection[Node]
+    node: Node, inner: Graph, passed: Sequence[int | None], moving: Collection[Node]
 ) -> list[Node]:
-    """The inputs of a held graph that differ from step to step, of its loop or one around it."""
+    """Return the inputs of a nested graph that differ between steps of any loop around it."""
     steps = isinstance(node.op, Loop)
     return [
         x
-        for x, i in zip(held.inputs, passed, strict=True)
+        for x, i in zip(inner.inputs, passed, strict=True)
         if (steps if i is None else node.inputs[i] in moving)
     ]
 
 
-class _Window(NamedTuple):
-    """A slice of known length in an index.
+class Window(NamedTuple):
+    """A slice of an index as its first element and its length.
 
     Attributes:
-        at: Where among the index's entries the slice stands.
-        place: Where among the inputs its start does.
-        size: Its length, a sum of what does not move.
+        at: The position of the slice among the entries of the index.
+        bounds: The position of its start among the inputs of the operation; its stop follows.
+        start: The index of the first element, from the start of the axis.
+        size: The number of elements, which must all exist.
     """
 
     at: int
-    place: int
-    size: Polynomial
+    bounds: int
+    start: Tensor
+    size: Any
 
 
-def _windows(node: Node, op: Index | IndexUpdate, moving: Collection[Node]) -> Iterator[_Window]:
-    """The slices of an index that move and are known to have one length."""
-    place = 2 if isinstance(op, IndexUpdate) else 1
+def moving_slices(op: Index | IndexUpdate) -> Iterator[tuple[int, int]]:
+    """Yield the slices with two symbolic bounds and step 1.
+
+    Yields:
+        Their position among the entries, and the position of their start among the inputs.
+    """
+    position = 2 if isinstance(op, IndexUpdate) else 1
     for at, entry in enumerate(op.entries):
-        if entry == WINDOW and node.inputs[place] in moving:
-            size = _difference(node.inputs[place + 1], node.inputs[place], moving)
-            if size is not None:
-                yield _Window(at, place, size)
+        if entry == WINDOW:
+            yield at, position
         if isinstance(entry, Range):
-            place += entry.parts.count(HOLE)
+            position += entry.parts.count(HOLE)
         elif entry == HOLE:
-            place += 1
+            position += 1
 
 
-def _by_indices(
-    op: Index | IndexUpdate,
-    inputs: Sequence[Any],
-    windows: Sequence[_Window],
-    done: Mapping[Node, Node],
-) -> Node:
-    """The part that is read, or the array updated: along each window first, then the rest."""
-    parts: list[Tensor] = [inputs[0]]
+def by_indices(op: Index | IndexUpdate, inputs: Sequence[Any], windows: Sequence[Window]) -> Node:
+    """Return the part that is read, or the array updated; windows first."""
+    arrays: list[Tensor] = [inputs[0]]
     along: list[tuple[Index, Tensor]] = []
     entries, bounds = [*op.entries], set[int]()
     for window in windows:
-        x, axis = parts[-1], sum(entry is not None for entry in op.entries[: window.at])
-        places = inputs[window.place] + arange(_value(window.size, done))
+        x, axis = arrays[-1], axis_of(op, window.at)
+        indices = window.start + arange(window.size)
         index = Index((*[EVERYTHING] * axis, HOLE, *[EVERYTHING] * (x.ndim - axis - 1)))
-        parts.append(Tensor.make(index, x, places))
-        along.append((index, places))
+        arrays.append(Tensor.make(index, x, indices))
+        along.append((index, indices))
         entries[window.at] = EVERYTHING
-        bounds |= {window.place, window.place + 1}
+        bounds |= {window.bounds, window.bounds + 1}
     rest = [x for i, x in enumerate(inputs) if i and i not in bounds]
-    made = parts.pop()
+    y = arrays.pop()
     if isinstance(op, IndexUpdate) or any(entry != EVERYTHING for entry in entries):
-        made = Tensor.make(replace(op, entries=tuple(entries)), made, *rest)
+        y = Tensor.make(replace(op, entries=tuple(entries)), y, *rest)
     if isinstance(op, Index):
-        return made
-    for x, (index, places) in zip(parts[::-1], along[::-1], strict=True):
-        made = Tensor.make(IndexUpdate(index.entries, False), x, made, places)
-    return made
+        return y
+    for x, (index, indices) in zip(arrays[::-1], along[::-1], strict=True):
+        y = Tensor.make(IndexUpdate(index.entries, False), x, y, indices)
+    return y
+
+
+def axis_of(op: Index | IndexUpdate, at: int) -> int:
+    """Return the axis of the array that an entry of an index selects from."""
+    return sum(entry is not None for entry in op.entries[:at])
 
 
 def _difference(a: Node, b: Node, moving: Collection[Node]) -> Polynomial | None:
-    """How much more one integer is than another, if that does not move; else None."""
-    terms = _added(_polynomial(a), _polynomial(b), -1)
-    left = {product: k for product, k in terms.items() if k}
-    return None if any(x in moving for product in left for x in product) else left
+    """Return a - b as a polynomial; None if it moves."""
+    terms = _add_multiple(_polynomial(a), _polynomial(b), -1)
+    nonzero = {product: k for product, k in terms.items() if k}
+    return None if any(x in moving for product in nonzero for x in product) else nonzero
 
 
 def _polynomial(x: Node) -> Polynomial:
-    """An integer scalar as a sum of products of others."""
     op = x.op
-    made: Polynomial = {}
+    result: Polynomial = {}
     if isinstance(op, Constant):
         return {(): int(op.value)}
     if isinstance(op, Cast) and x.inputs[0].type.dtype in SIGNED:
         return _polynomial(x.inputs[0])
     if op is add or op is subtract:
         first, second = map(_polynomial, x.inputs)
-        made = _added(first, second, 1 if op is add else -1)
+        result = _add_multiple(first, second, 1 if op is add else -1)
     elif op is negative:
-        made = _added({}, _polynomial(x.inputs[0]), -1)
+        result = _add_multiple({}, _polynomial(x.inputs[0]), -1)
     elif op is multiply:
         first, second = map(_polynomial, x.inputs)
         for one, k in first.items():
-            product = {tuple(sorted(one + other, key=id)): n for other, n in second.items()}
-            made = _added(made, product, k)
-    return made if made and len(made) <= MOST_TERMS else {(x,): 1}
+            product = {tuple(sorted(one + other, key=precedence)): n for other, n in second.items()}
+            result = _add_multiple(result, product, k)
+    return result if result and len(result) <= MAX_TERMS else {(x,): 1}
 
 
-def _added(a: Polynomial, b: Polynomial, k: int) -> Polynomial:
-    """One sum and a multiple of another."""
+def _add_multiple(a: Polynomial, b: Polynomial, k: int) -> Polynomial:
     total = dict(a)
     for product, n in b.items():
         total[product] = total.get(product, 0) + k * n
@@ -173,7 +181,7 @@ def _added(a: Polynomial, b: Polynomial, k: int) -> Polynomial:
 
 
 def _value(size: Polynomial, done: Mapping[Node, Any]) -> Any:
-    """A sum as a Python integer, or as a node of what stands for the nodes in it."""
+    """Return a polynomial as a Python integer, or as a node of the replaced nodes."""
     total: Any = size.get((), 0)
     for product, k in size.items():
         if product:

@@ -1,4 +1,4 @@
-"""Rules of arithmetic functions: forms that neither overflow on the way nor cancel."""
+"""Rules of arithmetic functions: forms that neither overflow nor cancel."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from graphc.tensor.core.tensor import Tensor
 
 
 def neither_is_nan(a: Tensor, b: Tensor) -> Tensor:
-    """Where both are numbers: beside an infinity, hypot does not ask for the other one."""
+    """Return where neither is NaN: ``hypot(inf, nan)`` is inf."""
     return logical_not(logical_or(isnan(a), isnan(b)))
 
 
 @equation("stabilize", dtypes=is_float, domain=neither_is_nan)
 def sqrt_of_sum_of_squares(a: Tensor, b: Tensor) -> Equation:
-    """The squares overflow from 1e154 on, and are 0 below 1e-162."""
+    """``sqrt(a**2 + b**2)`` is ``hypot(a, b)``: squares overflow from 1e154 on."""
     return Equation(sqrt(square(a) + square(b)), hypot(a, b))
 
 
 @rewrite("stabilize", add, subtract, beside=(add, subtract), dtypes=is_float)
 def square_of_difference(node: Node, op: object) -> Node | None:
-    """``x² + y² - 2 x y``, a distance squared, is lost to rounding where x is near y.
+    """``x**2 + y**2 - 2 * x * y`` is ``(x - y)**2``, which keeps its digits where x is near y.
 
-    It may even be negative there. In what limits it to 0 and above, and in the gradient of that, a
-    compiler that computes it twice can round it to either side.
+    The expanded form may even be negative there. A compiler that computes it twice, as in its
+    maximum with 0 and the gradient of that, can round the copies to either side of 0.
     """
     squares: list[Node] = []
     products: list[tuple[float, Node]] = []
-    for sign, y in _summands(node, 1, levels=2):
+    for sign, y in _signed_terms(node, 1, levels=2):
         c, x = multiple(y)
         root = _root(x) if sign * c == 1 else None
         if root is None:
@@ -59,18 +59,17 @@ def square_of_difference(node: Node, op: object) -> Node | None:
     return fitted(square(subtract(x, y) if c * d * e < 0 else add(x, y)), node)
 
 
-def _summands(node: Node, sign: int, levels: int) -> Iterator[tuple[int, Node]]:
-    """The terms of a sum or difference, each with its sign."""
+def _signed_terms(node: Node, sign: int, levels: int) -> Iterator[tuple[int, Node]]:
     if not levels or node.op not in {add, subtract}:
         yield sign, node
         return
     x, y = node.inputs
-    yield from _summands(x, sign, levels - 1)
-    yield from _summands(y, -sign if node.op is subtract else sign, levels - 1)
+    yield from _signed_terms(x, sign, levels - 1)
+    yield from _signed_terms(y, -sign if node.op is subtract else sign, levels - 1)
 
 
 def _root(x: Node) -> Node | None:
-    """What a node is the square of, also with its axes moved."""
+    """Return the x of a node ``x**2``, also behind moved axes, or None."""
     if x.op is square:
         return x.inputs[0]
     if not isinstance(x.op, ExpandDims | Squeeze | Transpose):

@@ -1,4 +1,4 @@
-"""Rules of what is assumed of matrices."""
+"""Rules of assumptions about matrices."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from graphc.tensor.linalg.assume import Assume
 
 @rewrite("canonicalize", Assume)
 def assumptions_together(node: Node, op: Assume) -> Node | None:
-    """Two assumptions, one on top of the other, are one."""
+    """``assume(assume(a, fact), other)`` is ``assume(a, fact, other)``."""
     (x,) = node.inputs
     if not isinstance(x.op, Assume):
         return None
     held = tuple(sorted({*op.held, *x.op.held}))
     denied = tuple(sorted({*op.denied, *x.op.denied}))
-    facts_of(node)  # says so where one contradicts the other
+    facts_of(node)  # raises where one contradicts the other
     return Tensor.make(Assume(held, denied), *x.inputs)
 
 
 @rewrite("canonicalize", Assume)
 def assumption_of_what_is_known(node: Node, op: Assume) -> Node | None:
-    """A known fact need not be assumed."""
+    """``assume(a, fact)`` is ``a`` where the fact is known."""
     (x,) = node.inputs
     return x if facts_of(node) == facts_of(x) else None

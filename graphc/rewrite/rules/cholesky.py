@@ -20,7 +20,7 @@ from graphc.tensor.linalg.mirror import Mirror
 
 @rewrite("canonicalize", Cholesky, beside=[Mirror])
 def cholesky_of_mirror(node: Node, op: Cholesky) -> Node | None:
-    """The lower triangle is all that is read."""
+    """``cholesky(mirror(a))`` is ``cholesky(a)``: only the lower triangle is read."""
     (x,) = node.inputs
     if not isinstance(x.op, Mirror) or not x.op.lower:
         return None
@@ -29,20 +29,20 @@ def cholesky_of_mirror(node: Node, op: Cholesky) -> Node | None:
 
 @rewrite("canonicalize", Cholesky)
 def cholesky_of_diagonal(node: Node, op: Cholesky) -> Node | None:
-    """The factor of a diagonal matrix has the roots on its diagonal."""
+    """``cholesky(diag(d))`` is ``diag(sqrt(d))``."""
     (x,) = node.inputs
-    known = facts_of(x)
-    if not known.is_diagonal or is_complex(x.type.dtype):
+    facts = facts_of(x)
+    if not facts.is_diagonal or is_complex(x.type.dtype):
         return None
     static, symbolic = entries("cholesky", lengths_of(node)[-2:])
     roots = sqrt(Tensor.make(Diagonal(0), *checked_inputs(node)))
-    made = Tensor.make(FromDiagonal(static, 0), roots, *symbolic)
-    return admitted(made, node)
+    factor = Tensor.make(FromDiagonal(static, 0), roots, *symbolic)
+    return admitted(factor, node)
 
 
 @rewrite("canonicalize", Cholesky)
 def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
-    """The factor of a Kronecker product of positive definite matrices is that of factors."""
+    """``cholesky(kron(a, b))`` of positive definite a, b is ``kron(cholesky(a), cholesky(b))``."""
     (x,) = node.inputs
     pair = kron_factors(x)
     if pair is None or not all(facts_of(part).definite is Definiteness.POSITIVE for part in pair):
@@ -52,24 +52,28 @@ def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
 
 @rewrite("canonicalize", Cholesky, beside=[DotGeneral])
 def cholesky_of_product(node: Node, op: Cholesky) -> Node | None:
-    """The factor of a factor times its transpose is the factor."""
+    """``cholesky(l @ l.T)`` is ``l`` for a Cholesky factor ``l``."""
     (x,) = node.inputs
     factors = factors_of(x)
     if factors is None or is_complex(x.type.dtype) or not is_square(factors[0].x):
         return None
-    (a, left), (b, right) = factors
-    is_one = a is b and isinstance(a.op, Cholesky) and (left, right) == (False, True)
+    (a, a_transposed), (b, b_transposed) = factors
+    is_one = a is b and isinstance(a.op, Cholesky) and (a_transposed, b_transposed) == (False, True)
     return admitted(a, node) if is_one else None
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Cholesky])
 def dot_of_cholesky(node: Node, op: DotGeneral) -> Node | None:
-    """A Cholesky factor times its transpose is the matrix."""
+    """``l @ l.T`` is ``a`` for ``l = cholesky(a)``."""
     factors = factors_of(node)
     if factors is None or is_complex(node.type.dtype):
         return None
-    (a, left), (b, right) = factors
-    if a is not b or (left, right) != (False, True) or not isinstance(a.op, Cholesky):
+    (a, a_transposed), (b, b_transposed) = factors
+    if (
+        a is not b
+        or (a_transposed, b_transposed) != (False, True)
+        or not isinstance(a.op, Cholesky)
+    ):
         return None
     (x,) = a.inputs
     return admitted(x if facts_of(x).symmetric else Tensor.make(Mirror(True, True), x), node)

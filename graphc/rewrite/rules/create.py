@@ -1,4 +1,4 @@
-"""Rules of arrays that are made from a shape and a rule."""
+"""Rules of ``arange`` and ``eye``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphc.tensor.arrays.create import Arange, Eye, arange, eye
 
 @rewrite("canonicalize", Arange, beside=[Constant])
 def arange_made_static(node: Node, op: Arange) -> Node | None:
-    """Integers that are constants count out the values at once, so that their number is known."""
+    """``arange(start, stop)`` of constant integers has a known length."""
     if not is_integer(op.dtype) or not all(isinstance(x.op, Constant) for x in node.inputs):
         return None
     start, stop, step = (scalar_value(x) for x in node.inputs)
@@ -19,7 +19,7 @@ def arange_made_static(node: Node, op: Arange) -> Node | None:
 
 @rewrite("canonicalize", Eye, beside=[Constant])
 def eye_made_static(node: Node, op: Eye) -> Node | None:
-    """A length that is a constant belongs to the type."""
+    """``eye(n)`` with a constant ``n`` has the length in its type."""
     if not any(isinstance(x.op, Constant) for x in node.inputs):
         return None
     rows, columns = (symbolic_length(op.shape, node.inputs, axis) for axis in (0, 1))

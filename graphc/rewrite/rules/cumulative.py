@@ -9,6 +9,6 @@ from graphc.tensor.arrays.cumulative import Cumulative
 
 @rewrite("canonicalize", Cumulative)
 def cumulative_over_length_one(node: Node, op: Cumulative) -> Node | None:
-    """There is nothing before the only element along an axis."""
+    """``cumsum(x, axis)`` along an axis of length 1 is ``x``."""
     (x,) = node.inputs
     return x if x.type.shape[op.axis] == 1 else None

@@ -1,4 +1,4 @@
-"""Rules of determinants: logarithms without overflow, and the least work for what is known."""
+"""Rules of determinants: logarithms without overflow, and the cheapest method."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from graphc.tensor.linalg.patterned import BlockDiagonal
 
 
 def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
-    """The sign of a determinant, and the logarithm of its magnitude."""
+    """Return the sign of a determinant, and the logarithm of its magnitude."""
     phase, size = picks(Node.make(SlogDet(assume), x))
     return phase, size
 
 
 OTHERS = frozenset({"orthogonal", "tridiagonal"})
-"""Structures that help to solve equations, but not to find a determinant."""
+"""Structures that help to solve equations, but not to compute a determinant."""
 
 
 @rewrite("canonicalize", Det)
 def det_by_structure(node: Node, op: Det) -> Node | None:
-    """A matrix that is known to be triangular, positive definite or such needs less work."""
+    """``det(a)`` of a matrix known to be triangular, positive definite or such is cheaper."""
     (x,) = node.inputs
     kind = better(x, op.assume, OTHERS)
     return None if kind is None else Tensor.make(Det(kind), x)
@@ -47,18 +47,18 @@ def det_by_structure(node: Node, op: Det) -> Node | None:
 
 @rewrite("canonicalize", Pick, beside=[SlogDet])
 def slogdet_by_structure(node: Node, op: Pick) -> Node | None:
-    """The same for signs and logarithms of determinants."""
-    (several,) = node.inputs
-    if not isinstance(several.op, SlogDet):
+    """``slogdet(a)`` of a matrix known to be triangular, positive definite or such is cheaper."""
+    (results,) = node.inputs
+    if not isinstance(results.op, SlogDet):
         return None
-    (x,) = several.inputs
-    kind = better(x, several.op.assume, OTHERS)
+    (x,) = results.inputs
+    kind = better(x, results.op.assume, OTHERS)
     return None if kind is None else slogdet(x, kind)[op.index]
 
 
 @rewrite("canonicalize", Adjugate)
 def adjugate_of_regular(node: Node, op: Adjugate) -> Node | None:
-    """That of a positive definite matrix is its determinant times its inverse."""
+    """``adjugate(a)`` of a positive definite matrix is ``det(a) * inv(a)``."""
     (x,) = node.inputs
     if facts_of(x).definite is not Definiteness.POSITIVE:
         return None
@@ -68,7 +68,7 @@ def adjugate_of_regular(node: Node, op: Adjugate) -> Node | None:
 
 @rewrite("stabilize", log, beside=[Det, abs])
 def log_of_det(node: Node, op: Any) -> Node | None:
-    """Determinants overflow where their logarithms do not; that of a negative one is NaN."""
+    """``log(det(a))`` is a sum of logarithms: determinants overflow where these do not."""
     (x,) = node.inputs
     inside = x.inputs[0] if x.op is abs else x
     if not isinstance(inside.op, Det) or is_complex(inside.type.dtype):
@@ -81,42 +81,41 @@ def log_of_det(node: Node, op: Any) -> Node | None:
 
 @rewrite("stabilize", sign, beside=[Det])
 def sign_of_det(node: Node, op: Any) -> Node | None:
-    """The sign is there where the determinant is too large or too small for a number."""
+    """``sign(det(a))`` is ``slogdet(a).sign``: the determinant may overflow or underflow."""
     (x,) = node.inputs
     return slogdet(x.inputs[0], x.op.assume)[0] if isinstance(x.op, Det) else None
 
 
 @rewrite("canonicalize", Pick, beside=[SlogDet])
 def slogdet_that_is_known(node: Node, op: Pick) -> Node | None:
-    """Orthogonal matrices keep volumes, and positive definite ones have positive determinants."""
-    (several,) = node.inputs
-    if not isinstance(several.op, SlogDet):
+    """``slogdet(a)`` has sign 1 if ``a`` is positive definite, and logarithm 0 if orthogonal."""
+    (results,) = node.inputs
+    if not isinstance(results.op, SlogDet):
         return None
-    known = facts_of(several.inputs[0])
-    positive = several.op.assume == "pos" or known.definite is Definiteness.POSITIVE
-    if known.orthogonal if op.index else positive:
+    facts = facts_of(results.inputs[0])
+    positive = results.op.assume == "pos" or facts.definite is Definiteness.POSITIVE
+    if facts.orthogonal if op.index else positive:
         return fitted(as_tensor(1 - op.index, dtype=node.type.dtype), node)
     return None
 
 
 @rewrite("canonicalize", Det, Pick, beside=[Transpose, SlogDet])
 def det_of_transpose(node: Node, op: Any) -> Node | None:
-    """A matrix and its transpose have one determinant."""
-    made = _made(node)
-    if made is None or not is_transpose(made[0]):
+    """``det(a.T)`` is ``det(a)``, and so for ``slogdet``."""
+    spec = _matrix_and_solver(node)
+    if spec is None or not is_transpose(spec[0]):
         return None
-    x, assume = made
-    return _rebuilt(node, x.inputs[0], OTHER_SIDE.get(assume, assume))
+    x, assume = spec
+    return _same_of(node, x.inputs[0], OTHER_SIDE.get(assume, assume))
 
 
-def _made(node: Node) -> tuple[Node, str] | None:
-    """The matrix that a determinant is of, or a part of a logarithmic one, and its solver."""
+def _matrix_and_solver(node: Node) -> tuple[Node, str] | None:
     source = node.inputs[0] if isinstance(node.op, Pick) else node
     return (source.inputs[0], source.op.assume) if isinstance(source.op, Det | SlogDet) else None
 
 
-def _rebuilt(node: Node, x: Node, assume: str = "gen") -> Tensor:
-    """The same of another matrix."""
+def _same_of(node: Node, x: Node, assume: str = "gen") -> Tensor:
+    """Return the same function of another matrix."""
     if isinstance(node.op, Pick):
         return slogdet(x, assume)[node.op.index]
     return Tensor.make(Det(assume), x)
@@ -124,39 +123,39 @@ def _rebuilt(node: Node, x: Node, assume: str = "gen") -> Tensor:
 
 @rewrite("canonicalize", Det, Pick, beside=[Inverse, SlogDet])
 def det_of_inverse(node: Node, op: Any) -> Node | None:
-    """The determinant of an inverse is the reciprocal one."""
-    made = _made(node)
-    inverse = None if made is None else made[0]
+    """``det(inv(a))`` is ``1 / det(a)``, and so for ``slogdet``."""
+    spec = _matrix_and_solver(node)
+    inverse = None if spec is None else spec[0]
     if inverse is None or not isinstance(inverse.op, Inverse) or is_complex(inverse.type.dtype):
         return None
-    whole = _rebuilt(node, inverse.inputs[0], inverse.op.assume)
+    y = _same_of(node, inverse.inputs[0], inverse.op.assume)
     if isinstance(op, Det):
-        return 1 / whole
-    return -whole if op.index else whole
+        return 1 / y
+    return -y if op.index else y
 
 
 @rewrite("specialize", Det, Pick, beside=[DotGeneral, SlogDet])
 def det_of_product(node: Node, op: Any) -> Node | None:
-    """Of triangles and such, whose product is not needed, determinants are multiplied."""
-    made = _made(node)
-    factors = None if made is None or made[1] not in WHOLE else factors_of(made[0])
+    """``det(a @ b)`` is ``det(a) * det(b)`` for triangles and other cheap matrices."""
+    spec = _matrix_and_solver(node)
+    factors = None if spec is None or spec[1] not in WHOLE else factors_of(spec[0])
     if factors is None:
         return None
     if not all(is_square(factor.x) and facts_of(factor.x).held & CHEAP for factor in factors):
         return None
-    a, b = (_rebuilt(node, factor.x) for factor in factors)
-    added = isinstance(op, Pick) and op.index == 1
-    return admitted(a + b if added else a * b, node)
+    a, b = (_same_of(node, factor.x) for factor in factors)
+    is_log = isinstance(op, Pick) and op.index == 1
+    return admitted(a + b if is_log else a * b, node)
 
 
 @rewrite("specialize", Det, Pick)
 def det_of_kron(node: Node, op: Any) -> Node | None:
-    """Each factor's determinant counts as often as the other has rows."""
-    made = _made(node)
-    pair = None if made is None or made[1] not in WHOLE else kron_factors(made[0])
+    """``det(kron(a, b))`` is ``det(a)**m * det(b)**n`` for a of n rows and b of m rows."""
+    spec = _matrix_and_solver(node)
+    pair = None if spec is None or spec[1] not in WHOLE else kron_factors(spec[0])
     if pair is None or not all(map(is_square, pair)):
         return None
-    a, b = (_rebuilt(node, x) for x in pair)
+    a, b = (_same_of(node, x) for x in pair)
     n, m = (_count(length_of(x, 0), a.dtype) for x in pair)
     if isinstance(op, Pick) and op.index == 1:
         return admitted(a * m + b * n, node)
@@ -169,21 +168,21 @@ def _count(n: Known, dtype: str) -> Tensor:
 
 @rewrite("specialize", Det, Pick, beside=[BlockDiagonal, SlogDet])
 def det_of_blocks(node: Node, op: Any) -> Node | None:
-    """The determinant of blocks along a diagonal is the product of theirs."""
-    made = _made(node)
-    blocks = None if made is None else square_blocks(made[0])
-    if made is None or blocks is None:
+    """``det(block_diagonal(a, b))`` is ``det(a) * det(b)``, and so for ``slogdet``."""
+    spec = _matrix_and_solver(node)
+    blocks = None if spec is None else square_blocks(spec[0])
+    if spec is None or blocks is None:
         return None
-    parts = [_rebuilt(node, x, made[1]) for x in blocks]
-    added = isinstance(op, Pick) and op.index == 1
-    return admitted(reduce(operator.add if added else operator.mul, parts), node)
+    determinants = [_same_of(node, x, spec[1]) for x in blocks]
+    is_log = isinstance(op, Pick) and op.index == 1
+    return admitted(reduce(operator.add if is_log else operator.mul, determinants), node)
 
 
 @rewrite("specialize", Det, Pick)
 def det_of_triangle(node: Node, op: Any) -> Node | None:
-    """That of a triangle is the product of its diagonal, of which more may be known."""
-    made = _made(node)
-    if made is None or made[1] not in OF_DIAGONAL:
+    """``det(a)`` of a triangle is ``prod(diagonal(a))``, and so for ``slogdet``."""
+    spec = _matrix_and_solver(node)
+    if spec is None or spec[1] not in OF_DIAGONAL:
         return None
     source = node.inputs[0] if isinstance(op, Pick) else node
     diagonal = Tensor.make(Diagonal(0), *checked_inputs(source))

@@ -1,4 +1,4 @@
-"""Rules of diagonals: those of products and sums need not all of the matrix."""
+"""Rules of diagonals, which need no full matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _diagonal(x: Node) -> Tensor:
 
 @rewrite("canonicalize", Diagonal, beside=[FromDiagonal, Eye, Assume, Transpose])
 def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
-    """A matrix made of a diagonal has that one; a transpose has the same main one."""
+    """``diagonal(diag(d))`` is ``d``, and ``diagonal(a.T)`` is ``diagonal(a)``."""
     (x,) = node.inputs
     match x.op:
         case FromDiagonal(_, offset) if offset == op.offset:
@@ -41,16 +41,15 @@ def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
 
 @rewrite("canonicalize", Diagonal)
 def diagonal_of_elements(node: Node, op: Diagonal) -> Node | None:
-    """A function of elements is computed for those of the diagonal alone."""
+    """``diagonal(exp(a))`` is ``exp(diagonal(a))``."""
     (x,) = node.inputs
     if not isinstance(x.op, Elementwise | Cast):
         return None
-    parts = [_diagonal_of_operand(y, x, node) for y in checked_inputs(x)]
-    return None if None in parts else admitted(x.with_inputs(parts), node)  # type: ignore[arg-type]
+    diagonals = [_diagonal_of_operand(y, x, node) for y in checked_inputs(x)]
+    return None if None in diagonals else admitted(x.with_inputs(diagonals), node)  # type: ignore[arg-type]
 
 
 def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
-    """Return the diagonal of an elementwise function's operand, broadcast as its result is."""
     if not y.type.ndim:
         return y
     if y.type.ndim >= 2 and y.type.shape[-2:] == x.type.shape[-2:]:
@@ -60,27 +59,27 @@ def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
         return squeeze(y, last)
     if node.op != Diagonal(0) or not is_square(x):
         return None
-    ones = [axis for axis in range(max(last - 1, 0), last + 1) if y.type.shape[axis] == 1]
-    return squeeze(y, ones[0]) if ones and last else y if not last else None
+    single = [axis for axis in range(max(last - 1, 0), last + 1) if y.type.shape[axis] == 1]
+    return squeeze(y, single[0]) if single and last else y if not last else None
 
 
 @rewrite("canonicalize", Diagonal, beside=[DotGeneral])
 def diagonal_of_dot(node: Node, op: Diagonal) -> Node | None:
-    """Of a product, only the rows times the columns of equal numbers."""
+    """``diagonal(a @ b)`` is ``sum(a * b.T, -1)``."""
     (x,) = node.inputs
     factors = factors_of(x)
     if op.offset or factors is None or not is_square(x) or not is_inexact(x.type.dtype):
         return None
     a, b = (  # a's rows, and b's columns as rows
-        swapaxes(factor.x, -1, -2) if factor.turned != wanted else factor.x
-        for factor, wanted in zip(factors, (False, True), strict=True)
+        swapaxes(factor.x, -1, -2) if factor.transposed != side else factor.x
+        for factor, side in zip(factors, (False, True), strict=True)
     )
     return admitted(sum(multiply(a, b), -1), node)
 
 
 @rewrite("canonicalize", Diagonal)
 def diagonal_of_kron(node: Node, op: Diagonal) -> Node | None:
-    """The diagonal of a Kronecker product is that of diagonals."""
+    """``diagonal(kron(a, b))`` is ``kron(diagonal(a), diagonal(b))``."""
     (x,) = node.inputs
     pair = kron_factors(x)
     if pair is None or op.offset or not (is_square(pair.a) and is_square(pair.b)):

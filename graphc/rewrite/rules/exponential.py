@@ -13,12 +13,12 @@ from graphc.rewrite.algebra.factors import (
     Factor,
     Replacement,
     cancelling,
+    combine_factors,
     factors,
+    is_minus,
     is_steep,
-    merged,
-    opposite,
-    rebuilt,
-    remade,
+    rebuild,
+    rebuild_any_type,
 )
 from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
@@ -62,73 +62,73 @@ LN2, LN10 = math.log(2), math.log(10)
 
 @equation("stabilize", dtypes=is_float)
 def log_of_one_plus(x: Tensor) -> Equation:
-    """1 + x rounds away the digits of a small x; log1p keeps them."""
+    """``log(1 + x)`` is ``log1p(x)``: 1 + x rounds off the digits of a small x."""
     return Equation(log(1 + x), log1p(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_one_minus(x: Tensor) -> Equation:
-    """1 - x rounds away the digits of a small x; log1p keeps them."""
+    """``log(1 - x)`` is ``log1p(-x)``: 1 - x rounds off the digits of a small x."""
     return Equation(log(1 - x), log1p(-x))
 
 
 @equation("stabilize", dtypes=is_inexact)
 def exp_minus_one(x: Tensor) -> Equation:
-    """``exp(x)`` is next to 1 for a small x, and the difference is lost; expm1 keeps it."""
+    """``exp(x) - 1`` is ``expm1(x)``: exp of a small x rounds to 1."""
     return Equation(exp(x) - 1, expm1(x))
 
 
 @equation("stabilize", dtypes=is_inexact)
 def minus_one_plus_exp(x: Tensor) -> Equation:
-    """``exp(x)`` is next to 1 for a small x, and the difference is lost; expm1 keeps it."""
+    """``-1 + exp(x)`` is ``expm1(x)``: exp of a small x rounds to 1."""
     return Equation(-1 + exp(x), expm1(x))
 
 
 @equation("stabilize", dtypes=is_inexact)
 def one_minus_exp(x: Tensor) -> Equation:
-    """``exp(x)`` is next to 1 for a small x, and the difference is lost; expm1 keeps it."""
+    """``1 - exp(x)`` is ``-expm1(x)``: exp of a small x rounds to 1."""
     return Equation(1 - exp(x), -expm1(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_exp(x: Tensor) -> Equation:
-    """``exp`` overflows from x = 710 on, and is 0 below -745."""
+    """``log(exp(x))`` is ``x``: exp overflows from x = 710 on, and is 0 below -745."""
     return Equation(log(exp(x)), x)
 
 
 @equation("stabilize", dtypes=is_float)
 def log1p_of_expm1(x: Tensor) -> Equation:
-    """expm1 overflows from x = 710 on, and is -1 below -37."""
+    """``log1p(expm1(x))`` is ``x``: expm1 overflows from x = 710 on, and is -1 below -37."""
     return Equation(log1p(expm1(x)), x)
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_sum_of_exps(a: Tensor, b: Tensor) -> Equation:
-    """The larger exponential is taken out before it overflows."""
+    """``log(exp(a) + exp(b))`` is ``logaddexp(a, b)``, which does not overflow."""
     return Equation(log(exp(a) + exp(b)), logaddexp(a, b))
 
 
 @equation("stabilize", dtypes=is_float)
 def log1p_of_exp(x: Tensor) -> Equation:
-    """``exp`` overflows from x = 710 on, where softplus is x."""
+    """``log1p(exp(x))`` is ``softplus(x)``: exp overflows from x = 710 on."""
     return Equation(log1p(exp(x)), softplus(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log1p_of_minus_exp(x: Tensor) -> Equation:
-    """``exp`` is next to 1 for a small x; log1mexp goes by expm1 there."""
+    """``log1p(-exp(x))`` is ``log1mexp(x)``, which uses expm1 for a small x."""
     return Equation(log1p(-exp(x)), log1mexp(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_minus_expm1(x: Tensor) -> Equation:
-    """expm1 is next to -1 for a very negative x; log1mexp goes by log1p there."""
+    """``log(-expm1(x))`` is ``log1mexp(x)``, which uses log1p for a very negative x."""
     return Equation(log(-expm1(x)), log1mexp(x))
 
 
 @equation("specialize", dtypes=is_float)
 def log_of_sum_of_one_and_exp(x: Tensor) -> Equation:
-    """``logaddexp`` beside 0 is softplus."""
+    """``logaddexp(0, x)`` is ``softplus(x)``."""
     return Equation(logaddexp(0, x), softplus(x))
 
 
@@ -137,55 +137,55 @@ def log_of_sum_of_one_and_exp(x: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_float)
 def one_over_one_plus_exp(x: Tensor) -> Equation:
-    """The logistic function, which neither overflows nor loses the digits of its tail."""
+    """``1 / (1 + exp(x))`` is ``sigmoid(-x)``, which keeps the digits of its tail."""
     return Equation(1 / (1 + exp(x)), sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_over_one_plus_exp(x: Tensor) -> Equation:
-    """``inf / inf`` is NaN from x = 710 on, where sigmoid is 1."""
+    """``exp(x) / (1 + exp(x))`` is ``sigmoid(x)``: from x = 710 on, ``inf / inf`` is NaN."""
     return Equation(exp(x) / (1 + exp(x)), sigmoid(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_over_sum_of_exps(a: Tensor, b: Tensor) -> Equation:
-    """``inf / inf`` is NaN; only the difference of a and b matters."""
+    """``exp(a) / (exp(a) + exp(b))`` is ``sigmoid(a - b)``: ``inf / inf`` is NaN."""
     return Equation(exp(a) / (exp(a) + exp(b)), sigmoid(a - b))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_minus_sigmoid(x: Tensor) -> Equation:
-    """``sigmoid`` is next to 1 for a large x, and the difference is lost."""
+    """``1 - sigmoid(x)`` is ``sigmoid(-x)``: sigmoid of a large x rounds to 1."""
     return Equation(1 - sigmoid(x), sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_sigmoid(x: Tensor) -> Equation:
-    """``sigmoid`` is 0 below -745; its logarithm goes on as x."""
+    """``log(sigmoid(x))`` is ``-softplus(-x)``: sigmoid is 0 below -745."""
     return Equation(log(sigmoid(x)), -softplus(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log1p_of_minus_sigmoid(x: Tensor) -> Equation:
-    """``sigmoid`` is 1 from x = 37 on; the logarithm of the rest goes on as -x."""
+    """``log1p(-sigmoid(x))`` is ``-softplus(x)``: sigmoid rounds to 1 from x = 37 on."""
     return Equation(log1p(-sigmoid(x)), -softplus(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def quotient_by_one_plus_exp(a: Tensor, x: Tensor) -> Equation:
-    """``exp`` overflows from x = 710 on, where a large a is not yet 0 by it."""
+    """``a / (1 + exp(x))`` is ``a * sigmoid(-x)``: exp overflows from x = 710 on."""
     return Equation(a / (1 + exp(x)), a * sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def sigmoid_minus_one(x: Tensor) -> Equation:
-    """``sigmoid`` is next to 1 for a large x, and the difference is lost."""
+    """``sigmoid(x) - 1`` is ``-sigmoid(-x)``: sigmoid of a large x rounds to 1."""
     return Equation(sigmoid(x) - 1, -sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def twice_sigmoid_minus_one(x: Tensor) -> Equation:
-    """``sigmoid`` is next to 1/2 for a small x, and the difference is lost."""
+    """``2 * sigmoid(x) - 1`` is ``tanh(x / 2)``: sigmoid of a small x rounds to 1/2."""
     return Equation(2 * sigmoid(x) - 1, tanh(x / 2))
 
 
@@ -194,121 +194,121 @@ def twice_sigmoid_minus_one(x: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_log(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``exp(log(x))`` is ``x`` for ``x >= 0``: log of a large x keeps few digits of it."""
     return Equation(exp(log(x)), where(greater_equal(x, 0), x, np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_minus_log(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``exp(-log(x))`` is ``1 / x`` for ``x >= 0``: log of a large x keeps few digits of it."""
     return Equation(exp(-log(x)), where(greater_equal(x, 0), 1 / abs(x), np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_log1p(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``exp(log1p(x))`` is ``1 + x`` for ``x >= -1``: log1p of a large x keeps few digits of it."""
     return Equation(exp(log1p(x)), where(greater_equal(x, -1), 1 + x, np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def expm1_of_log1p(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``expm1(log1p(x))`` is ``x`` for ``x >= -1``: log1p of a large x keeps few digits of it."""
     return Equation(expm1(log1p(x)), where(greater_equal(x, -1), x, np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def expm1_of_log(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``expm1(log(x))`` is ``x - 1`` for ``x >= 0``: log of a large x keeps few digits of it."""
     return Equation(expm1(log(x)), where(greater_equal(x, 0), x - 1, np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp2_of_log2(x: Tensor) -> Equation:
-    """The logarithm of a large x has few digits left for the exponential."""
+    """``exp2(log2(x))`` is ``x`` for ``x >= 0``: log2 of a large x keeps few digits of it."""
     return Equation(exp2(log2(x)), where(greater_equal(x, 0), x, np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def log2_of_exp2(x: Tensor) -> Equation:
-    """exp2 overflows from x = 1024 on, and is 0 below -1075."""
+    """``log2(exp2(x))`` is ``x``: exp2 overflows from x = 1024 on, and is 0 below -1075."""
     return Equation(log2(exp2(x)), x)
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_exp2(x: Tensor) -> Equation:
-    """exp2 overflows from x = 1024 on, and is 0 below -1075."""
+    """``log(exp2(x))`` is ``x * log(2)``: exp2 overflows from x = 1024 on, and is 0 below -1075."""
     return Equation(log(exp2(x)), x * LN2)
 
 
 @equation("stabilize", dtypes=is_float)
 def log2_of_exp(x: Tensor) -> Equation:
-    """exp overflows from x = 710 on, and is 0 below -745."""
+    """``log2(exp(x))`` is ``x / log(2)``: exp overflows from x = 710 on, and is 0 below -745."""
     return Equation(log2(exp(x)), x * (1 / LN2))
 
 
 @equation("stabilize", dtypes=is_float)
 def log10_of_exp(x: Tensor) -> Equation:
-    """exp overflows from x = 710 on, and is 0 below -745."""
+    """``log10(exp(x))`` is ``x / log(10)``: exp overflows from x = 710 on, and is 0 below -745."""
     return Equation(log10(exp(x)), x * (1 / LN10))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_softplus(x: Tensor) -> Equation:
-    """A large logarithm has few digits left for the exponential."""
+    """``exp(softplus(x))`` is ``1 + exp(x)``: a large logarithm has few digits."""
     return Equation(exp(softplus(x)), 1 + exp(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_minus_softplus(x: Tensor) -> Equation:
-    """A large logarithm has few digits left for the exponential."""
+    """``exp(-softplus(x))`` is ``sigmoid(-x)``: a large logarithm has few digits."""
     return Equation(exp(-softplus(x)), sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def expm1_of_softplus(x: Tensor) -> Equation:
-    """A large logarithm has few digits left for the exponential."""
+    """``expm1(softplus(x))`` is ``exp(x)``: a large logarithm has few digits."""
     return Equation(expm1(softplus(x)), exp(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def expm1_of_minus_softplus(x: Tensor) -> Equation:
-    """``1 / (1 + exp(x)) - 1``, the logistic function."""
+    """``expm1(-softplus(x))`` is ``-sigmoid(x)``."""
     return Equation(expm1(-softplus(x)), -sigmoid(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_logaddexp(a: Tensor, b: Tensor) -> Equation:
-    """A large logarithm has few digits left for the exponential."""
+    """``exp(logaddexp(a, b))`` is ``exp(a) + exp(b)``: a large logarithm has few digits."""
     return Equation(exp(logaddexp(a, b)), exp(a) + exp(b))
 
 
 @equation("stabilize", dtypes=is_float)
 def exp_of_log1mexp(x: Tensor) -> Equation:
-    """A large logarithm has few digits left for the exponential."""
+    """``exp(log1mexp(x))`` is ``-expm1(x)`` for ``x <= 0``: a large logarithm has few digits."""
     return Equation(exp(log1mexp(x)), where(less_equal(x, 0), -expm1(x), np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_plus_expm1(x: Tensor) -> Equation:
-    """expm1 is next to -1 for a very negative x, and the sum is lost."""
+    """``1 + expm1(x)`` is ``exp(x)``: expm1 of a very negative x rounds to -1."""
     return Equation(1 + expm1(x), exp(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def sqrt_of_exp(x: Tensor) -> Equation:
-    """exp overflows from x = 710 on, where its square root goes on."""
+    """``sqrt(exp(x))`` is ``exp(x / 2)``: exp overflows from x = 710 on."""
     return Equation(sqrt(exp(x)), exp(x / 2))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_over_exp(x: Tensor) -> Equation:
-    """exp overflows from x = 710 on, where its reciprocal goes on."""
+    """``1 / exp(x)`` is ``exp(-x)``: exp overflows from x = 710 on."""
     return Equation(1 / exp(x), exp(-x))
 
 
 @rewrite("stabilize", power)
 def power_of_exp(node: Node, op: object) -> Node | None:
-    """The exponent goes into the exponential, which overflows before a root of it."""
+    """``exp(x)**n`` is ``exp(n * x)``: exp overflows before a root of it does."""
     base, exponent = node.inputs
     n = scalar_value(exponent)
     if base.op is not exp or not is_float(node.type.dtype) or not n or not math.isfinite(n):
@@ -318,22 +318,22 @@ def power_of_exp(node: Node, op: object) -> Node | None:
 
 @equation("stabilize", dtypes=is_float)
 def log_of_sqrt(x: Tensor) -> Equation:
-    """The square root is one rounding more than a half."""
+    """``log(sqrt(x))`` is ``log(x) / 2``: the square root adds a rounding."""
     return Equation(log(sqrt(x)), log(x) / 2)
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_square(x: Tensor) -> Equation:
-    """The square overflows from 1e154 on, and is 0 below 1e-162."""
+    """``log(x**2)`` is ``2 * log(abs(x))``: the square overflows from 1e154 on."""
     return Equation(log(square(x)), 2 * log(abs(x)))
 
 
 @rewrite("stabilize", log, log2, log10)
 def log_of_power(node: Node, op: Elementwise) -> Node | None:
-    """A power overflows or is 0 where its logarithm is a plain number.
+    """``log(x**n)`` is ``n * log(x)``: the power overflows or is 0 where its logarithm is finite.
 
-    The base or the exponent is constant: of neither known, an integer could make the power of a
-    negative base positive.
+    The base or the exponent must be constant: an even exponent makes the power of a negative base
+    positive.
     """
     (x,) = node.inputs
     if x.op is not power or not is_float(node.type.dtype):
@@ -349,48 +349,48 @@ def log_of_power(node: Node, op: Elementwise) -> Node | None:
 
 @equation("stabilize", dtypes=is_float)
 def log2_of_one_plus(x: Tensor) -> Equation:
-    """1 + x rounds away the digits of a small x; log1p keeps them."""
+    """``log2(1 + x)`` is ``log1p(x) / log(2)``: 1 + x rounds off the digits of a small x."""
     return Equation(log2(1 + x), log1p(x) * (1 / LN2))
 
 
 @equation("stabilize", dtypes=is_float)
 def log10_of_one_plus(x: Tensor) -> Equation:
-    """1 + x rounds away the digits of a small x; log1p keeps them."""
+    """``log10(1 + x)`` is ``log1p(x) / log(10)``: 1 + x rounds off the digits of a small x."""
     return Equation(log10(1 + x), log1p(x) * (1 / LN10))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_expm1(x: Tensor) -> Equation:
-    """expm1 overflows from x = 710 on, where its logarithm is x."""
+    """``log(expm1(x))`` is ``x + log1mexp(-x)``: expm1 overflows from x = 710 on."""
     return Equation(log(expm1(x)), x + log1mexp(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_difference_of_exps(a: Tensor, b: Tensor) -> Equation:
-    """The larger exponential is taken out before it overflows."""
-    apart = where(equal(a, b), 0, b - a)
-    return Equation(log(exp(a) - exp(b)), a + log1mexp(apart))
+    """``log(exp(a) - exp(b))`` is ``a + log1mexp(b - a)``, which does not overflow."""
+    difference = where(equal(a, b), 0, b - a)
+    return Equation(log(exp(a) - exp(b)), a + log1mexp(difference))
 
 
 @rewrite("stabilize", log, log2, log10)
 def log_of_product_with_exp(node: Node, op: Elementwise) -> Node | None:
-    """An exponential that overflows is a plain number as a logarithm, whatever it multiplies.
+    """``log(c * exp(x))`` is ``log(c) + x``: exp overflows where its logarithm is finite.
 
-    ``log(c * sum(exp(x)))`` and ``log(mean(exp(x)))`` are of that kind too.
+    So are ``log(c * sum(exp(x)))`` and ``log(mean(exp(x)))``.
     """
     (x,) = node.inputs
     if (x.op is not multiply and x.op is not divide) or not is_float(node.type.dtype):
         return None
-    own = next((f for f in factors(x) if _has_log(f)), None)
-    if own is None:
+    factor = next((f for f in factors(x) if _has_log(f)), None)
+    if factor is None:
         return None
-    rest = op(remade(x, {own.path: GONE}))
-    y = op(own.node)
-    return fitted(rest - y if own.below else rest + y, node)
+    rest = op(rebuild_any_type(x, {factor.path: GONE}))
+    y = op(factor.node)
+    return fitted(rest - y if factor.below else rest + y, node)
 
 
 def _has_log(f: Factor) -> bool:
-    """Whether a factor is positive, and has a logarithm where it overflows or rounds to 0."""
+    """Return whether a factor is positive, with a logarithm that is finite where it is not."""
     if f.kind is Sum:
         total = f.node.inputs[0] if isinstance(f.node.op, ExpandDims) else f.node
         return total.inputs[0].op is exp
@@ -400,64 +400,64 @@ def _has_log(f: Factor) -> bool:
 
 @rewrite("stabilize", log, log1p)
 def log_of_exponential_terms(node: Node, op: Elementwise) -> Node | None:
-    """The largest of several exponentials and positive constants is taken out first."""
+    """``log(2 * exp(a) + exp(b) + 3)`` is a ``logaddexp``, which does not overflow."""
     (x,) = node.inputs
     if not is_float(node.type.dtype):
         return None
-    found = exponentials(x)
-    if op is log1p and found:
-        found = [(None, 1.0), *found]
-    return fitted(log_of_exponentials(found), node) if len(found) > 1 else None
+    summands = exponentials(x)
+    if op is log1p and summands:
+        summands = [(None, 1.0), *summands]
+    return fitted(log_of_exponentials(summands), node) if len(summands) > 1 else None
 
 
-# Pairs of factors, as derivatives of logarithms have them: one overflows, or rounds to 0, and the
-# other is a share of it.
+# Pairs of factors, as in derivatives of logarithms: one overflows, or rounds to 0, and the other is
+# a share of it.
 
 cancelling(exp2, power, softplus)
 
 
 @rewrite("stabilize", multiply, divide)
 def factors_together(node: Node, op: object) -> Node | None:
-    """A factor that overflows and its share of a sum cancel, whatever stands between.
+    """``exp(x) * (g / (1 + exp(x)))`` is ``g * sigmoid(x)``: a factor that overflows cancels.
 
-    ``exp(x) * (g / (1 + exp(x)))`` is ``g * sigmoid(x)``; sums among the factors are multiplied
-    out where a term needs it. What cancels takes a NaN or an infinity along.
+    Sums among the factors are expanded where a term needs it. A NaN or an infinity cancels with its
+    factor.
     """
-    return merged(node) if is_float(node.type.dtype) else None
+    return combine_factors(node) if is_float(node.type.dtype) else None
 
 
 @rewrite("stabilize", multiply, divide)
 def product_of_exps(node: Node, op: object) -> Node | None:
-    """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``, where either overflows.
+    """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``: either exp may overflow.
 
-    With other factors it is ``g * h * h``, where h is the root, which overflows only if the
-    product does. Exponentials of other shapes than the product stay: they are fewer.
+    With other factors it is ``g * h * h`` with ``h = exp((a - b) / 2)``, which overflows only if
+    the product does. Exponentials of smaller shapes than the product stay.
     """
     if not is_float(node.type.dtype) or not is_steep(node):
         return None
-    found = factors(node)
-    alike = [f for f in found if f.node.op is exp and f.node.type.shape == node.type.shape]
-    if len({f.node for f in alike}) < 2:
+    all_factors = factors(node)
+    exps = [f for f in all_factors if f.node.op is exp and f.node.type.shape == node.type.shape]
+    if len({f.node for f in exps}) < 2:
         return None
-    first, *_, last = alike
+    first, *_, last = exps
     total = first.node.inputs[0]
-    for f in alike[1:]:
+    for f in exps[1:]:
         (a,) = f.node.inputs
         total = total + a if f.below == first.below else total - a
-    changes = {f.path: GONE for f in alike}
-    if all(scalar_value(f.node) is not None for f in found if f not in alike):
+    changes = {f.path: GONE for f in exps}
+    if all(scalar_value(f.node) is not None for f in all_factors if f not in exps):
         changes[first.path] = Replacement(exp(total))
     else:
         root = exp(total / 2)
         changes[first.path] = Replacement(root)
         changes[last.path] = Replacement(root, first.below != last.below)
-    return rebuilt(node, changes)  # type: ignore[no-any-return]
+    return rebuild(node, changes)  # type: ignore[no-any-return]
 
 
 @rewrite("stabilize", subtract)
 def difference_of_opposite_sigmoids(node: Node, op: object) -> Node | None:
-    """Both are next to 1/2 for a small x, and the difference is lost."""
+    """``sigmoid(x) - sigmoid(-x)`` is ``tanh(x / 2)``: both are near 1/2 for a small x."""
     p, q = node.inputs
-    if p.op is not sigmoid or q.op is not sigmoid or not opposite(*p.inputs, *q.inputs):
+    if p.op is not sigmoid or q.op is not sigmoid or not is_minus(*p.inputs, *q.inputs):
         return None
     return fitted(tanh(divide(p.inputs[0], 2)), node)

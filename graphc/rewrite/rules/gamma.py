@@ -17,12 +17,12 @@ cancelling(gamma)
 
 @equation("stabilize", dtypes=is_float)
 def log_of_gamma(x: Tensor) -> Equation:
-    """``gamma`` overflows from x = 172 on, and is 0 below -178; it is negative every other unit."""
+    """``log(gamma(x))`` is ``gammaln(x)``, or NaN: gamma overflows from x = 172 on."""
     positive = logical_or(greater(x, 0), equal(remainder(floor(x), 2), 0))
     return Equation(log(gamma(x)), where(positive, gammaln(x), np.nan))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_abs_of_gamma(x: Tensor) -> Equation:
-    """``gamma`` overflows from x = 172 on, and is 0 below -178."""
+    """``log(abs(gamma(x)))`` is ``gammaln(x)``: gamma overflows from x = 172 on."""
     return Equation(log(abs(gamma(x))), gammaln(x))

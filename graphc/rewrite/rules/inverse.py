@@ -1,4 +1,4 @@
-"""Rules of inverses, few of which are needed."""
+"""Rules of inverses: most need not be computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, lengt
 from graphc.rewrite.facts.matrices import is_square, kron_factors, times
 from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.rules.solve import OTHER_SIDE, is_transpose, solved
+from graphc.rewrite.rules.solve import OTHER_SIDE, is_transpose, solve_with
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
 from graphc.tensor.core.axes import Transpose, matrix_transpose
 from graphc.tensor.core.shape import entries
@@ -20,36 +20,37 @@ from graphc.tensor.linalg.mirror import adjoint
 from graphc.tensor.linalg.patterned import BlockDiagonal
 
 
-def inverted(x: Node, assume: str = "gen") -> Tensor:
-    """The inverses of matrices."""
+def inverse_of(x: Node, assume: str = "gen") -> Tensor:
+    """Return the inverses of matrices."""
     return Tensor.make(Inverse(assume), x)
 
 
 @rewrite("canonicalize", Inverse)
 def inverse_by_structure(node: Node, op: Inverse) -> Node | None:
-    """A matrix that is known to be triangular, positive definite or such needs less work."""
+    """``inv(a)`` of a matrix known to be triangular, positive definite or such is cheaper."""
     (x,) = node.inputs
     kind = better(x, op.assume)
-    return None if kind is None else inverted(x, kind)
+    return None if kind is None else inverse_of(x, kind)
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Inverse])
 def dot_with_inverse(node: Node, op: DotGeneral) -> Node | None:
-    """A product with an inverse solves equations: that is faster, and more exact."""
+    """``inv(a) @ b`` is ``solve(a, b)``, which is faster and more precise."""
     for side in (0, 1):
         inverse = node.inputs[side].op
-        found = times(node, side) if isinstance(inverse, Inverse) else None
-        if found is not None and isinstance(inverse, Inverse):
-            (a,) = found.x.inputs
+        product = times(node, side) if isinstance(inverse, Inverse) else None
+        if product is not None and isinstance(inverse, Inverse):
+            (a,) = product.x.inputs
             return admitted(
-                found.restored(solved(inverse.assume, found.turned, a, found.columns)), node
+                product.restore(solve_with(inverse.assume, product.transposed, a, product.columns)),
+                node,
             )
     return None
 
 
 @rewrite("canonicalize", Inverse, beside=[Inverse])
 def inverse_of_inverse(node: Node, op: Inverse) -> Node | None:
-    """The inverse of an inverse is the matrix."""
+    """``inv(inv(a))`` is ``a``."""
     (x,) = node.inputs
     if not isinstance(x.op, Inverse) or not {op.assume, x.op.assume} <= WHOLE:
         return None
@@ -59,40 +60,40 @@ def inverse_of_inverse(node: Node, op: Inverse) -> Node | None:
 
 @rewrite("canonicalize", Inverse, beside=[Transpose])
 def inverse_of_transpose(node: Node, op: Inverse) -> Node | None:
-    """The inverse of a transpose is that of the matrix, transposed."""
+    """``inv(a.T)`` is ``inv(a).T``."""
     (x,) = node.inputs
     if not is_transpose(x):
         return None
-    return matrix_transpose(inverted(x.inputs[0], OTHER_SIDE.get(op.assume, op.assume)))
+    return matrix_transpose(inverse_of(x.inputs[0], OTHER_SIDE.get(op.assume, op.assume)))
 
 
 @rewrite("canonicalize", Inverse)
 def inverse_of_diagonal(node: Node, op: Inverse) -> Node | None:
-    """A diagonal matrix has the reciprocals on its diagonal, an orthogonal one is transposed."""
+    """``inv(diag(d))`` is ``diag(1 / d)``, and ``inv(q)`` of an orthogonal matrix is ``q.T``."""
     (x,) = checked_inputs(node)
     if op.assume == "orthogonal":
         return admitted(adjoint(x), node)
     if op.assume != "diagonal":
         return None
     static, symbolic = entries("inv", lengths_of(node)[-2:])
-    made = Tensor.make(FromDiagonal(static, 0), 1 / Tensor.make(Diagonal(0), x), *symbolic)
-    return admitted(made, node)
+    result = Tensor.make(FromDiagonal(static, 0), 1 / Tensor.make(Diagonal(0), x), *symbolic)
+    return admitted(result, node)
 
 
 @rewrite("canonicalize", Inverse)
 def inverse_of_kron(node: Node, op: Inverse) -> Node | None:
-    """The inverse of a Kronecker product is that of inverses."""
+    """``inv(kron(a, b))`` is ``kron(inv(a), inv(b))``."""
     (x,) = node.inputs
     pair = kron_factors(x)
     if pair is None or not all(map(is_square, pair)) or op.assume not in WHOLE:
         return None
-    return fitted(kron(*map(inverted, pair)), node)
+    return fitted(kron(*map(inverse_of, pair)), node)
 
 
 @rewrite("canonicalize", Inverse, beside=[BlockDiagonal])
 def inverse_of_blocks(node: Node, op: Inverse) -> Node | None:
-    """Blocks along a diagonal are inverted where they stand."""
+    """``inv(block_diagonal(a, b))`` is ``block_diagonal(inv(a), inv(b))``."""
     blocks = square_blocks(node.inputs[0])
     if blocks is None:
         return None
-    return admitted(block_diagonal(*[inverted(x, op.assume) for x in blocks]), node)
+    return admitted(block_diagonal(*[inverse_of(x, op.assume) for x in blocks]), node)

@@ -1,4 +1,4 @@
-"""Rules of arrays one after the other."""
+"""Rules of ``concatenate``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from graphc.ir import Constant, Node, Pick
-from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, indexed, inputs_fit, plain_parts
-from graphc.rewrite.facts.lengths import (
-    Known,
-    admitted,
-    lengths_of,
-)
+from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, index_by, inputs_fit, plain_index
+from graphc.rewrite.facts.lengths import Known, admitted, lengths_of
 from graphc.rewrite.facts.slices import canonical
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.rules.shape import measured
+from graphc.rewrite.rules.shape import array_of_lengths
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
 from graphc.tensor.arrays.join import Concatenate, concatenate
@@ -26,57 +22,56 @@ from graphc.tensor.core.axes import ExpandDims
 from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.tensor import Tensor
 
-MOST_PARTS = 32
-"""How many parts of a part are joined at once: a chain of joins would grow quadratically."""
+MAX_PARTS = 32
+"""Largest number of parts to merge: a chain of concatenations would grow quadratically."""
 
 
 @rewrite("canonicalize", Concatenate)
 def concatenate_of_one(node: Node, op: Concatenate) -> Node | None:
-    """One array alone is joined to nothing."""
+    """``concatenate([x])`` is ``x``."""
     return node.inputs[0] if len(node.inputs) == 1 else None
 
 
 @rewrite("canonicalize", Concatenate)
 def concatenate_of_empty(node: Node, op: Concatenate) -> Node | None:
-    """A part without elements is left out."""
-    parts = [x for x in node.inputs if x.type.shape[op.axis] != 0]
-    if len(parts) in {0, len(node.inputs)} or not inputs_fit(node):
+    """``concatenate([a, empty, b])`` is ``concatenate([a, b])``."""
+    nonempty = [x for x in node.inputs if x.type.shape[op.axis] != 0]
+    if len(nonempty) in {0, len(node.inputs)} or not inputs_fit(node):
         return None
-    return _joined(node, op, parts)
+    return _concatenate(node, op, nonempty)
 
 
 @rewrite("canonicalize", Concatenate, beside=[Concatenate])
 def concatenate_of_concatenate(node: Node, op: Concatenate) -> Node | None:
-    """Arrays joined in steps are joined at once."""
-    if not any(x.op == op and len(x.inputs) <= MOST_PARTS for x in node.inputs):
+    """``concatenate([concatenate([a, b]), c])`` is ``concatenate([a, b, c])``."""
+    if not any(x.op == op and len(x.inputs) <= MAX_PARTS for x in node.inputs):
         return None
-    parts: list[Node] = []
+    arrays: list[Node] = []
     for x in node.inputs:
-        parts += x.inputs if x.op == op and len(x.inputs) <= MOST_PARTS else [x]
-    return _joined(node, op, parts)
+        arrays += x.inputs if x.op == op and len(x.inputs) <= MAX_PARTS else [x]
+    return _concatenate(node, op, arrays)
 
 
-def _joined(node: Node, op: Concatenate, parts: Sequence[Node]) -> Node | None:
-    made = Tensor.make(op, *parts)
-    return admitted(made, node)
+def _concatenate(node: Node, op: Concatenate, arrays: Sequence[Node]) -> Node | None:
+    return admitted(Tensor.make(op, *arrays), node)
 
 
 @rewrite("canonicalize", Concatenate)
 def concatenate_of_slices(node: Node, op: Concatenate) -> Node | None:
-    """Slices of an array that follow on each other are one slice."""
+    """``concatenate([x[:n], x[n:]])`` is ``x``."""
     cuts = [_cut(x, op.axis) for x in node.inputs]
     if not any(a and b and follow(a, b) for a, b in pairwise(cuts)):
         return None
-    parts: list[Node] = []
+    arrays: list[Node] = []
     last: AxisSlice | None = None
     for part, cut in zip(node.inputs, cuts, strict=True):
         if cut and last and follow(last, cut):
             last = AxisSlice(cut.x, last.start, cut.stop)
-            parts[-1] = last.taken(op.axis)
+            arrays[-1] = last.to_array(op.axis)
         else:
             last = cut
-            parts.append(part)
-    return _joined(node, op, parts)
+            arrays.append(part)
+    return _concatenate(node, op, arrays)
 
 
 Bound = int | None | Node
@@ -84,14 +79,14 @@ Bound = int | None | Node
 
 @dataclass(frozen=True)
 class AxisSlice:
-    """A slice of an array along one axis, without a step; of any array, where there is none."""
+    """A slice of an array x along one axis, without a step; x is None for any array."""
 
     x: Node | None
     start: Bound
     stop: Bound
 
-    def taken(self, axis: int) -> Node:
-        """The slice."""
+    def to_array(self, axis: int) -> Node:
+        """Return the slice as an array."""
         assert self.x is not None
         bounds = [n for n in (self.start, self.stop) if isinstance(n, Node)]
         start, stop = (HOLE if isinstance(n, Node) else n for n in (self.start, self.stop))
@@ -114,17 +109,17 @@ def _cut(part: Node, axis: int) -> AxisSlice | None:
         return None
     entry = entries[axis]
     if single:
-        # An index of an axis of unknown length may be out of bounds, a slice is not.
+        # Unlike a slice, an index of an axis of unknown length may be out of bounds.
         within = isinstance(entry, int) and x.type.shape[axis] is not None
         return AxisSlice(x, entry, entry + 1) if within else None  # type: ignore[arg-type, operator]
     if not isinstance(entry, Range) or entry.step is not None:
         return None
-    given = iter(bounds)
-    return AxisSlice(x, *[next(given) if n is HOLE else n for n in (entry.start, entry.stop)])
+    symbolic = iter(bounds)
+    return AxisSlice(x, *[next(symbolic) if n is HOLE else n for n in (entry.start, entry.stop)])
 
 
 def follow(a: AxisSlice, b: AxisSlice) -> bool:
-    """Whether one begins where the other ends, at whatever length of the array."""
+    """Return whether slice b begins where slice a ends, whatever the array's length."""
     return (
         a.x is b.x
         and a.stop is not None
@@ -140,29 +135,29 @@ def _in_order(a: Bound, b: Bound) -> bool:
 
 @rewrite("canonicalize", Concatenate, beside=[Pick])
 def concatenate_of_split(node: Node, op: Concatenate) -> Node | None:
-    """All parts of an array in their order are the array."""
+    """``concatenate(split(x, sizes))`` is ``x``."""
     first = node.inputs[0]
     if not isinstance(first.op, Pick):
         return None
-    (several,) = first.inputs
-    split = several.op
+    (results,) = first.inputs
+    split = results.op
     if not isinstance(split, Split) or split.axis != op.axis or None in split.sizes:
         return None
-    x = several.inputs[0]
-    if node.inputs != tuple(Tensor.make(Pick(i), several) for i in range(len(split.sizes))):
+    x = results.inputs[0]
+    if node.inputs != tuple(Tensor.make(Pick(i), results) for i in range(len(split.sizes))):
         return None
     return x if x.type.shape[op.axis] is not None else None
 
 
 @rewrite("canonicalize", Concatenate)
 def concatenate_of_lengths(node: Node, op: Concatenate) -> Node | None:
-    """All lengths of an array are its shape."""
+    """``stack([x.shape[0], x.shape[1]])`` is ``x.shape``."""
     if node.type.dtype != "int64" or node.type.ndim != 1:
         return None
     lengths = [_length_in(x) for x in node.inputs]
     if None in lengths:
         return None
-    source = measured(lengths)  # type: ignore[arg-type]
+    source = array_of_lengths(lengths)  # type: ignore[arg-type]
     return None if source is None else Tensor.make(Shape(), source)
 
 
@@ -175,64 +170,61 @@ def _length_in(part: Node) -> Known | None:
 
 @rewrite("canonicalize", Concatenate, beside=[BroadcastTo])
 def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
-    """A scalar repeated to each part is repeated to all of them."""
+    """``concatenate([full(n, c), full(m, c)])`` is ``full(n + m, c)``."""
     first = node.inputs[0]
     if not isinstance(first.op, BroadcastTo) or first.inputs[0].type.ndim:
         return None
-    alike = all(
+    all_same = all(
         isinstance(x.op, BroadcastTo) and x.inputs[0] is first.inputs[0] for x in node.inputs
     )
-    if not alike or not inputs_fit(node):
+    if not all_same or not inputs_fit(node):
         return None
-    made = broadcast_to(first.inputs[0], lengths_of(node))
-    return admitted(made, node)
+    return admitted(broadcast_to(first.inputs[0], lengths_of(node)), node)
 
 
 @rewrite("canonicalize", Index, beside=[Concatenate])
 def index_of_concatenate(node: Node, op: Index) -> Node | None:
-    """A part is taken of those of the joined arrays that it lies in."""
+    """``concatenate([a, b])[i]`` is an element or slice of ``a`` or ``b``, or of both joined."""
     joined = node.inputs[0]
     if not isinstance(joined.op, Concatenate) or op.entries[joined.op.axis] == EVERYTHING:
         return None
-    parts = plain_parts(node)
+    index = plain_index(node)
     axis = joined.op.axis
-    if parts is None or parts[axis].values or not inputs_fit(joined):
+    if index is None or index[axis].values or not inputs_fit(joined):
         return None
 
-    def taken(x: Node, entry: Entry) -> Tensor:
-        return indexed(x, [*parts[:axis], IndexEntry(entry), *parts[axis + 1 :]])
+    def take(x: Node, entry: Entry) -> Tensor:
+        return index_by(x, [*index[:axis], IndexEntry(entry), *index[axis + 1 :]])
 
-    entry = parts[axis].entry
+    entry = index[axis].entry
     if isinstance(entry, int):
-        at = _place_in(joined, entry)
-        return None if at is None else taken(*at)
+        at = _locate(joined, entry)
+        return None if at is None else take(*at)
     pieces = _pieces(joined, entry)  # type: ignore[arg-type]
     if pieces is None:
         return None
-    place = len([part for part in parts[:axis] if part.is_slice])
-    made = concatenate([taken(x, piece) for x, piece in pieces], place)
-    return admitted(made, node)
+    new_axis = len([part for part in index[:axis] if part.is_slice])
+    return admitted(concatenate([take(x, piece) for x, piece in pieces], new_axis), node)
 
 
 _starts: WeakKeyDictionary[Node, list[int]] = WeakKeyDictionary()
 
 
 def _starts_of(joined: Node) -> list[int]:
-    """Where each part starts, up to the first one that is of unknown length."""
-    found = _starts.get(joined)
-    if found is None:
-        found = [0]
+    """Return where each part starts, up to the first one of unknown length."""
+    starts = _starts.get(joined)
+    if starts is None:
+        starts = [0]
         for x in joined.inputs:
             n = x.type.shape[joined.op.axis]  # type: ignore[attr-defined]
             if n is None:
                 break
-            found.append(found[-1] + n)
-        _starts[joined] = found
-    return found
+            starts.append(starts[-1] + n)
+        _starts[joined] = starts
+    return starts
 
 
-def _place_in(joined: Node, i: int) -> tuple[Node, int] | None:
-    """The part that an element lies in, and its place there."""
+def _locate(joined: Node, i: int) -> tuple[Node, int] | None:
     starts = _starts_of(joined)
     if 0 <= i < starts[-1]:
         at = bisect_right(starts, i) - 1
@@ -243,7 +235,7 @@ def _place_in(joined: Node, i: int) -> tuple[Node, int] | None:
 
 
 def _pieces(joined: Node, entry: Range) -> list[tuple[Node, Range]] | None:
-    """The parts that a slice lies in, and what it takes of each."""
+    """Return the parts that a slice overlaps, and its slice of each; None where unknown."""
     starts, xs = _starts_of(joined), joined.inputs
     start, stop, step = entry.parts
     first = start or 0
@@ -260,8 +252,8 @@ def _pieces(joined: Node, entry: Range) -> list[tuple[Node, Range]] | None:
         return None
     pieces = []
     for i in range(begin, end):
-        known = i < len(starts)
-        low = max(first - starts[i], 0) if known else 0
-        high = stop - starts[i] if known and stop is not None else None
+        is_known = i < len(starts)
+        low = max(first - starts[i], 0) if is_known else 0
+        high = stop - starts[i] if is_known and stop is not None else None
         pieces.append((xs[i], canonical(Range(low, high), xs[i].type.shape[joined.op.axis])))  # type: ignore[attr-defined]
     return pieces

@@ -1,24 +1,12 @@
-"""Rules of products with matrices of which more is known than their shape."""
+"""Rules of products with structured matrices."""
 
 from __future__ import annotations
 
 from graphc.ir import Node, is_complex, is_inexact
 from graphc.rewrite.facts.bounds import bounds_of
-from graphc.rewrite.facts.lengths import (
-    admitted,
-    equal_lengths,
-    fitted,
-    length_of,
-    with_lengths,
-)
+from graphc.rewrite.facts.lengths import admitted, equal_lengths, fitted, length_of, with_lengths
 from graphc.rewrite.facts.masks import mask_bands
-from graphc.rewrite.facts.matrices import (
-    factors_of,
-    is_square,
-    kron_factors,
-    labels_of,
-    times,
-)
+from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors, labels_of, times
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import identity_for
@@ -29,7 +17,7 @@ from graphc.tensor.core.axes import Transpose, swapaxes
 from graphc.tensor.core.elementwise import Where, conj, multiply
 from graphc.tensor.core.shape import Reshape, reshape
 from graphc.tensor.core.tensor import Tensor
-from graphc.tensor.linalg.dot import DotGeneral, matmul, placed
+from graphc.tensor.linalg.dot import DotGeneral, align_axes, matmul
 from graphc.tensor.linalg.linalg import kron
 
 SIDES = (0, 1)
@@ -37,22 +25,22 @@ SIDES = (0, 1)
 
 @rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
 def dot_with_diagonal(node: Node, op: DotGeneral) -> Node | None:
-    """A diagonal matrix scales the rows, or columns, of what it is multiplied with."""
+    """``diag(d) @ x`` scales the rows of ``x`` by ``d``, and ``x @ diag(d)`` its columns."""
     if len(op.contract[0]) != 1 or not any(_is_diagonal(x) for x in node.inputs):
         return None
     *labels, result = labels_of(node)
     for side in SIDES:
         x, (*_, row, column) = node.inputs[side], (-1, *labels[side])
         others = labels[1 - side]
-        kept, summed = max(row, column), min(row, column)
-        if _is_diagonal(x) and summed < 0 <= kept and kept not in others and is_square(x):
-            own = [*labels[side][:-2], kept]
-            renamed = [kept if label == summed else label for label in others]
-            scale = placed(Tensor.make(Diagonal(0), x), own, result)
+        free, summed = max(row, column), min(row, column)
+        if _is_diagonal(x) and summed < 0 <= free and free not in others and is_square(x):
+            scale_labels = [*labels[side][:-2], free]
+            renamed = [free if label == summed else label for label in others]
+            scale = align_axes(Tensor.make(Diagonal(0), x), scale_labels, result)
             other, axis = node.inputs[1 - side], others.index(summed)
             if 1 in {other.type.shape[axis], x.type.shape[-1]}:
                 other = with_lengths(other, {axis: length_of(x, x.type.ndim - 1)})
-            return admitted(scale * placed(other, renamed, result), node)  # type: ignore[arg-type]
+            return admitted(scale * align_axes(other, renamed, result), node)  # type: ignore[arg-type]
     return None
 
 
@@ -62,17 +50,17 @@ def _is_diagonal(x: Node) -> bool:
 
 @rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
 def dot_of_orthogonal(node: Node, op: DotGeneral) -> Node | None:
-    """An orthogonal matrix times its transpose is the identity."""
+    """``q.T @ q`` of an orthogonal matrix is the identity."""
     if not all(facts_of(x).orthogonal for x in node.inputs):
         return None
     factors = factors_of(node)
     if factors is None:
         return None
-    (a, left), (b, right) = factors
-    if left == right or not _is_adjoint(a, b):
+    (a, a_transposed), (b, b_transposed) = factors
+    if a_transposed == b_transposed or not _is_adjoint(a, b):
         return None
-    known = facts_of(a)
-    if not known.orthogonal or not is_square(node):
+    facts = facts_of(a)
+    if not facts.orthogonal or not is_square(node):
         return None
     return fitted(identity_for(a, node), node)
 
@@ -85,39 +73,38 @@ def _is_adjoint(a: Node, b: Node) -> bool:
 
 @rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
 def dot_of_kron(node: Node, op: DotGeneral) -> Node | None:
-    """A Kronecker product is multiplied by its factors, and never there as a whole."""
-    whole = _product_of_two(node)
-    if whole is not None:
-        return whole
+    """``kron(a, b) @ x`` is computed by a and b, without the Kronecker product."""
+    y = _kron_of_products(node)
+    if y is not None:
+        return y
     for side, x in enumerate(node.inputs):
         pair = kron_factors(x)
-        found = None if pair is None else times(node, side)
-        if pair is not None and found is not None:
-            a, b = (swapaxes(part, 0, 1) if found.turned else part for part in pair)
-            return admitted(found.restored(kron_times(a, b, found.columns)), node)
+        product = None if pair is None else times(node, side)
+        if pair is not None and product is not None:
+            a, b = (swapaxes(part, 0, 1) if product.transposed else part for part in pair)
+            return admitted(product.restore(kron_times(a, b, product.columns)), node)
     return None
 
 
-def _product_of_two(node: Node) -> Node | None:
-    """Of two Kronecker products whose factors fit, that of products."""
-    parts = []
+def _kron_of_products(node: Node) -> Node | None:
+    pairs = []
     if not all(isinstance(x.op, Reshape | Transpose) for x in node.inputs):
         return None
-    for x, turned in factors_of(node) or ():
+    for x, is_transposed in factors_of(node) or ():
         pair = kron_factors(x)
         if pair is None:
             return None
-        parts.append([swapaxes(part, 0, 1) if turned else part for part in pair])
-    if not parts:
+        pairs.append([swapaxes(part, 0, 1) if is_transposed else part for part in pair])
+    if not pairs:
         return None
-    (a, b), (c, d) = parts
+    (a, b), (c, d) = pairs
     if not equal_lengths(a, 1, c, 0):
         return None
     return fitted(kron(matmul(a, c), matmul(b, d)), node)
 
 
 def kron_times(a: Tensor, b: Tensor, columns: Tensor) -> Tensor:
-    """The Kronecker product of a and b times columns, one factor after the other."""
+    """Return the Kronecker product of a and b times columns, one factor after the other."""
     k = length_of(columns, 1)
     blocks = reshape(columns, [length_of(a, 1), length_of(b, 1), k])
     first = reshape(
@@ -134,7 +121,7 @@ def _times(n: object, m: object) -> object:
 
 @rewrite("canonicalize", Sum, beside=[multiply], dtypes=is_inexact)
 def sum_with_diagonal(node: Node, op: Sum) -> Node | None:
-    """Of a matrix that is multiplied with a diagonal one, the diagonal is added up."""
+    """``sum(eye(n) * x)`` is ``sum(diagonal(x))``."""
     (x,) = node.inputs
     n = x.type.ndim
     if op.axes[-2:] != (n - 2, n - 1) or x.op is not multiply:
@@ -148,18 +135,18 @@ def sum_with_diagonal(node: Node, op: Sum) -> Node | None:
 
 @rewrite("canonicalize", Transpose)
 def transpose_of_symmetric(node: Node, op: Transpose) -> Node | None:
-    """A symmetric matrix is its transpose."""
+    """``a.T`` is ``a`` for a symmetric matrix."""
     (x,) = node.inputs
     n = len(op.axes)
-    exchanged = n >= 2 and op.axes == (*range(n - 2), n - 1, n - 2)
-    if not exchanged or is_complex(x.type.dtype) or not facts_of(x).symmetric:
+    is_matrix_transpose = n >= 2 and op.axes == (*range(n - 2), n - 1, n - 2)
+    if not is_matrix_transpose or is_complex(x.type.dtype) or not facts_of(x).symmetric:
         return None
     return admitted(x, node)
 
 
 @rewrite("canonicalize", Where)
 def triangle_of_triangular(node: Node, op: Where) -> Node | None:
-    """A triangular matrix needs no mask that makes it so."""
+    """``tril(a)`` is ``a`` for a lower triangular matrix, and so for ``triu``."""
     mask, x, other = node.inputs
     if x.type.ndim < 2 or mask.type.ndim != 2 or x.type is not node.type:
         return None

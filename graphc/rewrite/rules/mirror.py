@@ -1,4 +1,4 @@
-"""Rules of matrices that are made symmetric."""
+"""Rules of mirrored matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphc.tensor.linalg.mirror import Mirror
 
 @rewrite("canonicalize", Mirror)
 def mirror_of_symmetric(node: Node, op: Mirror) -> Node | None:
-    """A symmetric matrix is left as it is."""
+    """``mirror(a)`` is ``a`` for a symmetric matrix."""
     (x,) = node.inputs
     real = not x.type.dtype.startswith("complex")
     return x if facts_of(x).symmetric and (op.conjugated or real) else None

@@ -1,4 +1,4 @@
-"""Rules of matrices that have others along their diagonal: each is dealt with by itself."""
+"""Rules of block-diagonal matrices, block by block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphc.tensor.linalg.patterned import BlockDiagonal
 
 @rewrite("canonicalize", Transpose, beside=[BlockDiagonal])
 def transpose_of_blocks(node: Node, op: Transpose) -> Node | None:
-    """Blocks along the diagonal are transposed where they stand."""
+    """``block_diagonal(a, b).T`` is ``block_diagonal(a.T, b.T)``."""
     (x,) = node.inputs
     if not is_transpose(node) or not isinstance(x.op, BlockDiagonal):
         return None
@@ -34,37 +34,35 @@ def transpose_of_blocks(node: Node, op: Transpose) -> Node | None:
 
 @rewrite("canonicalize", DotGeneral, beside=[BlockDiagonal, Transpose])
 def dot_with_blocks(node: Node, op: DotGeneral) -> Node | None:
-    """Blocks along a diagonal are multiplied with the rows that they meet, not the zeros."""
-    both = _product_of_blocks(node)
-    if both is not None:
-        return both
+    """``block_diagonal(a, b) @ x`` multiplies each block with its rows of ``x``."""
+    product = _product_of_blocks(node)
+    if product is not None:
+        return product
     for side, x in enumerate(node.inputs):
-        found = times(node, side) if isinstance(x.op, BlockDiagonal) else None
-        if found is not None:
-            blocks = _turned(found.x, found.turned)
-            rows = length_of(found.x, found.x.ndim - (2 if found.turned else 1))
-            columns = with_lengths(found.columns, {-2: rows})
+        factor = times(node, side) if isinstance(x.op, BlockDiagonal) else None
+        if factor is not None:
+            blocks = _blocks(factor.x, factor.transposed)
+            rows = length_of(factor.x, factor.x.ndim - (2 if factor.transposed else 1))
+            columns = with_lengths(factor.columns, {-2: rows})
             pairs = zip(blocks, rows_for(blocks, columns), strict=True)
-            made = concatenate([matmul(block, rows) for block, rows in pairs], -2)
-            return admitted(found.restored(made), node)
+            result = concatenate([matmul(block, rows) for block, rows in pairs], -2)
+            return admitted(factor.restore(result), node)
     return None
 
 
-def _turned(x: Node, turned: bool) -> tuple[Tensor, ...]:
-    """The blocks of a matrix, or of its transpose."""
+def _blocks(x: Node, is_transposed: bool) -> tuple[Tensor, ...]:
     blocks: Sequence[Tensor] = x.inputs  # type: ignore[assignment]
-    return tuple(map(matrix_transpose, blocks)) if turned else tuple(blocks)
+    return tuple(map(matrix_transpose, blocks)) if is_transposed else tuple(blocks)
 
 
 def _product_of_blocks(node: Node) -> Node | None:
-    """Of two such matrices whose blocks fit, that of products."""
     factors: Sequence[MatrixFactor] = factors_of(node) or ()
     if not factors or not all(isinstance(x.op, BlockDiagonal) for x, _ in factors):
         return None
-    left, right = (_turned(*factor) for factor in factors)
-    if len(left) != len(right):
+    a_blocks, b_blocks = (_blocks(*factor) for factor in factors)
+    if len(a_blocks) != len(b_blocks):
         return None
-    pairs = [*zip(left, right, strict=True)]
+    pairs = [*zip(a_blocks, b_blocks, strict=True)]
     if not all(equal_lengths(a, -1, b, -2) for a, b in pairs):
         return None
     return admitted(block_diagonal(*[matmul(a, b) for a, b in pairs]), node)
@@ -72,7 +70,7 @@ def _product_of_blocks(node: Node) -> Node | None:
 
 @rewrite("canonicalize", Cholesky, beside=[BlockDiagonal])
 def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
-    """The factor of positive definite blocks along a diagonal is that of factors."""
+    """``cholesky(block_diagonal(a, b))`` is ``block_diagonal(cholesky(a), cholesky(b))``."""
     (x,) = node.inputs
     blocks = square_blocks(x)
     if blocks is None or facts_of(x).definite is not Definiteness.POSITIVE:
@@ -82,7 +80,7 @@ def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
 
 @rewrite("canonicalize", Mirror, beside=[BlockDiagonal])
 def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
-    """Blocks along a diagonal are made symmetric where they stand."""
+    """``mirror(block_diagonal(a, b))`` is ``block_diagonal(mirror(a), mirror(b))``."""
     (x,) = node.inputs
     blocks = square_blocks(x)
     if blocks is None:
@@ -92,18 +90,18 @@ def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
 
 @rewrite("canonicalize", Assume, beside=[BlockDiagonal])
 def assumption_of_blocks(node: Node, op: Assume) -> Node | None:
-    """The facts of a matrix hold for the blocks along its diagonal."""
+    """``assume(block_diagonal(a, b), fact)`` assumes the fact of each block."""
     (x,) = node.inputs
     blocks = square_blocks(x)
     if blocks is None or op.denied:
         return None
-    facts_of(node)  # says so where that contradicts what is known
+    facts_of(node)  # raises where that contradicts known facts
     return admitted(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
 @rewrite("canonicalize", Diagonal, beside=[BlockDiagonal])
 def diagonal_of_blocks(node: Node, op: Diagonal) -> Node | None:
-    """The diagonal is those of the blocks, one after the other."""
+    """``diagonal(block_diagonal(a, b))`` is ``concatenate([diagonal(a), diagonal(b)])``."""
     (x,) = node.inputs
     blocks = square_blocks(x)
     if blocks is None or op.offset:

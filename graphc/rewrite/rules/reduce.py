@@ -1,7 +1,7 @@
-"""Rules of reductions, and of the composites made of them.
+"""Rules of reductions, and of composites of them.
 
-The derivative of a largest or smallest value is by which elements equal it, bit for bit. So what
-is not a value of the same array may not be made of it: ``max(x + 1)`` is not ``max(x) + 1``.
+The derivative of an extreme depends on which elements equal it exactly. So an extreme must stay one
+of the same array: ``max(x + 1)`` does not become ``max(x) + 1``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ import numpy as np
 
 from graphc.ir import Node, Op, is_complex, is_float, is_integer, is_numeric, numpy_dtype
 from graphc.rewrite.algebra.indices import EVERYTHING, inputs_fit, is_reversal
-from graphc.rewrite.facts.lengths import (
-    Known,
-    admitted,
-    is_count,
-    length_of,
-    lengths_of,
-    product,
-)
+from graphc.rewrite.facts.lengths import Known, admitted, is_count, length_of, lengths_of, product
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.index import before_mask, mask_like
 from graphc.rewrite.rules.shape import fits
@@ -58,11 +51,7 @@ from graphc.tensor.core.elementwise import (
     negative,
     where,
 )
-from graphc.tensor.core.exponential import (
-    exp,
-    log,
-    power,
-)
+from graphc.tensor.core.exponential import exp, log, power
 from graphc.tensor.core.shape import Length, Reshape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 from graphc.tensor.special.special import LogSoftmax, Softmax
@@ -70,85 +59,83 @@ from graphc.tensor.special.special import LogSoftmax, Softmax
 
 @rewrite("canonicalize", Reduction)
 def reduction_over_no_axes(node: Node, op: Reduction) -> Node | None:
-    """Of single elements, the sum, product or extreme is the element."""
+    """``sum(x, ())`` is ``x``, and so for the other reductions."""
     return None if op.axes else node.inputs[0]
 
 
 @rewrite("canonicalize", Reduction)
 def reduction_over_length_one(node: Node, op: Reduction) -> Node | None:
-    """An axis of one element is dropped; there is nothing to add up."""
+    """``sum(x, axis)`` over an axis of length 1 is ``squeeze(x, axis)``."""
     (x,) = node.inputs
     single = tuple(axis for axis in op.axes if x.type.shape[axis] == 1)
     if not single:
         return None
-    left = [axis for axis in range(x.type.ndim) if axis not in single]
-    axes = tuple(left.index(axis) for axis in op.axes if axis not in single)
+    axes_left = [axis for axis in range(x.type.ndim) if axis not in single]
+    axes = tuple(axes_left.index(axis) for axis in op.axes if axis not in single)
     return Tensor.make(type(op)(axes), squeeze(x, single))
 
 
 @rewrite("canonicalize", Reduction, beside=[Reduction])
 def reduction_of_same_reduction(node: Node, op: Reduction) -> Node | None:
-    """A sum of sums is one sum over the axes of both, and so for the others."""
-    (between,) = node.inputs
-    if type(between.op) is not type(op):
+    """``sum(sum(x, 1), 0)`` is ``sum(x, (0, 1))``, and so for the other reductions."""
+    (inner,) = node.inputs
+    if type(inner.op) is not type(op):
         return None
-    (x,) = between.inputs
-    first: tuple[int, ...] = between.op.axes
-    left = [axis for axis in range(x.type.ndim) if axis not in first]
-    axes = tuple(sorted((*first, *(left[axis] for axis in op.axes))))
+    (x,) = inner.inputs
+    first: tuple[int, ...] = inner.op.axes
+    axes_left = [axis for axis in range(x.type.ndim) if axis not in first]
+    axes = tuple(sorted((*first, *(axes_left[axis] for axis in op.axes))))
     return Tensor.make(type(op)(axes), x)
 
 
 @rewrite("canonicalize", Reduction, beside=[ExpandDims])
 def reduction_of_expand_dims(node: Node, op: Reduction) -> Node | None:
-    """New axes that are reduced over at once need not be made, the others can wait."""
-    (between,) = node.inputs
-    if not isinstance(between.op, ExpandDims):
+    """``sum(expand_dims(x, 0), 1)`` is ``expand_dims(sum(x, 0), 0)``: new axes come last."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, ExpandDims):
         return None
-    (x,) = between.inputs
-    new = between.op.axes
-    own = [axis for axis in range(between.type.ndim) if axis not in new]
-    reduced = Tensor.make(type(op)(tuple(own.index(a) for a in op.axes if a not in new)), x)
-    left = [axis for axis in range(between.type.ndim) if axis not in op.axes]
-    places = tuple(left.index(axis) for axis in new if axis not in op.axes)
-    return Tensor.make(ExpandDims(places), reduced)
+    (x,) = inner.inputs
+    new = inner.op.axes
+    axes_of_x = [axis for axis in range(inner.type.ndim) if axis not in new]
+    reduced = Tensor.make(type(op)(tuple(axes_of_x.index(a) for a in op.axes if a not in new)), x)
+    axes_left = [axis for axis in range(inner.type.ndim) if axis not in op.axes]
+    new_left = tuple(axes_left.index(axis) for axis in new if axis not in op.axes)
+    return Tensor.make(ExpandDims(new_left), reduced)
 
 
 @rewrite("canonicalize", Reduction, beside=[Transpose])
 def reduction_of_transpose(node: Node, op: Reduction) -> Node | None:
-    """The order of axes that are reduced over does not matter; the others are put in order last."""
-    (between,) = node.inputs
-    if not isinstance(between.op, Transpose):
+    """``sum(x.T, 0)`` is ``sum(x, 1)``: the remaining axes are reordered last."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, Transpose):
         return None
-    order = between.op.axes
-    kept = [order[axis] for axis in range(len(order)) if axis not in op.axes]
-    reduced = Tensor.make(
-        type(op)(tuple(sorted(order[axis] for axis in op.axes))), between.inputs[0]
-    )
-    return transpose(reduced, [sorted(kept).index(axis) for axis in kept])
+    order = inner.op.axes
+    axes_left = [order[axis] for axis in range(len(order)) if axis not in op.axes]
+    reduced = Tensor.make(type(op)(tuple(sorted(order[axis] for axis in op.axes))), inner.inputs[0])
+    return transpose(reduced, [sorted(axes_left).index(axis) for axis in axes_left])
 
 
 @rewrite("canonicalize", Reduction, beside=[Index])
 def reduction_of_reversed(node: Node, op: Reduction) -> Node | None:
-    """Nor does the order of the elements along them."""
-    (between,) = node.inputs
-    if not isinstance(between.op, Index) or not is_reversal(between):
+    """``sum(x[::-1])`` is ``sum(x)``: the order of the elements does not matter."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, Index) or not is_reversal(inner):
         return None
     entries = tuple(
-        EVERYTHING if axis in op.axes else entry for axis, entry in enumerate(between.op.entries)
+        EVERYTHING if axis in op.axes else entry for axis, entry in enumerate(inner.op.entries)
     )
-    if entries == between.op.entries:
+    if entries == inner.op.entries:
         return None
-    return Tensor.make(op, Tensor.make(Index(entries), between.inputs[0]))
+    return Tensor.make(op, Tensor.make(Index(entries), inner.inputs[0]))
 
 
 @rewrite("canonicalize", Reduction, beside=[Reshape])
 def reduction_of_reshape(node: Node, op: Reduction) -> Node | None:
-    """For all elements at once, their order does not matter."""
-    (between,) = node.inputs
-    if not isinstance(between.op, Reshape) or node.type.ndim or not fits(between):
+    """``sum(reshape(x, shape))`` over all axes is ``sum(x)``."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, Reshape) or node.type.ndim or not fits(inner):
         return None
-    (x, *_) = between.inputs
+    (x, *_) = inner.inputs
     return Tensor.make(type(op)(tuple(range(x.type.ndim))), x)
 
 
@@ -160,50 +147,50 @@ BOTH: dict[type[Reduction], Elementwise] = {
     All: logical_and,
     Any_: logical_or,
 }
-"""The functions that combine the reductions of two parts."""
+"""The elementwise function that combines two reductions of each kind."""
 
-MOST_PARTS = 8
-"""Of more parts, it costs less to join them than to reduce each."""
+MAX_PARTS = 8
+"""More parts are cheaper to concatenate than to reduce one by one."""
 
 
 @rewrite("canonicalize", Reduction, beside=[Concatenate])
 def reduction_of_concatenate(node: Node, op: Reduction) -> Node | None:
-    """Arrays need not be joined to be reduced along the axis of joining.
+    """``sum(concatenate([a, b]))`` is ``sum(a) + sum(b)``, and so for the other reductions.
 
-    The terms of a sum have no order that it is made in.
+    The order of the terms of a sum is unspecified.
     """
-    (between,) = node.inputs
-    if not isinstance(between.op, Concatenate) or between.op.axis not in op.axes:
+    (joined,) = node.inputs
+    if not isinstance(joined.op, Concatenate) or joined.op.axis not in op.axes:
         return None
-    both, xs = BOTH.get(type(op)), between.inputs
-    if both is None or len(xs) > MOST_PARTS or not inputs_fit(between):
+    combine, xs = BOTH.get(type(op)), joined.inputs
+    if combine is None or len(xs) > MAX_PARTS or not inputs_fit(joined):
         return None
-    if type(op) in {Max, Min} and any(x.type.shape[between.op.axis] in {0, None} for x in xs):
-        return None  # an empty part has no extreme, though all together have
+    if type(op) in {Max, Min} and any(x.type.shape[joined.op.axis] in {0, None} for x in xs):
+        return None  # an empty part has no extreme
     if type(op) in {Sum, Prod} and (node.type.dtype == "bool" or is_half(node.type.dtype)):
-        return None  # narrow floats are added up in wide ones
-    parts = [Tensor.make(op, x) for x in xs]
-    return reduce(both, parts)
+        return None  # narrow floats are accumulated in wide ones
+    reductions = [Tensor.make(op, x) for x in xs]
+    return reduce(combine, reductions)
 
 
 def is_half(dtype: str) -> bool:
-    """Whether sums of this dtype are made in a wider one."""
+    """Return whether sums of this dtype are accumulated in a wider one."""
     return dtype in {"float16", "bfloat16"}
 
 
 @rewrite("canonicalize", Sum, beside=[negative])
 def sum_of_negative(node: Node, op: Sum) -> Node | None:
-    """The sign is changed once, of the sum."""
+    """``sum(-x)`` is ``-sum(x)``."""
     (x,) = node.inputs
     return -Tensor.make(op, x.inputs[0]) if x.op is negative else None
 
 
 @rewrite("canonicalize", Sum, beside=[multiply])
 def sum_of_scaled(node: Node, op: Sum) -> Node | None:
-    """A common factor is multiplied once, with the sum.
+    """``sum(c * x)`` is ``c * sum(x)`` for a factor that is constant along the axes.
 
-    Of floats, only a constant of magnitude 1 or more: by a smaller one, or one that may be, terms
-    are kept from a sum that is infinite.
+    For floats, only a constant of magnitude 1 or more: a smaller factor may keep the sum from
+    overflowing.
     """
     (x,) = node.inputs
     if x.op is not multiply:
@@ -213,14 +200,13 @@ def sum_of_scaled(node: Node, op: Sum) -> Node | None:
         if common is None or rest.type.ndim != x.type.ndim:
             continue
         if is_integer(node.type.dtype) or (is_float(node.type.dtype) and _is_large(factor)):
-            made = multiply(common, Tensor.make(op, rest))
-            return admitted(made, node)
+            return admitted(multiply(common, Tensor.make(op, rest)), node)
     return None
 
 
 @rewrite("canonicalize", Sum, beside=[divide])
 def sum_of_quotients(node: Node, op: Sum) -> Node | None:
-    """A common divisor divides once, the sum: a constant of magnitude 1 or less."""
+    """``sum(x / c)`` is ``sum(x) / c`` for a constant of magnitude 1 or less."""
     (x,) = node.inputs
     if x.op is not divide or not is_float(node.type.dtype):
         return None
@@ -237,17 +223,17 @@ def _is_large(x: Node) -> bool:
 
 
 def _common(factor: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
-    """An operand that is the same along the reduced axes of x, without them; None if it is not."""
+    """Return an operand without the reduced axes of x; None if it varies along them."""
     new = x.type.ndim - factor.type.ndim
-    own = tuple(axis - new for axis in axes if axis >= new)
-    if any(factor.type.shape[axis] != 1 for axis in own):
+    axes_of_factor = tuple(axis - new for axis in axes if axis >= new)
+    if any(factor.type.shape[axis] != 1 for axis in axes_of_factor):
         return None
-    return squeeze(factor, own) if own else factor
+    return squeeze(factor, axes_of_factor) if axes_of_factor else factor
 
 
 @rewrite("canonicalize", Prod, beside=[negative])
 def product_of_negatives(node: Node, op: Prod) -> Node | None:
-    """The sign of a product depends on whether there are evenly many."""
+    """``prod(-x)`` of n elements is ``prod(x)``, or ``-prod(x)`` if n is odd."""
     (x,) = node.inputs
     lengths = [x.type.shape[axis] for axis in op.axes]
     if x.op is not negative or None in lengths:
@@ -258,7 +244,7 @@ def product_of_negatives(node: Node, op: Prod) -> Node | None:
 
 @rewrite("canonicalize", All, Any_, beside=[logical_not])
 def truth_of_negations(node: Node, op: Reduction) -> Node | None:
-    """None is true where not any is, and not all are where any is not."""
+    """``all(~x)`` is ``~any(x)``, and ``any(~x)`` is ``~all(x)``."""
     (x,) = node.inputs
     if x.op is not logical_not:
         return None
@@ -268,7 +254,7 @@ def truth_of_negations(node: Node, op: Reduction) -> Node | None:
 
 @rewrite("canonicalize", Sum, beside=[Eye])
 def sum_of_eye(node: Node, op: Sum) -> Node | None:
-    """As many ones as the diagonal is long."""
+    """``sum(eye(n))`` is ``n``."""
     (x,) = node.inputs
     if not isinstance(x.op, Eye) or node.type.ndim:
         return None
@@ -282,19 +268,19 @@ def sum_of_eye(node: Node, op: Sum) -> Node | None:
 
 @rewrite("specialize", Sum, beside=[BroadcastTo])
 def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
-    """Equal terms are added up by one product with their number.
+    """``sum(broadcast_to(x, n))`` is ``n * x``.
 
-    Of terms that are not finite, an axis of length 0 has the sum 0, and the product NaN.
+    For infinite terms and an axis of length 0, the sum is 0 and the product NaN.
     """
-    made = _unrepeated(node)
-    if made is None:
+    reduction = _reduce_other_axes(node)
+    if reduction is None:
         return None
-    y, lengths = made
+    y, lengths = reduction
     if not is_numeric(y.dtype):
         return None
-    # Half-width floats do not hold the number of terms; integers wrap around as their sum does.
+    # Half-width floats cannot represent large counts; integers wrap around as their sum does.
     wide = "float32" if is_half(y.dtype) else y.dtype
-    # One number of terms, as a product with one that is large may overflow before one with 0.
+    # One product of the lengths: a large length may overflow before a length of 0 applies.
     return cast(cast(y, wide) * _count(product(lengths), wide), y.dtype)
 
 
@@ -304,24 +290,24 @@ def _count(n: Known, dtype: str) -> Any:
 
 @rewrite("specialize", Max, Min, All, Any_, beside=[BroadcastTo])
 def extreme_of_broadcast(node: Node, op: Reduction) -> Node | None:
-    """Of equal values, each is the largest and the smallest; none at all have no extreme."""
-    made = _unrepeated(node)
-    if made is None:
+    """``max(broadcast_to(x, n))`` is ``x`` if n > 0, and so for ``min``, ``all`` and ``any``."""
+    reduction = _reduce_other_axes(node)
+    if reduction is None:
         return None
-    y, lengths = made
+    y, lengths = reduction
     return y if all(isinstance(n, int) and n > 0 for n in lengths) else None
 
 
 @rewrite("specialize", Prod, beside=[BroadcastTo])
 def product_of_broadcast(node: Node, op: Prod) -> Node | None:
-    """Equal factors are multiplied by one power."""
-    made = _unrepeated(node)
-    if made is None:
+    """``prod(broadcast_to(x, n))`` is ``x**n``."""
+    reduction = _reduce_other_axes(node)
+    if reduction is None:
         return None
-    y, lengths = made
+    y, lengths = reduction
     if not is_float(y.dtype) and y.dtype not in {"int64", "uint64"}:
         return None
-    # Narrow floats do not hold the number of factors.
+    # Narrow floats cannot represent large counts.
     wide = "float64" if is_float(y.dtype) else y.dtype
     power_of_all = cast(y, wide)
     for n in lengths:
@@ -329,14 +315,14 @@ def product_of_broadcast(node: Node, op: Prod) -> Node | None:
     return cast(power_of_all, y.dtype)
 
 
-def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
-    """A reduction of a broadcast over the other axes alone, and the lengths it leaves out."""
-    (between,) = node.inputs
-    op, broadcast = node.op, between.op
+def _reduce_other_axes(node: Node) -> tuple[Tensor, list[int | Node]] | None:
+    """Return a reduction of a broadcast array over its other axes, and the lengths left out."""
+    (repeated_x,) = node.inputs
+    op, broadcast = node.op, repeated_x.op
     if not isinstance(broadcast, BroadcastTo) or not isinstance(op, Reduction):
         return None
-    x = between.inputs[0]
-    new = between.type.ndim - x.type.ndim
+    x = repeated_x.inputs[0]
+    new = repeated_x.type.ndim - x.type.ndim
     repeated = [*range(new), *(new + axis for axis in broadcast.repeated)]
     out = [axis for axis in op.axes if axis in repeated]
     if not out:
@@ -344,44 +330,44 @@ def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
     dropped = tuple(axis - new for axis in out if axis >= new)
     if dropped:
         x = squeeze(x, dropped)
-    left = [axis for axis in range(between.type.ndim) if axis not in out]
-    rest = broadcast_to(x, [length_of(between, axis) for axis in left])
-    axes = tuple(left.index(axis) for axis in op.axes if axis not in out)
-    lengths = [length_of(between, axis) for axis in out]
-    # A number that is no array's length may be negative, which is refused.
+    axes_left = [axis for axis in range(repeated_x.type.ndim) if axis not in out]
+    rest = broadcast_to(x, [length_of(repeated_x, axis) for axis in axes_left])
+    axes = tuple(axes_left.index(axis) for axis in op.axes if axis not in out)
+    lengths = [length_of(repeated_x, axis) for axis in out]
+    # A length that is no array's may be negative, which is an error.
     return (Tensor.make(type(op)(axes), rest), lengths) if all(map(is_count, lengths)) else None
 
 
-# Places of extremes.
+# Indices of extremes.
 
 
 @rewrite("canonicalize", ArgExtreme, beside=[Transpose, ExpandDims])
 def arg_extreme_of_moved_axes(node: Node, op: ArgExtreme) -> Node | None:
-    """The other axes can be put in order, and new ones put in, when they are fewer."""
-    (between,) = node.inputs
-    if isinstance(between.op, Transpose):
-        order = between.op.axes
+    """``argmax(x.T, 0)`` is ``argmax(x, 1)``: the other axes are reordered and inserted last."""
+    (inner,) = node.inputs
+    if isinstance(inner.op, Transpose):
+        order = inner.op.axes
         axis = order[op.axis]
-        kept = [i - (i > axis) for i in order if i != axis]
-        return transpose(Tensor.make(type(op)(axis), between.inputs[0]), kept)
-    if not isinstance(between.op, ExpandDims) or op.axis in between.op.axes:
+        order_left = [i - (i > axis) for i in order if i != axis]
+        return transpose(Tensor.make(type(op)(axis), inner.inputs[0]), order_left)
+    if not isinstance(inner.op, ExpandDims) or op.axis in inner.op.axes:
         return None
-    new = between.op.axes
-    own = [axis for axis in range(between.type.ndim) if axis not in new]
-    places = Tensor.make(type(op)(own.index(op.axis)), between.inputs[0])
-    return expand_dims(places, tuple(axis - (axis > op.axis) for axis in new))
+    new = inner.op.axes
+    axes_of_x = [axis for axis in range(inner.type.ndim) if axis not in new]
+    indices = Tensor.make(type(op)(axes_of_x.index(op.axis)), inner.inputs[0])
+    return expand_dims(indices, tuple(axis - (axis > op.axis) for axis in new))
 
 
 @rewrite("canonicalize", ArgExtreme)
 def arg_extreme_of_one(node: Node, op: ArgExtreme) -> Node | None:
-    """The only element along an axis is the first."""
+    """``argmax(x, axis)`` along an axis of length 1 is 0."""
     (x,) = node.inputs
     return broadcast_to(constant(0), lengths_of(node)) if x.type.shape[op.axis] == 1 else None
 
 
 @rewrite("canonicalize", ArgMax, ArgMin, beside=[negative])
 def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
-    """The largest is where the least is of the negatives; integers have a least without one."""
+    """``argmax(-x)`` is ``argmin(x)`` for floats; the lowest integer has no negative."""
     (x,) = node.inputs
     if x.op is not negative or not is_float(x.type.dtype):
         return None
@@ -389,8 +375,7 @@ def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
     return Tensor.make(other(op.axis), x.inputs[0])
 
 
-def _is_increasing(op: Op) -> bool:
-    """Whether an operation is a function of all real numbers that rises everywhere."""
+def _is_strictly_increasing(op: Op) -> bool:
     if not isinstance(op, Elementwise):
         return False
     facts = op.facts
@@ -399,12 +384,12 @@ def _is_increasing(op: Op) -> bool:
 
 @rewrite("stabilize", ArgMax, ArgMin)
 def arg_extreme_of_increasing(node: Node, op: ArgExtreme) -> Node | None:
-    """The largest value is the largest number's, and is told from others that round to the same."""
+    """``argmax(exp(x))`` is ``argmax(x)``: exp may round different elements to one value."""
     (x,) = node.inputs
     if not is_float(node.inputs[0].type.dtype):
         return None
     along = isinstance(x.op, Softmax | LogSoftmax) and op.axis in x.op.axes
-    if not (along or _is_increasing(x.op)) or is_complex(x.inputs[0].type.dtype):
+    if not (along or _is_strictly_increasing(x.op)) or is_complex(x.inputs[0].type.dtype):
         return None  # complex numbers, which have real parts, are not ordered
     return Tensor.make(op, x.inputs[0])
 
@@ -412,19 +397,19 @@ def arg_extreme_of_increasing(node: Node, op: ArgExtreme) -> Node | None:
 # Masks.
 
 NEUTRAL: dict[type[Op], Any] = {Sum: 0, Prod: 1, All: True, Any_: False, LogSumExp: -math.inf}
-"""The neutral elements of reductions."""
+"""The identity element of each reduction."""
 
 
 @rewrite("specialize", Sum, Prod, All, Any_, LogSumExp)
 def reduction_of_masked(node: Node, op: Any) -> Node | None:
-    """Masked-out elements are made neutral, so that no value decides a shape."""
+    """``sum(x[mask])`` is ``sum(where(mask, x, 0))``, whose shapes depend on no value."""
     (y,) = node.inputs
     if type(op) not in NEUTRAL or 0 not in op.axes or y.type.shape[0] is not None:
         return None
-    found = before_mask(y)
-    if found is None:
+    pair = before_mask(y)
+    if pair is None:
         return None
-    mask, x = found
+    mask, x = pair
     n = mask.type.ndim
     neutral = constant(NEUTRAL[type(op)], dtype=x.type.dtype)
     axes = (*range(n), *(axis + n - 1 for axis in op.axes if axis))
@@ -436,8 +421,8 @@ def reduction_of_masked(node: Node, op: Any) -> Node | None:
 
 @rewrite("stabilize", log, beside=[Sum, ExpandDims])
 def log_of_sum_of_exp(node: Node, op: object) -> Node | None:
-    """The largest exponential of each slice is taken out before it overflows."""
-    total, restored = summed(node.inputs[0])
+    """``log(sum(exp(x)))`` is ``logsumexp(x)``, which does not overflow."""
+    total, restored = sum_and_restored_axes(node.inputs[0])
     if total is None or total.inputs[0].op is not exp:
         return None
     (x,) = total.inputs[0].inputs
@@ -445,8 +430,8 @@ def log_of_sum_of_exp(node: Node, op: object) -> Node | None:
     return Tensor.make(ExpandDims(restored), y) if restored else y
 
 
-def summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
-    """The sum of slices of real numbers that an array is, and where its axes were put back."""
+def sum_and_restored_axes(y: Node) -> tuple[Node | None, tuple[int, ...]]:
+    """Return the sum that an array is, and the axes restored after it; None for other arrays."""
     restored: tuple[int, ...] = ()
     if isinstance(y.op, ExpandDims):
         restored = y.op.axes
@@ -458,12 +443,12 @@ def summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
 
 @rewrite("canonicalize", LogSumExp)
 def log_sum_exp_over_length_one(node: Node, op: LogSumExp) -> Node | None:
-    """Of a single number, the logarithm and the exponential undo each other."""
+    """``logsumexp(x, axis)`` over an axis of length 1 is ``squeeze(x, axis)``."""
     (x,) = node.inputs
     single = tuple(axis for axis in op.axes if x.type.shape[axis] == 1)
     if not single:
         return None
-    left = [axis for axis in range(x.type.ndim) if axis not in single]
-    axes = tuple(left.index(axis) for axis in op.axes if axis not in single)
+    axes_left = [axis for axis in range(x.type.ndim) if axis not in single]
+    axes = tuple(axes_left.index(axis) for axis in op.axes if axis not in single)
     y = squeeze(x, single)
     return Tensor.make(LogSumExp(axes), y) if axes else y

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Constant, Node
-from graphc.rewrite.facts.lengths import (
-    Known,
-    admitted,
-    length_of,
-    lengths_of,
-    symbolic_length,
-)
+from graphc.rewrite.facts.lengths import Known, admitted, length_of, lengths_of, symbolic_length
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.join import stack
@@ -24,43 +18,43 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 @rewrite("canonicalize", Length)
 def length_from_inputs(node: Node, op: Length) -> Node | None:
-    """A length is taken from what an array is made of, so that the array is not."""
+    """``(x + 1).shape[0]`` is ``x.shape[0]``: lengths come from inputs, not results."""
     (x,) = node.inputs
     return as_tensor(length_of(x, op.axis), dtype="int64")
 
 
 @rewrite("canonicalize", Shape)
 def shape_from_inputs(node: Node, op: Shape) -> Node | None:
-    """A shape is taken from what an array is made of, so that the array is not."""
+    """``(x + 1).shape`` is ``x.shape``: shapes come from inputs, not results."""
     (x,) = node.inputs
     lengths = lengths_of(x)
-    source = measured(lengths)
+    source = array_of_lengths(lengths)
     if source is not None:
         return Tensor.make(op, source)
     return stack([as_tensor(n, dtype="int64") for n in lengths])
 
 
-def measured(lengths: Sequence[Known]) -> Node | None:
-    """The one array that these are all the lengths of."""
+def array_of_lengths(lengths: Sequence[Known]) -> Node | None:
+    """Return the array that has exactly these lengths, or None."""
     first = next((n for n in lengths if isinstance(n, Node)), None)
     if first is None or not isinstance(first.op, Length):
         return None
     (x,) = first.inputs
-    own = len(lengths) == x.type.ndim and lengths == lengths_of(x)
-    return x if own else None
+    has_all = len(lengths) == x.type.ndim and lengths == lengths_of(x)
+    return x if has_all else None
 
 
 @rewrite("canonicalize", BroadcastTo, Reshape, beside=[Constant])
 def lengths_made_static(node: Node, op: BroadcastTo | Reshape) -> Node | None:
-    """A length that is a constant belongs to the type."""
+    """``broadcast_to(x, n)`` with a constant ``n`` has the length in its type."""
     x, *symbolic = node.inputs
     if not any(isinstance(n.op, Constant) for n in symbolic):
         return None
-    wanted = [symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))]
-    known = tuple(scalar_value(n) if isinstance(n, Node) else n for n in wanted)
-    left = [n for n in symbolic if not isinstance(n.op, Constant)]
-    made = BroadcastTo(known, op.repeated) if isinstance(op, BroadcastTo) else Reshape(known)
-    return Tensor.make(made, x, *left)
+    lengths = [symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))]
+    shape = tuple(scalar_value(n) if isinstance(n, Node) else n for n in lengths)
+    remaining = [n for n in symbolic if not isinstance(n.op, Constant)]
+    new_op = BroadcastTo(shape, op.repeated) if isinstance(op, BroadcastTo) else Reshape(shape)
+    return Tensor.make(new_op, x, *remaining)
 
 
 # The same elements in another shape.
@@ -68,57 +62,59 @@ def lengths_made_static(node: Node, op: BroadcastTo | Reshape) -> Node | None:
 
 @rewrite("canonicalize", Reshape, beside=[Reshape])
 def reshape_of_reshape(node: Node, op: Reshape) -> Node | None:
-    """The order of the elements is the same in every shape, so the last one alone counts.
+    """``reshape(reshape(x, s), t)`` is ``reshape(x, t)``.
 
-    The one between stays where it may notice a wrong number of elements.
+    The inner reshape stays where it may detect a wrong number of elements.
     """
-    between, *symbolic = node.inputs
-    if not isinstance(between.op, Reshape) or not _has_all_elements(between, op):
+    inner, *symbolic = node.inputs
+    if not isinstance(inner.op, Reshape) or not _has_all_elements(inner, op):
         return None
-    return Tensor.make(op, between.inputs[0], *symbolic)
+    return Tensor.make(op, inner.inputs[0], *symbolic)
 
 
 def _has_all_elements(node: Node, last: Reshape) -> bool:
-    """Whether a reshaped array is known to have as many elements as its shape says."""
+    """Return whether a reshaped array provably has as many elements as its shape."""
     if fits(node):
         return True
-    own = lengths_of(node.inputs[0])
+    lengths = lengths_of(node.inputs[0])
     op: Reshape = node.op  # type: ignore[assignment]
-    wanted = [symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))]
-    for n in wanted:
-        if n in own:
-            own.remove(n)
+    new_lengths = [
+        symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))
+    ]
+    for n in new_lengths:
+        if n in lengths:
+            lengths.remove(n)
         elif n not in {1, -1}:
             return False
-    # Beside a length of 0, -1 stands for none, which the last shape sees if it has one too.
-    return -1 not in last.shape if -1 in wanted else all(n == 1 for n in own)
+    # Beside a length of 0, -1 has no value, which the last shape detects if it has a -1 too.
+    return -1 not in last.shape if -1 in new_lengths else all(n == 1 for n in lengths)
 
 
 @rewrite("canonicalize", Reshape)
 def reshape_to_own_shape(node: Node, op: Reshape) -> Node | None:
-    """An array of that shape is left as it is."""
+    """``reshape(x, x.shape)`` is ``x``."""
     x = node.inputs[0]
     if x.type.ndim != len(op.shape):
         return None
     if -1 in op.shape and (None in op.shape or 0 in op.shape):
-        return None  # beside a length that is 0, -1 stands for none, and is refused
+        return None  # beside a length of 0, -1 is an error
     return x if lengths_of(node) == lengths_of(x) else None
 
 
 @rewrite("canonicalize", Reshape)
 def reshape_to_single_axes(node: Node, op: Reshape) -> Node | None:
-    """Axes of length 1 are put in last."""
+    """``reshape(x, (n, 1))`` is ``expand_dims(reshape(x, n), 1)``: new axes come last."""
     x, *symbolic = node.inputs
     new = tuple(axis for axis, n in enumerate(op.shape) if n == 1)
     if not new:
         return None
-    made = Tensor.make(Reshape(tuple(n for n in op.shape if n != 1)), x, *symbolic)
-    return expand_dims(made, new)
+    result = Tensor.make(Reshape(tuple(n for n in op.shape if n != 1)), x, *symbolic)
+    return expand_dims(result, new)
 
 
 @rewrite("canonicalize", Reshape)
 def reshape_of_single_axes(node: Node, op: Reshape) -> Node | None:
-    """Axes of length 1 are dropped first."""
+    """``reshape(x, shape)`` drops axes of length 1 of ``x`` first."""
     x, *symbolic = node.inputs
     single = tuple(axis for axis, n in enumerate(x.type.shape) if n == 1)
     return Tensor.make(op, squeeze(x, single), *symbolic) if single else None
@@ -126,17 +122,16 @@ def reshape_of_single_axes(node: Node, op: Reshape) -> Node | None:
 
 @rewrite("canonicalize", Reshape, beside=[BroadcastTo])
 def reshape_of_repeated_scalar(node: Node, op: Reshape) -> Node | None:
-    """A scalar is repeated to the last shape at once."""
-    between = node.inputs[0]
-    if not isinstance(between.op, BroadcastTo) or between.inputs[0].type.ndim:
+    """``reshape(full(s, c), t)`` is ``full(t, c)``."""
+    repeated = node.inputs[0]
+    if not isinstance(repeated.op, BroadcastTo) or repeated.inputs[0].type.ndim:
         return None
     if not fits(node):
         return None
-    made = broadcast_to(between.inputs[0], lengths_of(node))
-    return admitted(made, node)
+    return admitted(broadcast_to(repeated.inputs[0], lengths_of(node)), node)
 
 
 def fits(node: Node) -> bool:
-    """Whether a reshaped array is known to have as many elements as its new shape."""
+    """Return whether a reshaped array provably has as many elements as its new shape."""
     x = node.inputs[0]
     return node.op == Reshape((-1,)) or (x.type.is_static and node.type.is_static)

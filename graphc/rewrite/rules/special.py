@@ -1,4 +1,4 @@
-"""Rules of softmax and its logarithm, of the error function, and of products with a logarithm."""
+"""Rules of softmax, the error function, and products with a logarithm."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from graphc.rewrite.algebra.factors import (
     cancelling,
     factors,
     multiple,
-    rebuilt,
+    rebuild,
     together,
 )
 from graphc.rewrite.facts.dtypes import limits
 from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
-from graphc.rewrite.rules.reduce import summed
+from graphc.rewrite.rules.reduce import sum_and_restored_axes
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.reduce import LogSumExp, MaxWithDefault, Sum
 from graphc.tensor.core.axes import ExpandDims, expand_dims
@@ -47,7 +47,7 @@ cancelling(Softmax, erfc)
 
 @rewrite("stabilize", log)
 def log_of_softmax(node: Node, op: object) -> Node | None:
-    """Where softmax is 0, its logarithm goes on."""
+    """``log(softmax(x))`` is ``log_softmax(x)``, which is finite where softmax underflows to 0."""
     (weights,) = node.inputs
     if not isinstance(weights.op, Softmax):
         return None
@@ -56,19 +56,19 @@ def log_of_softmax(node: Node, op: object) -> Node | None:
 
 @rewrite("stabilize", log)
 def log_of_part(node: Node, op: object) -> Node | None:
-    """The logarithm of a part is a part of the logarithm, which goes on where the array is 0."""
+    """``log(softmax(x)[i])`` is ``log(softmax(x))[i]``, so that ``log_of_softmax`` applies."""
     (part,) = node.inputs
     if not isinstance(part.op, Index):
         return None
-    whole, *rest = part.inputs
-    if whole.op is not exp and not isinstance(whole.op, Softmax):
+    x, *rest = part.inputs
+    if x.op is not exp and not isinstance(x.op, Softmax):
         return None
-    return Tensor.make(part.op, log(whole), *rest)
+    return Tensor.make(part.op, log(x), *rest)
 
 
 @rewrite("specialize", exp)
 def exp_of_log_softmax(node: Node, op: object) -> Node | None:
-    """The exponential of log_softmax is softmax."""
+    """``exp(log_softmax(x))`` is ``softmax(x)``."""
     (x,) = node.inputs
     if not isinstance(x.op, LogSoftmax):
         return None
@@ -77,7 +77,7 @@ def exp_of_log_softmax(node: Node, op: object) -> Node | None:
 
 @rewrite("stabilize", subtract)
 def less_logsumexp(node: Node, op: object) -> Node | None:
-    """``x - logsumexp(x)`` is the logarithm of softmax."""
+    """``x - logsumexp(x)`` is ``log_softmax(x)``."""
     x, y = node.inputs
     restored: tuple[int, ...] = ()
     if isinstance(y.op, ExpandDims):
@@ -86,13 +86,13 @@ def less_logsumexp(node: Node, op: object) -> Node | None:
     if not isinstance(y.op, LogSumExp) or y.inputs[0] is not x:
         return None
     axes = y.op.axes
-    whole = len(axes) == x.type.ndim and not restored
-    return Tensor.make(LogSoftmax(axes), x) if whole or restored == axes else None
+    is_total = len(axes) == x.type.ndim and not restored
+    return Tensor.make(LogSoftmax(axes), x) if is_total or restored == axes else None
 
 
-def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
+def _summand_and_axes(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
     """Return the summand and axes of a sum whose axes are restored, or are the first ones."""
-    total, restored = summed(f.node)
+    total, restored = sum_and_restored_axes(f.node)
     if total is None:
         return None
     axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
@@ -102,11 +102,11 @@ def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
 
 @together(exp, Sum)
 def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
-    """``exp(x) / sum(exp(x))`` is softmax; weights in the sum leave the largest taken out."""
-    found = _sum_of(g) if g.below and not f.below else None
-    if found is None:
+    """``exp(x) / sum(exp(x))`` is ``softmax(x)``; with weights, the largest x is subtracted."""
+    summand_axes = _summand_and_axes(g) if g.below and not f.below else None
+    if summand_axes is None:
         return None
-    of, axes = found
+    of, axes = summand_axes
     if of is f.node:
         return Replacement(Tensor.make(Softmax(axes), *f.node.inputs)), GONE
     weights = _weights(of, f.node)
@@ -115,13 +115,13 @@ def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Replacement, Replacement]
     (x,) = f.node.inputs
     shifted = x - expand_dims(_peak(weights, x, axes), axes)
     total = Tensor.make(Sum(axes), weights * exp(where(equal(weights, 0), -np.inf, shifted)))
-    # Without a weight it may be larger than the largest: finite times 0 is 0.
+    # An x without weight may exceed the largest: keep its exponential finite.
     most = math.floor(math.log(limits(x.type.dtype).max))
     return Replacement(exp(minimum(shifted, most))), Replacement(expand_dims(total, axes))
 
 
 def _weights(y: Node, weighted: Node) -> Node | None:
-    """The w of ``w * exp(x)``, given ``exp(x)``."""
+    """Return the w of ``w * exp(x)``, given ``exp(x)``."""
     if y.op is not multiply or weighted not in y.inputs:
         return None
     a, b = y.inputs
@@ -129,15 +129,15 @@ def _weights(y: Node, weighted: Node) -> Node | None:
 
 
 def _peak(weights: Node, x: Node, axes: tuple[int, ...]) -> Tensor:
-    """The largest x of each slice that has a weight, 0 where there is no finite one."""
+    """Return the largest x of each slice with a nonzero weight, 0 where there is no finite one."""
     largest = Tensor.make(MaxWithDefault(axes), where(equal(weights, 0), -np.inf, x))
     return where(isfinite(largest), largest, 0)
 
 
 @rewrite("stabilize", log)
 def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
-    """The largest exponential that has a weight is taken out before it overflows."""
-    total, restored = summed(node.inputs[0])
+    """``log(sum(w * exp(x)))`` subtracts the largest weighted x before it overflows."""
+    total, restored = sum_and_restored_axes(node.inputs[0])
     if total is None or total.inputs[0].op is not multiply:
         return None
     axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
@@ -147,7 +147,7 @@ def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
         return None
     weights = next(y for y in terms.inputs if y is not weighted)
     (x,) = weighted.inputs
-    if isinstance(x.op, Where):  # taken out already
+    if isinstance(x.op, Where):  # subtracted already
         return None
     peak = _peak(weights, x, axes)
     shifted = where(equal(weights, 0), -np.inf, x - expand_dims(peak, axes))
@@ -157,15 +157,15 @@ def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
 
 @rewrite("stabilize", Sum)
 def sum_of_shares(node: Node, op: Sum) -> Node | None:
-    """Numerators summed along the denominator's axes are summed first, without overflow."""
+    """``sum(a * exp(x) / sum(exp(x)))`` is ``sum(a * exp(x)) / sum(exp(x))``, without overflow."""
     (x,) = node.inputs
     for f in factors(x) if is_float(x.type.dtype) else ():
-        found = _sum_of(f) if f.below and f.kind is Sum else None
-        if found is None or not _is_of_exps(found[0]):
+        summand_axes = _summand_and_axes(f) if f.below and f.kind is Sum else None
+        if summand_axes is None or not _is_of_exps(summand_axes[0]):
             continue
         is_restored = isinstance(f.node.op, ExpandDims)
-        along = is_restored and f.node.type.ndim == x.type.ndim and found[1] == op.axes
-        rest = rebuilt(x, {f.path: GONE}) if along or not f.node.type.ndim else None
+        along = is_restored and f.node.type.ndim == x.type.ndim and summand_axes[1] == op.axes
+        rest = rebuild(x, {f.path: GONE}) if along or not f.node.type.ndim else None
         if rest is not None:
             total = f.node.inputs[0] if is_restored else f.node
             return fitted(Tensor.make(op, rest) / total, node)
@@ -180,18 +180,18 @@ def _is_of_exps(y: Node) -> bool:
 @together(sigmoid, IndexUpdate)
 @together(exp, IndexUpdate)
 def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
-    """A factor cancels where a share in it was added to zeros.
+    """``y`` cancels with ``zeros`` to which ``g / y[i]`` is added at i.
 
-    The slope of ``log(y[i])`` by y has ``1 / y[i]`` at i.
+    The gradient of ``log(y[i])`` with respect to y has ``1 / y[i]`` at i.
     """
     zeros, value, *where_ = g.node.inputs
     if f.below or g.below or scalar_value(zeros) != 0 or f.node.type.shape != g.node.type.shape:
         return None
     part = Tensor.make(Index(g.node.op.entries), f.node, *where_)
-    own = next((h for h in factors(value) if h.below and h.node is part), None)
-    if own is None:
+    divisor = next((h for h in factors(value) if h.below and h.node is part), None)
+    if divisor is None:
         return None
-    rest = rebuilt(value, {own.path: GONE})
+    rest = rebuild(value, {divisor.path: GONE})
     return (
         None if rest is None else (GONE, Replacement(Tensor.make(g.node.op, zeros, rest, *where_)))
     )
@@ -202,70 +202,70 @@ def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Replacement, Repla
 
 @equation("stabilize", dtypes=is_float)
 def one_minus_erf(x: Tensor) -> Equation:
-    """``erf`` is next to 1 from x = 6 on; erfc keeps the tail."""
+    """``1 - erf(x)`` is ``erfc(x)``: erf rounds to 1 from x = 6 on."""
     return Equation(1 - erf(x), erfc(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def erf_minus_one(x: Tensor) -> Equation:
-    """``erf`` is next to 1 from x = 6 on; erfc keeps the tail."""
+    """``erf(x) - 1`` is ``-erfc(x)``: erf rounds to 1 from x = 6 on."""
     return Equation(erf(x) - 1, -erfc(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_plus_erf(x: Tensor) -> Equation:
-    """``erf`` is next to -1 below x = -6; erfc keeps the tail."""
+    """``1 + erf(x)`` is ``erfc(-x)``: erf rounds to -1 below x = -6."""
     return Equation(1 + erf(x), erfc(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_minus_erfc(x: Tensor) -> Equation:
-    """``erfc`` is next to 1 for a small x; erf keeps its digits."""
+    """``1 - erfc(x)`` is ``erf(x)``: erfc of a small x rounds to 1."""
     return Equation(1 - erfc(x), erf(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def erfc_minus_one(x: Tensor) -> Equation:
-    """``erfc`` is next to 1 for a small x; erf keeps its digits."""
+    """``erfc(x) - 1`` is ``-erf(x)``: erfc of a small x rounds to 1."""
     return Equation(erfc(x) - 1, -erf(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def two_minus_erfc(x: Tensor) -> Equation:
-    """``erfc`` is next to 2 below x = -6; that of -x keeps the tail."""
+    """``2 - erfc(x)`` is ``erfc(-x)``: erfc rounds to 2 below x = -6."""
     return Equation(2 - erfc(x), erfc(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def one_minus_half_of_erfc(x: Tensor) -> Equation:
-    """``erfc`` is next to 2 below x = -6; that of -x keeps the tail."""
+    """``1 - erfc(x) / 2`` is ``erfc(-x) / 2``: erfc rounds to 2 below x = -6."""
     return Equation(1 - 0.5 * erfc(x), 0.5 * erfc(-x))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_erfc(x: Tensor) -> Equation:
-    """``erfc`` is 0 from x = 27 on, and next to 1 for a small x."""
+    """``log(erfc(x))`` by ``erfcx``: erfc is 0 from x = 27 on, and near 1 for a small x."""
     far = log(erfcx(x)) - square(x)
     return Equation(log(erfc(x)), where(greater(x, 0.5), far, log1p(-erf(x))))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_half_of_erfc(x: Tensor) -> Equation:
-    """``erfc`` is 0 from x = 27 on, and next to 2 below -6: the normal distribution's tails."""
+    """``log(erfc(x) / 2)`` by ``erfcx``: erfc is 0 from x = 27 on, and near 2 below -6."""
     far = log(0.5 * erfcx(x)) - square(x)
     return Equation(log(0.5 * erfc(x)), where(greater(x, 0), far, log1p(-0.5 * erfc(-x))))
 
 
 @equation("stabilize", dtypes=is_float)
 def log_of_erf(x: Tensor) -> Equation:
-    """``erf`` is next to 1 from x = 6 on."""
+    """``log(erf(x))`` by ``erfc``: erf rounds to 1 from x = 6 on."""
     return Equation(
         log(erf(x)), where(greater(x, 0.5), log1p(-erfc(x)), log(where(x > 0.5, 1, erf(x))))
     )
 
 
 def _square(x: Node) -> tuple[float, Node]:
-    """A node as ``c * b**2``, where it is a square or its negative, with constant factors."""
+    """Return the c and b of a node ``c * b**2``; c is 0 for other nodes."""
     c = 1.0
     while True:
         if x.op is square:
@@ -289,19 +289,19 @@ def exp_and_erfc(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None
     """``exp(x**2) * erfc(x)`` is ``erfcx(x)``, where one overflows and the other is 0."""
     (exponent,), (x,) = f.node.inputs, g.node.inputs
     scale, base = _square(-exponent if f.below != g.below else exponent)
-    k, own = multiple(x)
+    k, argument = multiple(x)
     # 1 / 2 and the square of 1 / sqrt(2) differ by a rounding.
-    if base is not own or math.fabs(scale - k * k) > 8 * limits(f.node.type.dtype).eps * k * k:
+    if base is not argument or math.fabs(scale - k * k) > 8 * limits(f.node.type.dtype).eps * k * k:
         return None
     return GONE, Replacement(erfcx(x))
 
 
-# Products with a logarithm, whose limit at 0 is 0: there the left side is NaN.
+# Products with a logarithm: the limit at 0 is 0, where the left side is NaN.
 
 
 @equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, 0))
 def product_with_own_log(x: Tensor) -> Equation:
-    """At 0 it goes to 0, where ``0 * log(0)`` is NaN."""
+    """``x * log(x)`` is ``xlogy(x, x)``, which is 0 at x = 0, not NaN."""
     return Equation(x * log(x), xlogy(x, x))
 
 
@@ -311,17 +311,17 @@ def product_with_own_log(x: Tensor) -> Equation:
     domain=lambda x, y: logical_and(not_equal(x, 0), isfinite(log(x / y))),
 )
 def product_with_log_of_share(x: Tensor, y: Tensor) -> Equation:
-    """At x = 0 it goes to 0, where ``0 * log(0)`` is NaN."""
+    """``x * log(x / y)`` is ``xlogy(x, x / y)``, which is 0 at x = 0, not NaN."""
     return Equation(x * log(x / y), xlogy(x, x / y))
 
 
 @equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, 1))
 def rest_times_own_log(x: Tensor) -> Equation:
-    """At 1 it goes to 0, where ``0 * log(0)`` is NaN."""
+    """``(1 - x) * log1p(-x)`` is ``xlog1py(1 - x, -x)``, which is 0 at x = 1, not NaN."""
     return Equation((1 - x) * log1p(-x), xlog1py(1 - x, -x))
 
 
 @equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, -1))
 def one_and_x_times_own_log(x: Tensor) -> Equation:
-    """At -1 it goes to 0, where ``0 * log(0)`` is NaN."""
+    """``(1 + x) * log1p(x)`` is ``xlog1py(1 + x, x)``, which is 0 at x = -1, not NaN."""
     return Equation((1 + x) * log1p(x), xlog1py(1 + x, x))

@@ -1,4 +1,4 @@
-"""Rules of lengths that an array must have."""
+"""Rules of ``specify_shape``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphc.tensor.core.specify import SpecifyShape
 
 @rewrite("canonicalize", SpecifyShape)
 def shape_specified_that_is_known(node: Node, op: SpecifyShape) -> Node | None:
-    """A length that an array has anyway needs no check."""
+    """``specify_shape(x, n)`` is ``x`` where its length is provably n."""
     x, *symbolic = node.inputs
-    known = all(
+    is_known = all(
         m == -1 or symbolic_length(op.shape, tuple(symbolic), axis) == length_of(x, axis)
         for axis, m in enumerate(op.shape)
     )
-    return x if known else None
+    return x if is_known else None

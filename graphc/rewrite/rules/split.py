@@ -1,4 +1,4 @@
-"""Rules of consecutive parts."""
+"""Rules of ``split``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from graphc.tensor.arrays.split import Split
 
 @rewrite("canonicalize", Pick, beside=[Split])
 def split_of_concatenate(node: Node, op: Pick) -> Node | None:
-    """An array that was joined of such parts gives them back."""
-    (several,) = node.inputs
-    split = several.op
+    """``split(concatenate([a, b]))`` into parts of these lengths is ``a, b``."""
+    (results,) = node.inputs
+    split = results.op
     if not isinstance(split, Split):
         return None
-    joined, *symbolic = several.inputs
+    joined, *symbolic = results.inputs
     if not isinstance(joined.op, Concatenate) or joined.op.axis != split.axis:
         return None
-    own = [length_of(x, split.axis) for x in joined.inputs]
+    lengths = [length_of(x, split.axis) for x in joined.inputs]
     sizes = [symbolic_length(split.sizes, tuple(symbolic), i) for i in range(len(split.sizes))]
-    part = joined.inputs[op.index] if own == sizes else None
+    part = joined.inputs[op.index] if lengths == sizes else None
     return part if part is not None and node.type.admits(part.type) else None

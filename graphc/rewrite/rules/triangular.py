@@ -1,4 +1,4 @@
-"""Rules of triangles."""
+"""Rules of triangular matrices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphc.tensor.linalg.triangular import SolveTriangular
 
 @rewrite("specialize", SolveTriangular, Solve, Inverse, Det, beside=[Where])
 def triangle_that_is_read(node: Node, op: Any) -> Node | None:
-    """Elements that are never read need not be set to zero."""
+    """``solve_triangular(tril(a), b)`` is ``solve_triangular(a, b)``: the rest is never read."""
     a, *rest = node.inputs
     if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:
         return None
@@ -35,7 +35,7 @@ def triangle_that_is_read(node: Node, op: Any) -> Node | None:
 
 @rewrite("canonicalize", Diagonal, beside=[Where])
 def diagonal_of_triangle(node: Node, op: Diagonal) -> Node | None:
-    """The diagonals in a triangle are those of the matrix that it is of."""
+    """``diagonal(tril(a))`` is ``diagonal(a)``."""
     (a,) = node.inputs
     if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:
         return None

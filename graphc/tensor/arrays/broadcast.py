@@ -10,12 +10,14 @@ import numpy as np
 
 from graphc.errors import RuntimeShapeError, ShapeError
 from graphc.ir import Op, Shape as StaticShape, TensorType
+from graphc.ir.lengths import agree, common, require
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import broadcast_shapes, equal, summed
 from graphc.tensor.core.shape import (
     are_equal,
     entries,
+    fill_shape,
     length,
     lengths,
     read_from,
@@ -41,25 +43,21 @@ class BroadcastTo(Op):
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
         new = len(self.shape) - x.ndim
-        result = list(self.shape)
+        result = fill_shape(self.shape, symbolic)
+        require(*result)
         for axis, n in enumerate(x.shape):
-            wanted = self.shape[new + axis]
-            if axis in self.repeated or n is None:
+            if axis in self.repeated:
                 continue
-            if wanted is None:
-                result[new + axis] = n
-            elif wanted != n:
+            wanted = result[new + axis]
+            result[new + axis] = common(n, wanted)
+            if not agree(n, wanted):
                 raise ShapeError(
                     f"broadcast_to({x!r}, {self.shape}): lengths differ on axis {axis - x.ndim}.",
                     "Only an axis of static length 1 is repeated.",
                 )
         return x.with_shape(tuple(result))
 
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.shape.count(None)))
-
     def target(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> tuple[int, ...]:
-        """The requested shape, after checking the lengths that must fit."""
         target = target_shape(self.shape, symbolic)
         new = len(target) - len(x_shape)
         for axis, n in enumerate(x_shape):
@@ -87,7 +85,7 @@ class BroadcastTo(Op):
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
-        """The new axes stand between the batch axis and x's own, and are repeated like those."""
+        """Insert the new axes between the batch axis and x's own, and repeat them, too."""
         new = len(self.shape) + 1 - x.ndim
         x = expand_dims(x, tuple(range(1, new + 1)))
         again = tuple(i + 1 for i, n in enumerate(self.shape) if i < new and n != 1)
@@ -125,10 +123,10 @@ def broadcast_to(x: TensorLike, shape: Any) -> Tensor:
     repeated = tuple(
         axis for axis, n in enumerate(x.type.shape) if n == 1 and static[new + axis] != 1
     )
-    made = Tensor.make(BroadcastTo(static, repeated), x, *symbolic)
+    result = Tensor.make(BroadcastTo(static, repeated), x, *symbolic)
     # Lengths that are x's own are known to fit.
-    own = [*symbolic] == [n for n in lengths(x) if isinstance(n, Tensor)]
-    return x if own and not new and not repeated and made.type is x.type else made
+    has_own_lengths = [*symbolic] == [n for n in lengths(x) if isinstance(n, Tensor)]
+    return x if has_own_lengths and not new and not repeated and result.type is x.type else result
 
 
 @function
@@ -160,7 +158,7 @@ def broadcast_shape(*arrays: TensorLike, arrays_are_shapes: bool = False) -> tup
 
     Raises:
         ShapeError: Two known lengths differ and neither is 1.
-        RuntimeShapeError: When it runs: a length that is not static differs from the others.
+        RuntimeShapeError: At run time, a length that is not static differs from the others.
 
     Example:
         >>> import graphc.tensor as gt
@@ -168,7 +166,7 @@ def broadcast_shape(*arrays: TensorLike, arrays_are_shapes: bool = False) -> tup
         (3: int64[], 4: int64[])
     """
     if arrays_are_shapes:
-        # An array of each shape, made to ask for its lengths; it is never computed.
+        # An array of each shape, for its lengths alone; it is never computed.
         nothing = constant(0, dtype="int8")
         xs = [broadcast_to(nothing, shape) for shape in arrays]
     else:
@@ -177,11 +175,10 @@ def broadcast_shape(*arrays: TensorLike, arrays_are_shapes: bool = False) -> tup
         return ()
     broadcast_shapes("broadcast_shape", [x.type for x in xs])
     common = [as_tensor(n, dtype="int64") for n in broadcast_lengths(xs)]
-    return tuple(_checked(n, axis - len(common), xs) for axis, n in enumerate(common))
+    return tuple(_check_lengths(n, axis - len(common), xs) for axis, n in enumerate(common))
 
 
-def _checked(n: Tensor, axis: int, xs: Sequence[Tensor]) -> Tensor:
-    """The common length of an axis, compared with those that only the run decides."""
+def _check_lengths(n: Tensor, axis: int, xs: Sequence[Tensor]) -> Tensor:
     others = [length(x, axis) for x in xs if x.ndim >= -axis]
     others = [m for m in others if isinstance(m, Tensor) and m is not n]
     if not others:
@@ -192,7 +189,7 @@ def _checked(n: Tensor, axis: int, xs: Sequence[Tensor]) -> Tensor:
 
 @function
 def second(a: TensorLike, b: TensorLike) -> Tensor:
-    """Return ``b`` broadcast to the common shape of both; ``a`` gives its lengths alone.
+    """Return ``b`` broadcast to the common shape of both; only the lengths of ``a`` matter.
 
     Args:
         a: Any shape and dtype.
@@ -233,8 +230,8 @@ def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tens
     result: list[int | Tensor] = []
     for axis in range(-ndim, -without):
         having = [x for x in xs if x.ndim >= -axis and x.type.shape[axis] != 1]
-        known = [x for x in having if x.type.shape[axis] is not None]
-        source = known or having
+        static = [x for x in having if x.type.shape[axis] is not None]
+        source = static or having
         result.append(length(source[0], axis) if source else 1)
     return result
 

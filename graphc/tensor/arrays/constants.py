@@ -33,10 +33,10 @@ def get_underlying_scalar_constant_value(
 
     Args:
         v: An array: a constant, one repeated to a shape, or computed from such.
-        elemwise: Also compute what elementwise functions make of such arrays.
-        only_process_constants: Take it from a constant alone.
+        elemwise: Also apply elementwise functions to such numbers.
+        only_process_constants: Take the number from a constant alone.
         max_recur: The number of operations to compute, one after the other.
-        raise_not_constant: Raise if there is no such number, rather than give the array.
+        raise_not_constant: Raise if there is no such number, rather than return the array.
 
     Returns:
         A 0-d NumPy array of v's dtype.
@@ -50,10 +50,10 @@ def get_underlying_scalar_constant_value(
         array(2.)
     """
     x = as_tensor(v)
-    known = not only_process_constants or isinstance(x.op, Constant)
-    found = _number(x, max_recur if elemwise else -1) if known else None
-    if found is not None:
-        return found
+    is_allowed = not only_process_constants or isinstance(x.op, Constant)
+    number = _number(x, max_recur if elemwise else -1) if is_allowed else None
+    if number is not None:
+        return number
     if raise_not_constant:
         raise SymbolicValueError(
             f"{x!r} is not known to be one number while the graph is built.",
@@ -95,7 +95,7 @@ def get_scalar_constant_value(
 
 
 def _number(node: Node, computed: int) -> Any:
-    """The number as a 0-d array, found within a bounded number of computations; else None."""
+    """Return the number as a 0-d array, within a bounded number of operations, or None."""
     while isinstance(node.op, PASSING):
         node = node.inputs[0]
     match node.op:
@@ -108,9 +108,9 @@ def _number(node: Node, computed: int) -> Any:
         case Index() if len(node.inputs) == 1:
             return _number(node.inputs[0], computed)
         case Cast() | Elementwise() if computed > 0 or isinstance(node.op, Cast):
-            given = [_number(x, computed - 1) for x in node.inputs]
-            if any(x is None for x in given):
+            operands = [_number(x, computed - 1) for x in node.inputs]
+            if any(x is None for x in operands):
                 return None
             with np.errstate(all="ignore"):
-                return np.asarray(node.op.perform(*given), node.type.numpy_dtype)
+                return np.asarray(node.op.perform(*operands), node.type.numpy_dtype)
     return None

@@ -22,10 +22,11 @@ from graphc.ir import (
     is_integer,
     numpy_dtype,
 )
+from graphc.ir.lengths import SymbolicLength
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
-from graphc.tensor.core.shape import entries, lengths, read_from, target_shape
+from graphc.tensor.core.shape import entries, fill_shape, lengths, read_from, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
 LETTERS = {
@@ -60,20 +61,21 @@ def tensor(
     """Return a symbolic input.
 
     Args:
-        name: Its name in messages and as a function's keyword argument. A dtype here, as
+        name: The name in messages and as a function's keyword argument. A dtype here, as
             in ``gt.tensor("float64", shape=(3,))``, is accepted as the dtype.
         dtype: Anything NumPy accepts as a dtype; ``config.floatX`` by default.
         shape: Lengths from 0 on, None where unknown.
         ndim: The number of axes of unknown length, instead of ``shape``.
-        sharding: How its values lie on the mode's mesh of devices: for each axis the name of an
+        sharding: The partition spec on the mode's mesh of devices: for each axis the name of an
             axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.
-        bucket: How the buckets grow to which JAX pads unknown lengths, so that it compiles once for
-            all lengths of a bucket: 2 for powers of two, 1.25 for less padding. One number, or one
-            for each axis, where None stands for the mode's choice. Other backends need none.
+        bucket: The growth of the buckets to which JAX pads unknown lengths, so that it compiles
+            once for all lengths of a bucket: 2 for powers of two, 1.25 for less padding. One
+            number, or one for each axis, where None stands for the mode's choice. Other backends
+            need none.
 
     Raises:
-        ShapeError: Neither or both of ``shape`` and ``ndim``, or a negative length.
-        DTypeError: No such dtype.
+        ShapeError: Neither or both of ``shape`` and ``ndim`` are passed, or a length is negative.
+        DTypeError: NumPy has no such dtype.
         ShardingError: The sharding names an axis twice, or has more entries than axes.
         ArgumentError: The bucket is no number above 1, or there is not one for each axis.
 
@@ -87,8 +89,8 @@ def tensor(
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    made = TensorType(dtype, (None,) * ndim if shape is None else shape)
-    return made(name, sharding=sharding, bucket=bucket)
+    tensor_type = TensorType(dtype, (None,) * ndim if shape is None else shape)
+    return tensor_type(name, sharding=sharding, bucket=bucket)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -149,7 +151,7 @@ CONSTRUCTORS = {
 
 
 class Several(Protocol):
-    """How several inputs are made at once."""
+    """The signature of constructors of several inputs."""
 
     @overload
     def __call__(self, names: int, /, *, dtype: Any = None) -> list[Tensor]: ...
@@ -169,17 +171,17 @@ def _plural(kind: str) -> Several:
         one = CONSTRUCTORS[kind] if dtype is None else partial(CONSTRUCTORS[kind], dtype=dtype)
         if names and isinstance(names[0], int):
             return [one() for _ in range(names[0])]
-        given: Any = names[0] if len(names) == 1 else names
-        made = [one(name) for name in given]
-        return made[0] if len(made) == 1 else made
+        items: Any = names[0] if len(names) == 1 else names
+        inputs = [one(name) for name in items]
+        return inputs[0] if len(inputs) == 1 else inputs
 
     construct.__name__ = construct.__qualname__ = plural(kind)
     construct.__doc__ = f"""Several inputs as ``{kind}`` makes them.
 
     Args:
         names: Their names, one by one or in a list; or a single string, each letter of which is a
-            name; or a number: how many.
-        dtype: That of all of them; that of ``{kind}`` by default, which a letter in front fixes.
+            name; or their number.
+        dtype: The dtype of all; ``{kind}``'s by default, which a letter in front fixes.
 
     Returns:
         A list of inputs; for a single name the input itself.
@@ -270,7 +272,7 @@ def full_like(x: TensorLike, fill_value: TensorLike, dtype: Any = None) -> Tenso
     Args:
         x: The array whose shape and dtype are taken.
         fill_value: A scalar.
-        dtype: That of x by default.
+        dtype: The dtype of the result, x's by default.
 
     Example:
         >>> import numpy as np
@@ -347,10 +349,9 @@ class Arange(Op):
     name = "arange"
 
     def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> TensorType:
-        return TensorType(self.dtype, (None,))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (0, 1, 2)
+        values = start.value, stop.value, step.value
+        n = None if None in values else SymbolicLength.of("arange", *values)
+        return TensorType(self.dtype, (n,))
 
     def perform(self, start: Any, stop: Any, step: Any) -> np.ndarray[Any, Any]:
         if step == 0:
@@ -397,7 +398,7 @@ def arange(
 
     Raises:
         ShapeError: The step is 0.
-        DTypeError: A complex number, or an array that is not a scalar.
+        DTypeError: An argument is complex, or an array that is not a scalar.
 
     Example:
         >>> arange(2, 8, 3)
@@ -411,7 +412,7 @@ def arange(
         kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
         start, stop, step = map(_python_number, (start, stop, step))
         return Tensor.make(StaticArange(start, stop, step, kind))
-    xs, common = operands("arange", [_widened(x) for x in (start, stop, step)])
+    xs, common = operands("arange", [_widen(x) for x in (start, stop, step)])
     if is_complex(common) or any_axes(xs):
         raise DTypeError(f"arange{tuple(xs)}: expected real scalars.")
     y = Tensor.make(Arange(common), *xs)
@@ -438,8 +439,8 @@ def _number_dtype(*values: Any) -> str:
     return config.floatX if [x for x in values if isinstance(x, float)] else "int64"
 
 
-def _widened(x: Any) -> Any:
-    """Narrow integers as int64, which holds the other end of a range too; numbers are weak."""
+def _widen(x: Any) -> Any:
+    """Cast narrow integers to int64, which holds both ends of a range; numbers stay weak."""
     if not isinstance(x, Tensor | np.ndarray | np.generic):
         return x
     x = as_tensor(x)
@@ -456,10 +457,7 @@ class Eye(Op):
     name = "eye"
 
     def infer(self, *symbolic: TensorType) -> TensorType:
-        return TensorType(self.dtype, self.shape)
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(self.shape.count(None)))
+        return TensorType(self.dtype, fill_shape(self.shape, symbolic))
 
     def perform(self, *symbolic: Any) -> np.ndarray[Any, Any]:
         n, m = target_shape(self.shape, symbolic)
@@ -506,7 +504,7 @@ def diagonal_number(op: str, k: Any) -> Tensor:
     """Return the number of a diagonal, an int64 scalar.
 
     Raises:
-        DTypeError: It is not an integer.
+        DTypeError: k is not an integer.
     """
     x = as_tensor(k)
     if x.ndim or not is_integer(x.dtype):

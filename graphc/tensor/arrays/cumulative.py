@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
+from graphc.ir.lengths import agree
 from graphc.tensor.arrays.broadcast import one_slice, repeated
 from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.difference import diff
@@ -62,13 +63,12 @@ class Cumulative(Op):
         return x
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        """Half-width floats are accumulated in float32."""
+        """Accumulate along the axis, half-width floats in float32."""
         x = np.flip(x, self.axis) if self.reverse else x
-        y = self.accumulated(x).astype(x.dtype, copy=False)
+        y = self.running_values(x).astype(x.dtype, copy=False)
         return np.flip(y, self.axis) if self.reverse else y
 
-    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The accumulated array."""
+    def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         raise NotImplementedError
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
@@ -80,11 +80,11 @@ class CumSum(Cumulative):
 
     __slots__ = ()
 
-    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.cumsum(x, self.axis, widened(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """An element is in its own sum and in all later ones."""
+        """Add up over the later sums, all of which contain the element."""
         return (Tensor.make(CumSum(self.axis, not self.reverse), g),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
@@ -96,13 +96,14 @@ class CumProd(Cumulative):
 
     __slots__ = ()
 
-    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.cumprod(x, self.axis, widened(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The product before times the sum, over later elements, of g times the product between.
+        """Return the product before, times a sum over later elements.
 
-        That sum is a recurrence. Nothing is divided by, so zeros need no care.
+        The sum, of g times the product between, is a recurrence. Without divisions, zeros need no
+        care.
         """
         follows = -1 if self.reverse else 1
         between = shifted(conj(x), self.axis, follows, 0)
@@ -121,18 +122,20 @@ class CumExtreme(Cumulative):
         return x
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each gradient goes to the element that was the extreme, the first of equal ones."""
+        """Send each gradient to the element that was the extreme, the first of equal ones."""
         follows = -1 if self.reverse else 1
         n = length(x, self.axis)
         before = shifted(y, self.axis, -follows, 0)
         beats = (greater if isinstance(self, CumMax) else less)(x, before)
         record = beats | (isnan(x) & logical_not(isnan(before)))
         shape = (-1, *(1,) * (x.ndim - 1 - self.axis))
-        place = arange(n).reshape(shape)
+        positions = arange(n).reshape(shape)
         first = as_tensor(n, dtype="int64") - 1 if self.reverse else 0
-        held = where(record, place, first)
-        keep = Tensor.make((CumMin if self.reverse else CumMax)(self.axis, self.reverse), held)
-        return (put_along_axis(zeros_like(x), keep, g, self.axis, accumulate=True),)
+        records = where(record, positions, first)
+        sources = Tensor.make(
+            (CumMin if self.reverse else CumMax)(self.axis, self.reverse), records
+        )
+        return (put_along_axis(zeros_like(x), sources, g, self.axis, accumulate=True),)
 
 
 class CumMax(CumExtreme):
@@ -140,7 +143,7 @@ class CumMax(CumExtreme):
 
     __slots__ = ()
 
-    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.maximum.accumulate(x, self.axis)
 
 
@@ -149,7 +152,7 @@ class CumMin(CumExtreme):
 
     __slots__ = ()
 
-    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.minimum.accumulate(x, self.axis)
 
 
@@ -157,7 +160,7 @@ class CumMin(CumExtreme):
 class Recurrence(Op):
     """``y[i] = a[i] * y[i - 1] + b[i]`` along an axis, from 0; or ``y[i + 1]``, from the end.
 
-    Its derivative is another such recurrence, in the other direction.
+    The derivative is a recurrence in the other direction.
     """
 
     axis: int
@@ -165,6 +168,8 @@ class Recurrence(Op):
     name = "recurrence"
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        if not all(agree(n, m) for n, m in zip(a.shape, b.shape, strict=True)):
+            raise ShapeError(f"{self.name}({a!r}, {b!r}): expected two arrays of one shape.")
         return b
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
@@ -193,7 +198,7 @@ class LogCumSumExp(AxisComposite):
     __slots__ = ()
 
     def expand(self, x: Tensor) -> Tensor:
-        """A scan in which the sum shrinks when the running maximum rises."""
+        """Scan with a sum that shrinks when the running maximum rises."""
         (axis,) = self.axes
         peak = cummax(x, axis)
         shift = where(isfinite(peak), peak, 0)
@@ -201,7 +206,7 @@ class LogCumSumExp(AxisComposite):
         return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each element's share of its sum, times that sum's share of the next."""
+        """Return each element's share of its sum, times that sum's share of the next."""
         (axis,) = self.axes
         y = where(equal(y, -np.inf), 0, y)
         rise = exp(y - shifted(y, axis, 1, np.inf))
@@ -211,7 +216,7 @@ class LogCumSumExp(AxisComposite):
 def shifted(x: Tensor, axis: int, by: int, fill: Any) -> Tensor:
     """Return each element's successor along an axis, or predecessor (``by=-1``), then fill."""
     if by < 0:
-        return _begun(x, axis, fill)[slice_at_axis(slice(None, -1), axis)]
+        return _prepend(x, axis, fill)[slice_at_axis(slice(None, -1), axis)]
     ended = concatenate([x, one_slice(np.array(fill, x.type.numpy_dtype), x, axis)], axis)
     return ended[slice_at_axis(slice(1, None), axis)]
 
@@ -344,7 +349,7 @@ def cumulative_sum(
     x = as_tensor(x)
     at = _only_axis("cumulative_sum", x, axis)
     y = cumsum(x, at, dtype)
-    return _begun(y, at, 0) if include_initial else y
+    return _prepend(y, at, 0) if include_initial else y
 
 
 @function
@@ -363,7 +368,7 @@ def cumulative_prod(
     x = as_tensor(x)
     at = _only_axis("cumulative_prod", x, axis)
     y = cumprod(x, at, dtype)
-    return _begun(y, at, 1) if include_initial else y
+    return _prepend(y, at, 1) if include_initial else y
 
 
 def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
@@ -374,8 +379,7 @@ def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
     return axes_of(op, (0 if axis is None else axis,), x.ndim)[0]
 
 
-def _begun(x: Tensor, axis: int, first: Any) -> Tensor:
-    """Prepend one element along an axis."""
+def _prepend(x: Tensor, axis: int, first: Any) -> Tensor:
     return concatenate([one_slice(np.array(first, x.type.numpy_dtype), x, axis), x], axis)
 
 
@@ -443,4 +447,4 @@ def unwrap(
         wrapped = where(equal(wrapped, low) & greater(steps, 0), half, wrapped)
     least = half if discont is None else discont
     added = cumsum(where(less(abs(steps), least), 0, wrapped - steps), at)
-    return p + _begun(added, at, 0)
+    return p + _prepend(added, at, 0)

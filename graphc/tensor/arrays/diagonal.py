@@ -10,12 +10,13 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Op, Shape as StaticShape, TensorType, is_complex
+from graphc.ir.lengths import greatest, least
 from graphc.tensor.arrays.create import above_diagonal, arange, diagonal_number
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.arrays.triangle import matrix_lengths
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, where
-from graphc.tensor.core.shape import entries, length, lengths, target_shape
+from graphc.tensor.core.shape import entries, fill_shape, length, lengths, target_shape
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
@@ -41,7 +42,9 @@ class Diagonal(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         n, m = x.shape[-2:]
-        count = None if n is None or m is None else diagonal_length(n, m, self.offset)
+        rows = None if n is None else n + min(self.offset, 0)
+        columns = None if m is None else m - max(self.offset, 0)
+        count = greatest(least(rows, columns), 0)
         return x.with_shape((*x.shape[:-2], count))
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -62,7 +65,7 @@ class FromDiagonal(Op):
     """A matrix in the last two axes, zero but for one diagonal; None stands for an input.
 
     Attributes:
-        shape: The number of rows and columns it has.
+        shape: The number of rows and columns.
         offset: How far above the main one the diagonal is.
     """
 
@@ -73,13 +76,9 @@ class FromDiagonal(Op):
     name = "from_diagonal"
 
     def infer(self, v: TensorType, *symbolic: TensorType) -> TensorType:
-        return v.with_shape((*v.shape[:-1], *self.shape))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.shape.count(None)))
+        return v.with_shape((*v.shape[:-1], *fill_shape(self.shape, symbolic)))
 
     def target(self, count: int, symbolic: Sequence[Any]) -> tuple[int, int]:
-        """The number of rows and columns, after checking the number of elements."""
         n, m = target_shape(self.shape, symbolic)
         if diagonal_length(n, m, self.offset) != count:
             raise ShapeError(
@@ -121,7 +120,7 @@ def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
         axis2: The axis of the columns, another one.
 
     Raises:
-        ShapeError: Not two different axes.
+        ShapeError: The axes are not two different ones.
 
     Example:
         >>> import graphc.tensor as gt
@@ -165,7 +164,7 @@ def alloc_diag(diag: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Te
         axis2: The axis of the columns in the result.
 
     Raises:
-        ShapeError: A scalar, or not two different axes.
+        ShapeError: diag is a scalar, or the axes are not two different ones.
 
     Example:
         >>> import graphc.tensor as gt
@@ -191,7 +190,7 @@ def diag(v: TensorLike, k: int = 0) -> Tensor:
         k: The diagonal: 0 is the main one, positive ones are above it, negative ones below.
 
     Raises:
-        ShapeError: Neither a matrix nor a vector.
+        ShapeError: v is neither a matrix nor a vector.
 
     Example:
         >>> diag([1, 2]).eval(mode="NUMPY").tolist()
@@ -227,7 +226,7 @@ def fill_diagonal(a: TensorLike, val: TensorLike) -> Tensor:
         val: A scalar, or a vector as long as the diagonal; cast to a's dtype.
 
     Raises:
-        ShapeError: Fewer than two axes, axes of unequal lengths, or a value of another shape.
+        ShapeError: a has fewer than two axes or unequal lengths, or the value has another shape.
         DTypeError: The value is complex and the array is not.
 
     Example:
@@ -239,19 +238,19 @@ def fill_diagonal(a: TensorLike, val: TensorLike) -> Tensor:
     if a.ndim < 2:
         raise ShapeError(f"fill_diagonal: expected at least two axes, got {a!r}.")
     if a.ndim > 2:
-        known = next((n for n in lengths(a) if isinstance(n, int)), length(a, 0))
-        a = specify_shape(a, [known] * a.ndim)
+        size = next((n for n in lengths(a) if isinstance(n, int)), length(a, 0))
+        a = specify_shape(a, [size] * a.ndim)
     if value.ndim:
-        places = arange(length(diagonal(a), -1))
-        return a[(places,) * a.ndim].set(value)
+        indices = arange(length(diagonal(a), -1))
+        return a[(indices,) * a.ndim].set(value)
     first, *others = [
         expand_dims(arange(n), [i for i in range(a.ndim) if i != axis])
         for axis, n in enumerate(lengths(a))
     ]
-    on: Any = True
-    for places in others:
-        on = equal(first, places) & on
-    return where(on, value, a)
+    is_on: Any = True
+    for indices in others:
+        is_on = equal(first, indices) & is_on
+    return where(is_on, value, a)
 
 
 @function
@@ -261,8 +260,8 @@ def fill_diagonal_offset(a: TensorLike, val: TensorLike, offset: Any) -> Tensor:
     Args:
         a: A matrix.
         val: A scalar, cast to a's dtype.
-        offset: Which diagonal, Python's or symbolic: 0 the main one, above it from 1 on, below it
-            from -1 down.
+        offset: The diagonal, a Python or symbolic integer: 0 is the main one, positive ones are
+            above it, negative ones below.
 
     Raises:
         ShapeError: The array is not a matrix, or the value no scalar.

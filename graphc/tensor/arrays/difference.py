@@ -25,11 +25,11 @@ def diff(
     """Return each element's difference from the one before it.
 
     Args:
-        x: At least one axis; of bools, whether the two differ.
+        x: At least one axis; for bool, the result is whether neighbours differ.
         n: How often to take differences; an axis gets shorter by one each time.
-        axis: The axis to take them along.
+        axis: The axis to take differences along.
         prepend: Values put in front of x along the axis before; a scalar is one value.
-        append: Values put behind it.
+        append: Values put behind x.
 
     Raises:
         ShapeError: ``n`` is negative, or there is no such axis.
@@ -44,8 +44,8 @@ def diff(
         raise ShapeError(f"diff: n={n} is negative.", "Pass 0 or more.")
     if n == 0:
         return x
-    parts = [_beside(prepend, x, at), x, _beside(append, x, at)]
-    x = concatenate([part for part in parts if part is not None], at)
+    pieces = [_beside(prepend, x, at), x, _beside(append, x, at)]
+    x = concatenate([part for part in pieces if part is not None], at)
     minus = not_equal if x.dtype == "bool" else subtract
     for _ in range(n):
         x = minus(x[slice_at_axis(slice(1, None), at)], x[slice_at_axis(slice(None, -1), at)])
@@ -84,15 +84,15 @@ def ediff1d(
     ends = [
         None if end is None else ravel(as_tensor(end, dtype=x.dtype)) for end in (to_begin, to_end)
     ]
-    parts = [ends[0], x[1:] - x[:-1], ends[1]]
-    return concatenate([part for part in parts if part is not None])
+    pieces = [ends[0], x[1:] - x[:-1], ends[1]]
+    return concatenate([part for part in pieces if part is not None])
 
 
 @function
 def gradient(
     x: TensorLike, *varargs: TensorLike, axis: Axis = None, edge_order: int = 1
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the slope along axes by central differences, one-sided at the ends.
+    """Return the derivative along axes by central differences, one-sided at the ends.
 
     Args:
         x: Numbers, ``edge_order + 1`` elements at least on each axis; integers become float64.
@@ -106,7 +106,7 @@ def gradient(
 
     Raises:
         ShapeError: There is no such axis, or it is too short.
-        ArgumentError: Another number of distances than of axes, or no such ``edge_order``.
+        ArgumentError: The numbers of distances and axes differ, or ``edge_order`` is not 1 or 2.
 
     Example:
         >>> gradient([1.0, 4.0, 9.0, 16.0], edge_order=2).eval(mode="NUMPY").tolist()
@@ -123,36 +123,35 @@ def gradient(
             f"edge_order={edge_order}.",
             "Pass one distance, or one for each axis, and 1 or 2 as edge_order.",
         )
-    slopes = [_slope(x, at, h, edge_order) for at, h in zip(axes, distances, strict=True)]
-    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+    derivatives = [_derivative(x, at, h, edge_order) for at, h in zip(axes, distances, strict=True)]
+    return derivatives[0] if len(derivatives) == 1 else tuple(derivatives)
 
 
-def _slope(x: Tensor, axis: int, distance: Any, edge_order: int) -> Tensor:
+def _derivative(x: Tensor, axis: int, distance: Any, edge_order: int) -> Tensor:
     n = x.type.shape[axis]
     if n is not None and n <= edge_order:
         raise ShapeError(
             f"gradient({x!r}): axis {axis} has only {n} elements.",
             f"edge_order={edge_order} needs at least {edge_order + 1}.",
         )
-    steps = _steps(x, axis, distance)
+    steps = _neighbour_distances(x, axis, distance)
     first, last = _part(steps, slice(None, -1), axis), _part(steps, slice(1, None), axis)
     rise = _part(x, slice(1, None), axis) - _part(x, slice(None, -1), axis)
-    # The slope between two neighbours, and of the parabola through three: weighted by the other's
-    # distance.
+    # The derivative between two neighbours, and of the parabola through three: each weighted by
+    # the other's distance.
     secant = rise / steps
     before, after = _part(secant, slice(None, -1), axis), _part(secant, slice(1, None), axis)
     middle = (before * last + after * first) / (first + last)
     ends = [_part(secant, slice(0, 1), axis), _part(secant, slice(-1, None), axis)]
     if edge_order == 2:
         bend = (after - before) / (first + last)
-        left, right = slice(0, 1), slice(-1, None)
-        ends[0] = ends[0] - _part(bend * first, left, axis)
-        ends[1] = ends[1] + _part(bend * last, right, axis)
+        start, stop = slice(0, 1), slice(-1, None)
+        ends[0] = ends[0] - _part(bend * first, start, axis)
+        ends[1] = ends[1] + _part(bend * last, stop, axis)
     return concatenate([ends[0], middle, ends[1]], axis)
 
 
-def _steps(x: Tensor, axis: int, distance: Any) -> Tensor:
-    """The distances between neighbours, one less than there are elements, along the axis."""
+def _neighbour_distances(x: Tensor, axis: int, distance: Any) -> Tensor:
     distance = as_tensor(distance, dtype=real_dtype(x.dtype))
     shape = (length(x, axis) - 1,)
     steps = diff(distance) if distance.ndim == 1 else broadcast_to(distance, shape)

@@ -22,11 +22,11 @@ def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tens
 
     Args:
         arr: Any shape and dtype.
-        values: Of arr's shape but for the axis.
+        values: An array of arr's shape but for the axis.
         axis: The axis to join along; by default both are taken as vectors.
 
     Raises:
-        ShapeError: Shapes that do not fit.
+        ShapeError: Shapes do not fit.
 
     Example:
         >>> append([1, 2], [[3], [4]]).eval(mode="NUMPY").tolist()
@@ -37,8 +37,7 @@ def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tens
     return concatenate([arr, values], axis)
 
 
-def _along(op: str, arr: Any, axis: int | None) -> tuple[Tensor, int]:
-    """The array and the axis: by default all elements as a vector."""
+def _flatten_by_default(op: str, arr: Any, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(arr)
     if axis is None:
         x, axis = ravel(x), 0
@@ -55,8 +54,7 @@ def _static(op: str, x: Tensor, axis: int) -> int:
     return n
 
 
-def _places(op: str, obj: Any) -> Any:
-    """The positions as a Python integer, a slice or a NumPy array."""
+def _parse_positions(op: str, obj: Any) -> Any:
     if isinstance(obj, Tensor):
         raise ArgumentError(
             f"{op}: the position {obj!r} is symbolic.",
@@ -64,15 +62,15 @@ def _places(op: str, obj: Any) -> Any:
         )
     if isinstance(obj, slice):
         return obj
-    places = np.asarray(obj)
-    if not places.size:
-        places = places.astype(np.int64)
-    if places.dtype.kind not in "iub" or (places.dtype.kind == "b" and not places.ndim):
+    positions = np.asarray(obj)
+    if not positions.size:
+        positions = positions.astype(np.int64)
+    if positions.dtype.kind not in "iub" or (positions.dtype.kind == "b" and not positions.ndim):
         raise DTypeError(f"{op}: {obj!r} are not positions.", "Use integers.")
-    return places if places.ndim else int(places)
+    return positions if positions.ndim else int(positions)
 
 
-def _within(op: str, i: int, n: int | Tensor, last: int = 0) -> None:
+def _check_position(op: str, i: int, n: int | Tensor, last: int = 0) -> None:
     """Raise if a position is not one of n, or one of n + 1 with ``last``."""
     if isinstance(n, int) and not -n <= i < n + last:
         raise BoundsError(f"{op}: position {i} is outside an axis of length {n}.")
@@ -86,30 +84,34 @@ def delete(arr: TensorLike, obj: Any, axis: int | None = None) -> Tensor:
         arr: Any shape and dtype.
         obj: The positions: an integer, a slice, or several integers or a mask, not symbolic. The
             axis's length is static unless this is a single integer.
-        axis: The axis to delete from; by default elements are, from all as a vector.
+        axis: The axis to delete from; by default elements are deleted, from all as a vector.
 
     Raises:
         ShapeError: No such axis, or its length is unknown.
-        BoundsError: A position outside the axis.
-        ArgumentError: A symbolic position.
+        BoundsError: A position is outside the axis.
+        ArgumentError: A position is symbolic.
 
     Example:
         >>> delete([1, 2, 3, 4], [0, -1]).eval(mode="NUMPY").tolist()
         [2, 3]
     """
-    x, at = _along("delete", arr, axis)
-    places, n = _places("delete", obj), length(x, at)
-    if isinstance(places, int):
-        _within("delete", places, n)
-        sizes = (places, 1, n - places - 1) if places >= 0 else (n + places, 1, -places - 1)
+    x, at = _flatten_by_default("delete", arr, axis)
+    positions, n = _parse_positions("delete", obj), length(x, at)
+    if isinstance(positions, int):
+        _check_position("delete", positions, n)
+        sizes = (
+            (positions, 1, n - positions - 1)
+            if positions >= 0
+            else (n + positions, 1, -positions - 1)
+        )
         first, _, rest = parts_of(x, sizes, at)
         return concatenate([first, rest], at)
-    kept = np.ones(_static("delete", x, at), bool)
+    mask = np.ones(_static("delete", x, at), bool)
     try:
-        kept[places] = False
+        mask[positions] = False
     except IndexError as error:
         raise BoundsError(f"delete: {error}.") from None
-    return x[slice_at_axis(np.flatnonzero(kept), at)]
+    return x[slice_at_axis(np.flatnonzero(mask), at)]
 
 
 @function
@@ -119,48 +121,48 @@ def insert(arr: TensorLike, obj: Any, values: TensorLike, axis: int | None = Non
     Args:
         arr: Any shape and dtype.
         obj: The positions to insert before: an integer, a slice, or several integers or a mask, not
-            symbolic. The axis's length is static, but where it is a single integer.
+            symbolic. The axis's length is static unless this is a single integer.
         values: A value that broadcasts to the slices that are inserted; cast to arr's dtype.
-        axis: The axis to insert along; by default elements are, among all as a vector.
+        axis: The axis to insert along; by default elements are inserted, among all as a vector.
 
     Raises:
         ShapeError: No such axis, its length is unknown, or values that do not fit.
-        BoundsError: A position outside the axis.
-        ArgumentError: A symbolic position.
+        BoundsError: A position is outside the axis.
+        ArgumentError: A position is symbolic.
 
     Example:
         >>> insert([1, 2, 3], [0, 2], 9).eval(mode="NUMPY").tolist()
         [9, 1, 2, 9, 3]
     """
-    x, at = _along("insert", arr, axis)
-    places, n = _places("insert", obj), length(x, at)
-    own = lengths(x)
+    x, at = _flatten_by_default("insert", arr, axis)
+    positions, n = _parse_positions("insert", obj), length(x, at)
+    shape = lengths(x)
     values = atleast_Nd(cast(values, x.dtype), n=x.ndim)
-    if isinstance(places, int):
-        _within("insert", places, n, last=1)
-        # As in NumPy: the values for a single place stand along the first axis.
+    if isinstance(positions, int):
+        _check_position("insert", positions, n, last=1)
+        # As in NumPy: the values for a single position lie along the first axis.
         values = moveaxis(values, 0, at)
-        new = broadcast_to(values, (*own[:at], length(values, at), *own[at + 1 :]))
-        sizes = (places, n - places) if places >= 0 else (n + places, -places)
+        new = broadcast_to(values, (*shape[:at], length(values, at), *shape[at + 1 :]))
+        sizes = (positions, n - positions) if positions >= 0 else (n + positions, -positions)
         first, rest = parts_of(x, sizes, at)
         return concatenate([first, new, rest], at)
-    where_new, order = _merged(places, _static("insert", x, at))
+    where_new, order = _merge_order(positions, _static("insert", x, at))
     count = len(where_new)
-    new = broadcast_to(values, (*own[:at], count, *own[at + 1 :]))
+    new = broadcast_to(values, (*shape[:at], count, *shape[at + 1 :]))
     return concatenate([x, new], at)[slice_at_axis(order, at)]
 
 
-def _merged(places: Any, n: int) -> tuple[Any, Any]:
-    """Where new slices stand, and which of the n old or new slices stands at each position."""
-    if isinstance(places, slice) or places.dtype == bool:
-        places = np.arange(n)[places]
-    for i in places:
-        _within("insert", int(i), n, last=1)
-    places = np.where(places < 0, places + n, places)
-    order = np.argsort(places, kind="stable")
-    standing = np.empty(len(places), np.int64)
-    standing[order] = places[order] + np.arange(len(places))
-    total = np.full(n + len(places), -1)
-    total[standing] = n + np.arange(len(places))
+def _merge_order(positions: Any, n: int) -> tuple[Any, Any]:
+    """Return the positions of new slices, and the old or new slice at each position."""
+    if isinstance(positions, slice) or positions.dtype == bool:
+        positions = np.arange(n)[positions]
+    for i in positions:
+        _check_position("insert", int(i), n, last=1)
+    positions = np.where(positions < 0, positions + n, positions)
+    order = np.argsort(positions, kind="stable")
+    new_positions = np.empty(len(positions), np.int64)
+    new_positions[order] = positions[order] + np.arange(len(positions))
+    total = np.full(n + len(positions), -1)
+    total[new_positions] = n + np.arange(len(positions))
     total[total < 0] = np.arange(n)
-    return standing, total
+    return new_positions, total

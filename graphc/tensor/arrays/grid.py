@@ -18,7 +18,7 @@ from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, floor, maximum, sign, where, widened_name
 from graphc.tensor.core.exponential import log, power
-from graphc.tensor.core.shape import entries
+from graphc.tensor.core.shape import entries, mixed_entries
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
 
 
@@ -82,29 +82,29 @@ def linspace(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
         [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     (first, last), wide, kind = _ends("linspace", (start, stop), dtype)
-    (known,), symbolic = entries("linspace", num)
-    count: Any = symbolic[0] if known is None else known
+    (static,), symbolic = entries("linspace", num)
+    count: Any = symbolic[0] if static is None else static
     gaps: Any = count - 1 if endpoint else count
     divisor = max(gaps, 1) if isinstance(gaps, int) else maximum(gaps, 1)
-    place = _upright(arange(count), max(first.ndim, last.ndim))
+    positions = _along_first_axis(arange(count), max(first.ndim, last.ndim))
     step = (last - first) / cast(divisor, real_dtype(wide))
     ends, common = operands("linspace", (start, stop))
     if is_integer(kind) and is_integer(common) and common != "uint64":
         whole_first, whole_last = (cast(x, "int64") for x in ends)
-        values = whole_first + (whole_last - whole_first) * place // divisor
+        values = whole_first + (whole_last - whole_first) * positions // divisor
     else:
-        values = cast(place, real_dtype(wide)) * step + first
-        if endpoint and (known is None or known > 1):
+        values = cast(positions, real_dtype(wide)) * step + first
+        if endpoint and (static is None or static > 1):
             # The last value is the end itself, without rounding.
-            values = where(equal(place, divisor), last, values)
+            values = where(equal(positions, divisor), last, values)
         values = floor(values) if is_integer(kind) else values
-    made = moveaxis(cast(values, kind), 0, axis)
+    result = moveaxis(cast(values, kind), 0, axis)
     # A single value has no distance.
-    return (made, cast(where(as_tensor(gaps) > 0, step, math.nan), wide)) if retstep else made
+    return (result, cast(where(as_tensor(gaps) > 0, step, math.nan), wide)) if retstep else result
 
 
 def _ends(op: str, ends: Sequence[Any], dtype: Any) -> tuple[list[Tensor], str, str]:
-    """The ends in the dtype of the computation; that dtype, and the requested one."""
+    """Return the ends in the dtype of the computation, that dtype, and the requested one."""
     xs, common = operands(op, ends)
     if all_numbers(*ends):
         common = config.floatX
@@ -115,8 +115,7 @@ def _ends(op: str, ends: Sequence[Any], dtype: Any) -> tuple[list[Tensor], str, 
     return [cast(x, wide) for x in xs], wide, kind
 
 
-def _upright(values: Tensor, ndim: int) -> Tensor:
-    """A vector along the first axis, in front of a given number of others."""
+def _along_first_axis(values: Tensor, ndim: int) -> Tensor:
     return expand_dims(values, tuple(range(1, ndim + 1)))
 
 
@@ -172,7 +171,7 @@ def geomspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         start: The first value, or an array of them; not 0.
         stop: The last value, of the same sign; an array that broadcasts with ``start``.
         num: The number of values: a Python or symbolic integer.
-        base: Of the logarithms that the values are computed by; any gives the same values.
+        base: The base of the logarithms in the computation; any gives the same values.
         endpoint: Whether ``stop`` is the last value.
         dtype: As for ``linspace``; the values are cut off for an integer one.
         axis: The axis of the values in the result.
@@ -196,12 +195,12 @@ def geomspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     root = cast(base, real_dtype(wide))
     low, high = (log(end / turn) / log(root) for end in (first, last))
     values = power(root, linspace(low, high, num, endpoint)) * turn
-    (known,), symbolic = entries("geomspace", num)
-    count: Any = symbolic[0] if known is None else known
-    place = _upright(arange(count), values.ndim - 1)
+    (static,), symbolic = entries("geomspace", num)
+    count: Any = symbolic[0] if static is None else static
+    positions = _along_first_axis(arange(count), values.ndim - 1)
     if endpoint:
-        values = where(equal(place, count - 1), last, values)
-    values = where(equal(place, 0), first, values)
+        values = where(equal(positions, count - 1), last, values)
+    values = where(equal(positions, 0), first, values)
     return moveaxis(cast(values, kind), 0, axis)
 
 
@@ -218,8 +217,8 @@ def meshgrid(
         indexing: ``"xy"`` exchanges the first two axes of the results, ``"ij"`` does not.
 
     Raises:
-        ShapeError: An array of more than one axis.
-        ArgumentError: Another indexing.
+        ShapeError: An array has more than one axis.
+        ArgumentError: The indexing is neither of these.
 
     Example:
         >>> import graphc.tensor as gt
@@ -230,18 +229,18 @@ def meshgrid(
         raise ArgumentError(f"meshgrid: unknown indexing={indexing!r}.", "Use 'xy' or 'ij'.")
     ndim = len(xi)
     order = [1, 0, *range(2, ndim)] if indexing == "xy" and ndim > 1 else [*range(ndim)]
-    made = []
+    grids = []
     for i, x in enumerate(_vectors("meshgrid", xi)):
-        made.append(expand_dims(x, [axis for axis in range(ndim) if axis != order[i]]))
-    return made if sparse else broadcast_arrays(*made)
+        grids.append(expand_dims(x, [axis for axis in range(ndim) if axis != order[i]]))
+    return grids if sparse else broadcast_arrays(*grids)
 
 
 def _vectors(op: str, xs: Sequence[Any]) -> list[Tensor]:
-    found = [as_tensor(x) for x in xs]
-    for x in found:
+    arrays = [as_tensor(x) for x in xs]
+    for x in arrays:
         if x.ndim > 1:
             raise ShapeError(f"{op}: expected a vector, got {x!r}.")
-    return [x if x.ndim else expand_dims(x, 0) for x in found]
+    return [x if x.ndim else expand_dims(x, 0) for x in arrays]
 
 
 @function
@@ -249,31 +248,31 @@ def ix_(*args: TensorLike) -> tuple[Tensor, ...]:
     """Return index arrays that select every combination of positions along each axis.
 
     Args:
-        args: The places along each axis: integer vectors, or masks.
+        args: The positions along each axis: integer vectors, or masks.
 
     Returns:
         An array for each, of length 1 on all axes but its own.
 
     Raises:
-        ShapeError: An array that is not a vector.
+        ShapeError: An array is not a vector.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.tensor("x", shape=(4, 5))[ix_([0, 2], [1, 3, 4])].type
         float64[2, 3]
     """
-    made = []
+    grids = []
     for axis, x in enumerate(map(as_tensor, args)):
         if x.ndim != 1:
             raise ShapeError(f"ix_: expected a vector, got {x!r}.")
-        places = x
+        positions = x
         if x.dtype == "bool":
             mask = x.op.value if isinstance(x.op, Constant) else None
-            places = nonzero_places(x)[0] if mask is None else constant(np.flatnonzero(mask))
+            positions = nonzero_places(x)[0] if mask is None else constant(np.flatnonzero(mask))
         # An empty list is one of floats, which index nothing.
-        places = cast(places, "int64") if x.type.shape == (0,) else places
-        made.append(expand_dims(places, [i for i in range(len(args)) if i != axis]))
-    return tuple(made)
+        positions = cast(positions, "int64") if x.type.shape == (0,) else positions
+        grids.append(expand_dims(positions, [i for i in range(len(args)) if i != axis]))
+    return tuple(grids)
 
 
 @overload
@@ -290,7 +289,7 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Tens
 
     Args:
         dimensions: The array's lengths: Python or symbolic integers.
-        dtype: That of the result.
+        dtype: The dtype of the result.
         sparse: Return a list of arrays that are of length 1 on all axes but their own.
 
     Returns:
@@ -300,27 +299,25 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Tens
         >>> indices((2, 3)).type
         int64[2, 2, 3]
     """
-    static, symbolic = entries("indices", tuple(dimensions))
-    given = iter(symbolic)
-    shape = [next(given) if n is None else n for n in static]
-    made = meshgrid(*[arange(n, dtype=dtype) for n in shape], sparse=True, indexing="ij")
+    shape = mixed_entries("indices", dimensions)
+    grids = meshgrid(*[arange(n, dtype=dtype) for n in shape], sparse=True, indexing="ij")
     if sparse:
-        return made
-    if not made:
+        return grids
+    if not grids:
         return constant([], dtype=dtype)
-    return stack([broadcast_to(x, shape) for x in made])
+    return stack([broadcast_to(x, shape) for x in grids])
 
 
-Made = TypeVar("Made", Tensor, list[Tensor])
+GridResult = TypeVar("GridResult", Tensor, list[Tensor])
 
 
-class Grid(Generic[Made]):
+class Grid(Generic[GridResult]):
     """Coordinates by slices: ``mgrid[0:3, 1:5:2]`` is a full grid, ``ogrid[...]`` an open one.
 
-    A slice is as for ``arange``; an imaginary step ``5j`` means so many values, the stop among
-    them. Bounds may be symbolic scalars. A full grid is one array with an axis in front for the
-    coordinates, an open one a list of arrays of length 1 on all axes but their own; of a single
-    slice, both are a vector.
+    A slice is as for ``arange``; an imaginary step ``5j`` means 5 values, the stop included. Bounds
+    may be symbolic scalars. A full grid is one array with an axis in front for the coordinates, an
+    open one a list of arrays of length 1 on all axes but their own; of a single slice, both are a
+    vector.
 
     Attributes:
         sparse: Whether the grid is open.
@@ -333,13 +330,13 @@ class Grid(Generic[Made]):
     def __getitem__(self, key: slice) -> Tensor: ...
 
     @overload
-    def __getitem__(self, key: tuple[slice, ...]) -> Made: ...
+    def __getitem__(self, key: tuple[slice, ...]) -> GridResult: ...
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if not isinstance(key, tuple):
             return self._values(key)
-        made = meshgrid(*map(self._values, key), sparse=self.sparse, indexing="ij")
-        return made if self.sparse else stack(made)
+        grids = meshgrid(*map(self._values, key), sparse=self.sparse, indexing="ij")
+        return grids if self.sparse else stack(grids)
 
     def _values(self, part: slice) -> Tensor:
         if not isinstance(part, slice) or part.stop is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,21 +12,33 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from graphc.ir import Constant, Node, Op, Pick, TensorType, TupleType, is_integer
+from graphc.ir import (
+    Constant,
+    Node,
+    Op,
+    Pick,
+    TensorType,
+    TupleType,
+    is_integer,
+)
+from graphc.ir.law import law
+from graphc.ir.lengths import AnyLength, SymbolicLength, agree, require
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.arrays.broadcast import BroadcastTo, repeated
-from graphc.tensor.arrays.create import arange, zeros_like
+from graphc.tensor.arrays.create import Arange, StaticArange, arange, full, zeros_like
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import (
     broadcast_shapes,
     cast,
+    equal,
     repeated_like,
     split_mask,
     unbroadcast,
     where,
     with_rank,
 )
-from graphc.tensor.core.shape import Length, Shape, as_length, length
+from graphc.tensor.core.shape import Length, Shape, as_length, length, reshape
+from graphc.tensor.core.specify import specified
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
@@ -53,32 +66,44 @@ class Range:
     step: Bound = None
 
     def __repr__(self) -> str:
-        parts = [self.start, self.stop] + ([] if self.step is None else [self.step])
-        return ":".join("" if part is None else repr(part) for part in parts)
+        bounds = [self.start, self.stop] + ([] if self.step is None else [self.step])
+        return ":".join("" if part is None else repr(part) for part in bounds)
 
     @property
     def parts(self) -> tuple[Bound, Bound, Bound]:
         """Start, stop and step."""
         return self.start, self.stop, self.step
 
-    def length(self, n: int | None) -> int | None:
-        """The number of elements it selects of n, as far as that is known."""
-        if HOLE in self.parts:
+    def length(
+        self, n: AnyLength | None, bounds: Sequence[AnyLength | None] = ()
+    ) -> AnyLength | None:
+        """Return the number of elements that the slice selects of n, None if unknown.
+
+        Args:
+            n: The length of the axis.
+            bounds: The values of the holes, where they are known.
+        """
+        if self in WHOLE_AXES:
+            return n
+        if n is None or None in bounds or (HOLE in self.parts and not bounds):
             return 0 if n == 0 else None
-        if n is None:
-            return None
-        parts: tuple[Any, Any, Any] = self.parts
-        return len(range(n)[slice(*parts)])
+        values = iter(bounds)
+        resolved: list[Any] = [next(values) if part == HOLE else part for part in self.parts]
+        if bounds or isinstance(n, SymbolicLength):
+            return SymbolicLength.of("slice", n, *resolved)
+        return len(range(n)[slice(*resolved)])
 
 
 Entry = int | Range | Hole | None
 """A part of an index: an integer, a slice, a hole for an integer array, or a new axis."""
 
 EVERYTHING = Range()
+BACKWARDS = Range(None, None, -1)
+WHOLE_AXES = {EVERYTHING, BACKWARDS, Range(0), Range(None, None, 1), Range(0, None, 1)}
 
 
-def _written(entries: Sequence[Entry], symbolic: Sequence[Node], write: Writer) -> str:
-    """An index as code, without the whole axes at its end."""
+def _format_entries(entries: Sequence[Entry], symbolic: Sequence[Node], write: Writer) -> str:
+    """Return an index as code, without full slices at its end."""
     shown = list(entries)
     while len(shown) > 1 and shown[-1] == EVERYTHING:
         shown.pop()
@@ -91,15 +116,15 @@ def selection(entries: Sequence[Entry], symbolic: Sequence[Any], integer: Any = 
 
     Args:
         entries: The static parts.
-        symbolic: A value for each hole, in order; those of slices are turned into lengths.
-        integer: What an integer array is turned into, nothing by default.
+        symbolic: A value for each hole, in order; bounds of slices become lengths.
+        integer: Function applied to integer arrays, none by default.
     """
     values = iter(symbolic)
 
     def bound(part: Bound) -> int | None:
         return as_length(next(values)) if isinstance(part, Hole) else part
 
-    def filled() -> Iterator[Any]:
+    def fill_holes() -> Iterator[Any]:
         for entry in entries:
             if isinstance(entry, Hole):
                 value = next(values)
@@ -109,14 +134,14 @@ def selection(entries: Sequence[Entry], symbolic: Sequence[Any], integer: Any = 
             else:
                 yield entry
 
-    return tuple(filled())
+    return tuple(fill_holes())
 
 
 FEW_COLUMNS, MANY_COLUMNS = 64, 128
 """NumPy adds to fewer columns faster one after the other, and to more row by row."""
 
 MANY_ROWS = 64
-"""For so many numbers of rows that pays."""
+"""The number of rows from which this pays."""
 
 
 def _add_at(y: np.ndarray[Any, Any], index: tuple[Any, ...], value: Any) -> None:
@@ -136,8 +161,8 @@ def _add_at(y: np.ndarray[Any, Any], index: tuple[Any, ...], value: Any) -> None
     elif columns < MANY_COLUMNS:
         np.add.at(y, rows, values)
     else:
-        for row, found in zip(rows.tolist(), values, strict=True):
-            y[row] += found
+        for row, summand in zip(rows.tolist(), values, strict=True):
+            y[row] += summand
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +178,18 @@ class Index(Op):
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         x, *symbolic = inputs
-        return f"{write(x, ATOM)}[{_written(self.entries, symbolic, write)}]", ATOM
+        return f"{write(x, ATOM)}[{_format_entries(self.entries, symbolic, write)}]", ATOM
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
-        shape: list[int | None] = []
+        shape: list[Any] = []
+        values = iter(symbolic)
         axis = 0
         for entry in self.entries:
             if isinstance(entry, Range):
-                shape.append(x.shape[axis] if entry == EVERYTHING else entry.length(x.shape[axis]))
+                bounds = [next(values).value for _ in range(entry.parts.count(HOLE))]
+                shape.append(entry.length(x.shape[axis], bounds))
+            elif isinstance(entry, Hole):
+                next(values)
             elif entry is None:
                 shape.append(1)
             elif isinstance(entry, int):
@@ -168,46 +197,46 @@ class Index(Op):
             axis += entry is not None
         arrays = self.arrays(symbolic)
         if arrays:
-            place = self.place()
-            shape[place:place] = broadcast_shapes("getitem", arrays)
+            position = self.place()
+            shape[position:position] = broadcast_shapes("getitem", arrays)
         return x.with_shape(tuple(shape))
 
+    def bounds(self) -> list[int]:
+        """Return the positions of the inputs that are bounds of slices."""
+        positions: list[int] = []
+        i = 1
+        for entry in self.entries:
+            holes = entry.parts.count(HOLE) if isinstance(entry, Range) else 0
+            positions += range(i, i + holes)
+            i += holes or isinstance(entry, Hole)
+        return positions
+
     def arrays(self, symbolic: Sequence[T]) -> list[T]:
-        """Those of the holes' values that are index arrays, not parts of slices."""
-        bounds = self.host_inputs()
+        """Return the holes' values that are index arrays, not bounds of slices."""
+        bounds = self.bounds()
         return [x for i, x in enumerate(symbolic, 1) if i not in bounds]
 
     def place(self) -> int:
-        """The position of the index arrays' axes in the result.
+        """Return the position of the index arrays' axes in the result.
 
-        In place of the axes they index; first, where a slice or a new axis stands between them.
+        They replace the axes they index, or come first if a slice or a new axis separates these.
         """
         kinds = [isinstance(entry, int | Hole) for entry in self.entries]
         first = kinds.index(True)
         last = len(kinds) - kinds[::-1].index(True)
         return first if all(kinds[first:last]) else 0
 
-    def host_inputs(self) -> tuple[int, ...]:
-        places: list[int] = []
-        i = 1
-        for entry in self.entries:
-            if isinstance(entry, Hole):
-                i += 1
-            elif isinstance(entry, Range):
-                n = entry.parts.count(HOLE)
-                places += range(i, i + n)
-                i += n
-        return tuple(places)
-
     def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> Any:
         return x[selection(self.entries, symbolic)]
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
         over = _over_batch(self, size, batched[1:], symbolic, batched[0])
-        return moveaxis(Tensor.make(over.op, x, *over.symbolic), [*over.found], [*over.wanted])
+        return moveaxis(
+            Tensor.make(over.op, x, *over.symbolic), [*over.source], [*over.destination]
+        )
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
-        """Each element read gets its gradient, added up where it is read twice."""
+        """Add each element's gradient up over all positions that read it."""
         grown = Tensor.make(IndexUpdate(self.entries, True), zeros_like(x), g, *symbolic)
         mask = split_mask(g)[0] if x.inputs else None
         if mask is not None:
@@ -215,7 +244,7 @@ class Index(Op):
         return (grown, *(None for _ in symbolic))
 
     def _chosen(self, mask: Tensor, x: Tensor, *symbolic: Tensor) -> Tensor:
-        """Which of x's elements are read at least once where the mask holds."""
+        """Return which of x's elements are read at least once where the mask holds."""
         count = zeros_like(x, "int32")
         update = IndexUpdate(self.entries, True)
         return Tensor.make(update, count, cast(mask, "int32"), *symbolic) > 0
@@ -226,19 +255,19 @@ class Index(Op):
 
 @dataclass(frozen=True, slots=True)
 class _OverBatch:
-    """An index applied to a whole batch.
+    """An index applied to a batch.
 
     Attributes:
         op: The index, of a batch of arrays or for a batch of index arrays.
         symbolic: A value for each of its holes.
-        found: Axes of its result that stand elsewhere than behind the batch axis and in order.
-        wanted: Where they belong.
+        source: Axes of the result that have to move, as for ``moveaxis``.
+        destination: Their positions in the batched result.
     """
 
     op: Index
     symbolic: Sequence[Tensor]
-    found: Sequence[int] = ()
-    wanted: Sequence[int] = ()
+    source: Sequence[int] = ()
+    destination: Sequence[int] = ()
 
 
 def _over_batch(
@@ -247,25 +276,25 @@ def _over_batch(
     arrays, flags = op.arrays(symbolic), op.arrays(batched)
     n = max((x.ndim - leading for x, leading in zip(arrays, flags, strict=True)), default=0)
     if not any(flags):
-        whole = Index((EVERYTHING, *op.entries))
-        if not arrays or whole.place():
-            return _OverBatch(whole, symbolic)
-        return _OverBatch(whole, symbolic, [n], [0])
+        unbatched = Index((EVERYTHING, *op.entries))
+        if not arrays or unbatched.place():
+            return _OverBatch(unbatched, symbolic)
+        return _OverBatch(unbatched, symbolic, [n], [0])
     symbolic = [
         with_rank(x, n) if leading else x for x, leading in zip(symbolic, batched, strict=True)
     ]
-    place = op.place()
+    position = op.place()
     if not of_batch:
-        return _OverBatch(op, symbolic, [place], [0])
+        return _OverBatch(op, symbolic, [position], [0])
     # Each array of the batch has its own indices: the batch axis is indexed by 0, 1, 2, ...
     rows = with_rank(arange(size), n)
-    found, wanted = range(1, n + 1), range(place + 1, place + 1 + n)
-    return _OverBatch(Index((HOLE, *op.entries)), [rows, *symbolic], found, wanted)
+    source, destination = range(1, n + 1), range(position + 1, position + 1 + n)
+    return _OverBatch(Index((HOLE, *op.entries)), [rows, *symbolic], source, destination)
 
 
 def _check_bounds(x: TensorType, axis: int, i: int) -> None:
     n = x.shape[axis]
-    if n is not None and not -n <= i < n:
+    if isinstance(n, int) and not -n <= i < n:
         raise BoundsError(f"Index {i} is outside axis {axis} of {x!r}, of length {n}.")
 
 
@@ -285,7 +314,7 @@ class IndexUpdate(Op):
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         x, value, *symbolic = inputs
-        part = f"{write(x, ATOM)}[{_written(self.entries, symbolic, write)}]"
+        part = f"{write(x, ATOM)}[{_format_entries(self.entries, symbolic, write)}]"
         return f"{part}.{self.name}({write(value)})", ATOM
 
     def infer(self, x: TensorType, value: TensorType, *symbolic: TensorType) -> TensorType:
@@ -298,10 +327,8 @@ class IndexUpdate(Op):
                 f"{self.name}: a value of type {value!r} does not fit a part of type {part!r}.",
                 "Make its lengths equal to the part's, or 1.",
             )
+        require(*part.shape)
         return x
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(i + 1 for i in Index(self.entries).host_inputs())
 
     def perform(self, x: np.ndarray[Any, Any], value: Any, *symbolic: Any) -> np.ndarray[Any, Any]:
         y = np.array(x)
@@ -317,12 +344,30 @@ class IndexUpdate(Op):
     def pullback(
         self, g: Tensor, y: Tensor, x: Tensor, value: Tensor, *symbolic: Tensor
     ) -> Sequence[Any]:
+        """Return gradients; of several values set at one element, only the last has one."""
         part = Tensor.make(Index(self.entries), g, *symbolic)
         by_x = g
         if not self.accumulate:
             nothing = constant(0, dtype=g.dtype)
             by_x = Tensor.make(IndexUpdate(self.entries, False), g, nothing, *symbolic)
+            if _may_repeat(Index(self.entries).arrays(symbolic)):
+                part = where(self._remaining(x, part, symbolic), part, 0)
         return (by_x, unbroadcast(part, value), *(None for _ in symbolic))
+
+    def _remaining(self, x: Tensor, part: Tensor, symbolic: Sequence[Tensor]) -> Tensor:
+        """Return which values of a part remain, by setting and reading the number of each value."""
+        index = Index(self.entries)
+        arrays, position = index.arrays(symbolic), index.place()
+        ndim = max(i.ndim for i in arrays)
+        shape = [length(part, position + axis) for axis in range(ndim)]
+        numbers = reshape(arange(math.prod(shape[1:], start=shape[0])), shape)
+        axes = [entry for entry in self.entries if entry is not None]
+        indexed = [length(x, axis) for axis, entry in enumerate(axes) if entry is HOLE]
+        entries = (HOLE,) * len(arrays)
+        writers = full(indexed, -1, "int64")
+        writers = Tensor.make(IndexUpdate(entries, False), writers, numbers, *arrays)
+        remaining = equal(Tensor.make(Index(entries), writers, *arrays), numbers)
+        return expand_dims(remaining, tuple(range(ndim, part.ndim - position)))
 
     def pushforward(
         self, tangents: Sequence[Any], y: Tensor, x: Tensor, value: Tensor, *symbolic: Tensor
@@ -339,36 +384,61 @@ class IndexUpdate(Op):
     ) -> Tensor:
         x = x if batched[0] else repeated(x, size)
         over = _over_batch(Index(self.entries), size, batched[2:], symbolic, True)
-        if batched[1] or over.found:
+        if batched[1] or over.source:
             value = value if batched[1] else expand_dims(value, 0)
             part = over.op.infer(x.type, *[i.type for i in over.symbolic])
-            value = moveaxis(with_rank(value, part.ndim - 1), [*over.wanted], [*over.found])
+            value = moveaxis(with_rank(value, part.ndim - 1), [*over.destination], [*over.source])
         return Tensor.make(IndexUpdate(over.op.entries, self.accumulate), x, value, *over.symbolic)
+
+
+def _may_repeat(arrays: Sequence[Tensor]) -> bool:
+    if all(n == 1 for i in arrays for n in i.type.shape):
+        return False
+    (several, *_) = arrays[0].inputs or (None,)
+    if several is not None and isinstance(several.op, Nonzero):
+        return tuple(arrays) != nonzero_places(several.inputs[0])
+    ndim = max(i.ndim for i in arrays)
+    return not any(i.ndim == ndim and _has_distinct_elements(i) for i in arrays)
+
+
+def _has_distinct_elements(i: Tensor) -> bool:
+    """Return whether the index vector selects no element twice, as far as its operation says.
+
+    A negative and a nonnegative index may select the same element.
+    """
+    n = i.type.shape[0]
+    match i.op:
+        case Arange():
+            start, _, step = (x.op.value if isinstance(x.op, Constant) else -1 for x in i.inputs)
+            return bool(start >= 0 and step > 0)
+        case StaticArange(start, _, step):
+            return start >= 0 and step > 0
+        case Constant(value=values) if i.ndim == 1:
+            return len({*values.tolist()}) == n and len({*(values < 0).tolist()}) == 1
+    return False
 
 
 def broadcast_fits(value: TensorType, part: TensorType) -> bool:
     """Return whether a value broadcasts to a part, as far as static lengths tell."""
     pairs = zip(value.shape[::-1], part.shape[::-1], strict=False)
-    return not [1 for n, m in pairs if n is not None and m is not None and n not in {1, m}]
+    return all(n == 1 or agree(n, m) for n, m in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Nonzero(Op):
     """The positions of the nonzero elements: an int64 vector for each axis.
 
-    How many there are depends on the values.
+    Their number depends on the values.
     """
 
     name = "nonzero"
 
     def infer(self, x: TensorType) -> TupleType:
-        return TupleType((TensorType("int64", (None,)),) * x.ndim)
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (0,)
+        count = None if x.value is None else SymbolicLength.of("count", x.value)
+        return TupleType((TensorType("int64", (count,)),) * x.ndim)
 
     def perform(self, x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-        return tuple(places.astype(np.int64) for places in np.nonzero(x))
+        return tuple(indices.astype(np.int64) for indices in np.nonzero(x))
 
     def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[None]:
         return (None,)
@@ -379,8 +449,8 @@ def nonzero_places(x: Any) -> tuple[Tensor, ...]:
     x = as_tensor(x)
     if not x.ndim:
         raise ShapeError("nonzero: expected at least one axis, got a scalar.")
-    places = Node.make(Nonzero(), x)
-    return tuple(Tensor.make(Pick(i), places) for i in range(x.ndim))
+    indices = Node.make(Nonzero(), x)
+    return tuple(Tensor.make(Pick(i), indices) for i in range(x.ndim))
 
 
 class _Parser:
@@ -390,34 +460,34 @@ class _Parser:
         self.x = x
         self.entries: list[Entry] = []
         self.symbolic: list[Tensor] = []
-        parts = list(index) if isinstance(index, tuple) else [index]
-        parts = [self.converted(part) for part in parts]
-        taken = sum_axes(parts)
+        items = list(index) if isinstance(index, tuple) else [index]
+        items = [self.convert(part) for part in items]
+        taken = sum_axes(items)
         if taken > x.ndim:
             raise BoundsError(f"{x!r} has {x.ndim} axes, the index {taken}.")
-        if not [part for part in parts if part is Ellipsis]:
-            parts.append(Ellipsis)
+        if not [part for part in items if part is Ellipsis]:
+            items.append(Ellipsis)
         if taken == x.ndim:
-            self.check_dots(parts)
+            self.check_dots(items)
         self.axis = 0
         self.left = x.ndim - taken
-        for part in parts:
+        for part in items:
             self.enter(part)
 
-    def converted(self, part: Any) -> Any:
+    def convert(self, part: Any) -> Any:
         if part is None or part is Ellipsis or isinstance(part, slice):
             return part
         if isinstance(part, bool | np.bool_):
-            raise self.refused(part, "Use an integer or a mask array instead of a bool.")
+            raise self.refusal(part, "Use an integer or a mask array instead of a bool.")
         if isinstance(part, int | np.integer):
             return int(part)
         if isinstance(part, str | float | np.floating):
-            raise self.refused(part, "Use integers, slices, None, ... or integer or bool arrays.")
+            raise self.refusal(part, "Use integers, slices, None, ... or integer or bool arrays.")
         part = as_tensor(part)
         if part.type.shape == (0,) and isinstance(part.op, Constant):
             part = cast(part, "int64")
         if part.dtype != "bool" and not is_integer(part.dtype):
-            raise self.refused(part, "Use integers, slices, None, ... or integer or bool arrays.")
+            raise self.refusal(part, "Use integers, slices, None, ... or integer or bool arrays.")
         if isinstance(part.op, Constant) and not part.ndim and part.dtype != "bool":
             return int(part.op.value)
         return part
@@ -437,7 +507,7 @@ class _Parser:
                 "Leave it out; gt.moveaxis puts the arrays' axes first, as NumPy would.",
             )
 
-    def refused(self, part: Any, remedy: str) -> DTypeError:
+    def refusal(self, part: Any, remedy: str) -> DTypeError:
         return DTypeError(f"{part!r} is not an index of {self.x!r}.", remedy)
 
     def enter(self, part: Any) -> None:
@@ -464,18 +534,18 @@ class _Parser:
     def bound(self, bound: Any) -> Bound:
         if bound is None:
             return None
-        bound = bound if isinstance(bound, int | Tensor) else self.converted(bound)
+        bound = bound if isinstance(bound, int | Tensor) else self.convert(bound)
         if isinstance(bound, Tensor):
-            bound = self.converted(bound)
+            bound = self.convert(bound)
         if isinstance(bound, Tensor):
             if bound.ndim or bound.dtype == "bool":
-                raise self.refused(bound, "A slice's parts are integer scalars.")
+                raise self.refusal(bound, "A slice's parts are integer scalars.")
             self.symbolic.append(bound)
             return HOLE
         return int(bound)
 
-    def fitted(self, mask: Tensor) -> Tensor:
-        """The mask, with its lengths checked at run time where the types leave them open."""
+    def fit_mask(self, mask: Tensor) -> Tensor:
+        """Return the mask, its lengths checked at run time where the types leave them open."""
         wanted = [length(self.x, self.axis + i) for i in range(mask.ndim)]
         if mask.type.shape == tuple(wanted):
             return mask
@@ -485,7 +555,7 @@ class _Parser:
 
     def mask(self, mask: Tensor) -> None:
         if not mask.ndim:
-            raise self.refused(mask, "Use gt.where instead of a bool scalar.")
+            raise self.refusal(mask, "Use gt.where instead of a bool scalar.")
         for i, n in enumerate(mask.type.shape):
             m = self.x.type.shape[self.axis + i]
             if n is not None and m is not None and n != m:
@@ -493,7 +563,7 @@ class _Parser:
                     f"The mask {mask!r} does not fit {self.x!r}: axis {self.axis + i}."
                 )
         self.entries += [HOLE] * mask.ndim
-        self.symbolic += nonzero_places(self.fitted(mask))
+        self.symbolic += nonzero_places(self.fit_mask(mask))
         self.axis += mask.ndim
 
 
@@ -535,7 +605,7 @@ def _check_step(x: Tensor, entries: Sequence[Entry]) -> None:
         raise ShapeError(f"A slice of {x!r} has step 0.")
 
 
-def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
+def _update(part: Any, value: Any, accumulate: bool) -> Tensor:
     name = "inc" if accumulate else "set"
     if isinstance(part, Tensor) and isinstance(part.op, Length):
         # The part of a shape that ``getitem`` wrote as one length.
@@ -553,11 +623,34 @@ def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
     mask = _mask_of(part)
     if mask is not None and not value.ndim:
         return where(mask, x + value if accumulate else value, x)
+    value = _specify_value(name, value, part)
     return Tensor.make(IndexUpdate(part.op.entries, accumulate), x, value, *symbolic)
 
 
+def _specify_value(name: str, value: Tensor, part: Tensor) -> Tensor:
+    """Return the value, its lengths specified where the axes of the part are slices.
+
+    The update compares the others.
+    """
+    (lengths,) = law(part.op, tuple([x.type for x in part.inputs])).results
+    new = part.ndim - value.ndim
+    if new < 0:
+        return value  # the update refuses it
+    wanted = [
+        length(part, new + axis) if n is None and not _is_axis_length(lengths[new + axis]) else None
+        for axis, n in enumerate(value.type.shape)
+    ]
+    return specified(value, wanted, name)
+
+
+def _is_axis_length(n: AnyLength | None) -> bool:
+    return isinstance(n, SymbolicLength) and n.position is not None
+
+
 def _safely_cast(name: str, value: Tensor, x: Any) -> Tensor:
-    if not (_fits(value, x.dtype) or np.can_cast(value.dtype, x.dtype, "same_kind")):
+    if not (
+        _is_constant_in_range(value, x.dtype) or np.can_cast(value.dtype, x.dtype, "same_kind")
+    ):
         raise DTypeError(
             f"{name}: a value of {value.dtype} cannot be stored in {x!r}.",
             f"Cast it: value.astype({x.dtype!r}), or cast the array to {value.dtype}.",
@@ -565,24 +658,23 @@ def _safely_cast(name: str, value: Tensor, x: Any) -> Tensor:
     return cast(value, x.dtype)
 
 
-def _fits(value: Tensor, dtype: str) -> bool:
-    """Whether it is a constant whose integers fit an integer dtype."""
+def _is_constant_in_range(value: Tensor, dtype: str) -> bool:
     if not isinstance(value.op, Constant) or not (is_integer(value.dtype) and is_integer(dtype)):
         return False
-    bounds, held = np.iinfo(dtype), value.op.value
-    return bool(np.all((held >= bounds.min) & (held <= bounds.max)))
+    bounds, values = np.iinfo(dtype), value.op.value
+    return bool(np.all((values >= bounds.min) & (values <= bounds.max)))
 
 
 def _mask_of(part: Tensor) -> Tensor | None:
-    """The mask m of ``x[m]``, shaped to broadcast against x."""
+    """Return the mask m of ``x[m]``, shaped to broadcast against x."""
     op = part.op
     assert isinstance(op, Index)
     x, *symbolic = part.inputs
     if not symbolic or not isinstance(symbolic[0].op, Pick):
         return None
     mask: Tensor = symbolic[0].inputs[0].inputs[0]  # type: ignore[assignment]
-    whole = (HOLE,) * mask.ndim + (EVERYTHING,) * (x.type.ndim - mask.ndim)
-    if op.entries != whole or tuple(symbolic) != nonzero_places(mask):
+    full_index = (HOLE,) * mask.ndim + (EVERYTHING,) * (x.type.ndim - mask.ndim)
+    if op.entries != full_index or tuple(symbolic) != nonzero_places(mask):
         return None
     missing = tuple(range(mask.ndim, x.type.ndim))
     return expand_dims(mask, missing) if missing else mask
@@ -592,7 +684,8 @@ def _mask_of(part: Tensor) -> Tensor | None:
 def set_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     """Return x with the part ``x[index]`` replaced.
 
-    If an index is repeated, which of its values remains is undefined.
+    If an index is repeated, one of its values remains, the last one on a CPU; the others have no
+    gradient.
 
     Args:
         part: The result of indexing an array.
@@ -604,7 +697,7 @@ def set_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     Raises:
         ArgumentError: ``part`` is no part of an array.
         ShapeError: The value does not broadcast to the part.
-        DTypeError: The value's kind of dtype does not go into x's.
+        DTypeError: The value's kind of dtype cannot be cast to x's.
 
     Example:
         >>> import graphc.tensor as gt
@@ -612,7 +705,7 @@ def set_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
         >>> set_subtensor(x[::2], 0).eval({x: [1.0, 2, 3]}, mode="NUMPY").tolist()
         [0.0, 2.0, 0.0]
     """
-    return _changed(part, value, accumulate=False)
+    return _update(part, value, accumulate=False)
 
 
 @function
@@ -626,7 +719,7 @@ def inc_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
         >>> gt.inc_subtensor(gt.zeros(3)[[0, 0, 2]], 1.0).eval(mode="NUMPY").tolist()
         [2.0, 0.0, 1.0]
     """
-    return _changed(part, value, accumulate=True)
+    return _update(part, value, accumulate=True)
 
 
 @function

@@ -10,17 +10,22 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType
+from graphc.ir.lengths import agree, common, total
 from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to, repeated
 from graphc.tensor.core.axes import (
+    around_axis,
     atleast_1d,
     atleast_2d,
     atleast_3d,
     atleast_Nd,
     expand_dims,
+    from_front,
+    is_symbolic,
     slice_at_axis,
 )
-from graphc.tensor.core.elementwise import broadcast_shapes
-from graphc.tensor.core.shape import length, ravel
+from graphc.tensor.core.elementwise import broadcast_shapes, equal, where
+from graphc.tensor.core.shape import length, lengths, ravel, reshape
+from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import (
     TABLE,
     Tensor,
@@ -43,41 +48,32 @@ class Concatenate(Op):
 
     def infer(self, *types: TensorType) -> TensorType:
         first = types[0]
-        shape: list[int | None] = []
+        shape: list[Any] = []
         for axis in range(first.ndim):
-            seen = [t.shape[axis] for t in types]
+            lengths = [t.shape[axis] for t in types]
             if axis == self.axis:
-                shape.append(None if None in seen else sum(n for n in seen if n is not None))
+                shape.append(total(*lengths))
                 continue
-            known = {n for n in seen if n is not None}
-            if len(known) > 1:
+            if not agree(*lengths):
                 raise ShapeError(
                     f"concatenate({', '.join(map(repr, types))}, axis={self.axis}): lengths "
                     f"differ on axis {axis}.",
                     "Make them equal on every other axis.",
                 )
-            shape.append(known.pop() if known else None)
+            shape.append(common(*lengths))
         return first.with_shape(tuple(shape))
-
-    def checks(self, *types: TensorType) -> Sequence[tuple[int, int, int, int]]:
-        return [
-            (0, axis, j, axis)
-            for axis in range(types[0].ndim)
-            if axis != self.axis and any(t.shape[axis] is None for t in types)
-            for j in range(1, len(types))
-        ]
 
     def perform(self, *xs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.concatenate(xs, self.axis)
 
     def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Tensor]:
-        parts: list[Tensor] = []
+        gradients: list[Tensor] = []
         start: Any = 0
         for x in xs:
             stop = start + length(x, self.axis)
-            parts.append(g[slice_at_axis(slice(start, stop), self.axis)])
+            gradients.append(g[slice_at_axis(slice(start, stop), self.axis)])
             start = stop
-        return parts
+        return gradients
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, *xs: Tensor) -> Any:
         full = [
@@ -91,18 +87,18 @@ class Concatenate(Op):
 
 
 @function
-def concatenate(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
+def concatenate(tensors: Sequence[Any], axis: Any = 0) -> Tensor:
     """Return arrays joined along an axis.
 
     Args:
         tensors: At least one array; equal shapes but for that axis.
-        axis: The axis to join along; None joins all elements, in row-major order.
+        axis: The axis to join along, also symbolic; None joins all elements, in row-major order.
 
     Returns:
         An array of the common dtype.
 
     Raises:
-        ShapeError: No array, 0-d arrays, or shapes that do not fit.
+        ShapeError: If there is no array, an array is 0-d, or shapes do not fit.
 
     Example:
         >>> import graphc.tensor as gt
@@ -120,8 +116,24 @@ def concatenate(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
             f"concatenate({', '.join(map(repr, xs))}): expected arrays of one rank, at least 1.",
             "Use gt.stack for 0-d arrays, gt.expand_dims for a missing axis.",
         )
+    if is_symbolic(axis):
+        return _join_along(xs, axis)
     (at,) = axes_of("concatenate", axis, xs[0].ndim)
     return xs[0] if len(xs) == 1 else Tensor.make(Concatenate(at), *xs)
+
+
+def _join_along(xs: Sequence[Tensor], axis: Tensor) -> Tensor:
+    """Join arrays along a symbolic axis; their other lengths are compared in a call."""
+    axis = from_front("concatenate", axis, xs[0].ndim)
+    shape = lengths(xs[0])
+    own = [equal(axis, k) for k in range(len(shape))]
+    fitting = [xs[0]]
+    for x in xs[1:]:
+        pairs = zip(own, lengths(x), lengths(xs[0]), strict=True)
+        fitting.append(specify_shape(x, [where(is_own, n, m) for is_own, n, m in pairs]))
+        longer = zip(own, shape, lengths(x), strict=True)
+        shape = [n + where(is_own, m, 0) for is_own, n, m in longer]
+    return reshape(Tensor.make(Concatenate(1), *[around_axis(x, axis) for x in fitting]), shape)
 
 
 @function
@@ -130,27 +142,27 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
     Args:
         tensors: At least one array; equal shapes.
-        axis: Where the new axis stands in the result.
+        axis: The position of the new axis in the result.
 
     Raises:
-        ShapeError: No array, or shapes that do not fit.
+        ShapeError: There is no array, or shapes do not fit.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.stack([[1, 2], [3, 4]], axis=1).eval(mode="NUMPY").tolist()
         [[1, 3], [2, 4]]
     """
-    parts = [as_tensor(x) if not isinstance(x, int | float | complex) else x for x in tensors]
-    if not parts:
+    arrays = [as_tensor(x) if not isinstance(x, int | float | complex) else x for x in tensors]
+    if not arrays:
         raise ShapeError("stack: expected at least one array.")
-    xs, _ = operands("stack", parts)
+    xs, _ = operands("stack", arrays)
     if len({x.ndim for x in xs}) != 1:
         raise ShapeError(f"stack({', '.join(map(repr, xs))}): expected arrays of one rank.")
     return concatenate([expand_dims(x, axis) for x in xs], axis)
 
 
 @function
-def join(axis: int, *tensors: TensorLike) -> Tensor:
+def join(axis: Any, *tensors: TensorLike) -> Tensor:
     """Return arrays joined along an axis; arguments as for ``concatenate``, axis first.
 
     Example:
@@ -166,7 +178,7 @@ def make_vector(*scalars: TensorLike) -> Tensor:
     """Return scalars as a vector of their common dtype; without any, an empty int64 vector.
 
     Raises:
-        ShapeError: One is not a scalar.
+        ShapeError: An argument is not a scalar.
 
     Example:
         >>> make_vector(1, 2.5).type
@@ -203,7 +215,7 @@ def concat_with_broadcast(tensor_list: Sequence[Any], axis: int = 0) -> Tensor:
         axis: The axis to join along.
 
     Raises:
-        ShapeError: No array, or shapes that do not fit.
+        ShapeError: There is no array, or shapes do not fit.
 
     Example:
         >>> import graphc.tensor as gt
@@ -218,13 +230,15 @@ def concat_with_broadcast(tensor_list: Sequence[Any], axis: int = 0) -> Tensor:
             "array, all of one rank."
         )
     (at,) = axes_of("concat_with_broadcast", axis, xs[0].ndim)
-    without = [x.type.with_shape(_replaced(x.type.shape, at, 1)) for x in xs]
+    without = [x.type.with_shape(_replace_length(x.type.shape, at, 1)) for x in xs]
     broadcast_shapes("concat_with_broadcast", without)
     common = broadcast_lengths(xs)
-    return concatenate([broadcast_to(x, _replaced(common, at, length(x, at))) for x in xs], at)
+    return concatenate(
+        [broadcast_to(x, _replace_length(common, at, length(x, at))) for x in xs], at
+    )
 
 
-def _replaced(shape: Sequence[Any], axis: int, n: Any) -> tuple[Any, ...]:
+def _replace_length(shape: Sequence[Any], axis: int, n: Any) -> tuple[Any, ...]:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
@@ -350,7 +364,7 @@ def block(arrays: TensorLike) -> Tensor:
             where they lack them.
 
     Raises:
-        ShapeError: An empty list, blocks nested to different depths, or lengths that do not fit.
+        ShapeError: A list is empty, blocks are nested to different depths, or lengths do not fit.
 
     Example:
         >>> import graphc.tensor as gt
@@ -358,16 +372,15 @@ def block(arrays: TensorLike) -> Tensor:
         >>> block([[a, b], [a, b]]).type
         float64[4, 3]
     """
-    depth = _depth(arrays)
+    depth = _nesting_depth(arrays)
     blocks = [as_tensor(x) for x in _flat(arrays)]
-    return _joined(arrays, depth, max([depth, *(x.ndim for x in blocks)]))
+    return _join_blocks(arrays, depth, max([depth, *(x.ndim for x in blocks)]))
 
 
-def _depth(arrays: Any) -> int:
-    """The depth at which the blocks are nested."""
+def _nesting_depth(arrays: Any) -> int:
     if not isinstance(arrays, list):
         return 0
-    depths = {_depth(part) for part in arrays}
+    depths = {_nesting_depth(part) for part in arrays}
     if len(depths) != 1:
         raise ShapeError(
             "block: a list is empty."
@@ -386,7 +399,7 @@ def _flat(arrays: Any) -> Iterator[Any]:
         yield from _flat(part)
 
 
-def _joined(arrays: Any, depth: int, ndim: int) -> Tensor:
+def _join_blocks(arrays: Any, depth: int, ndim: int) -> Tensor:
     if not depth:
         return atleast_Nd(arrays, n=ndim)
-    return concatenate([_joined(part, depth - 1, ndim) for part in arrays], -depth)
+    return concatenate([_join_blocks(part, depth - 1, ndim) for part in arrays], -depth)

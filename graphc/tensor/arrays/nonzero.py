@@ -53,8 +53,7 @@ def nonzero(
         x: At least one axis.
         return_matrix: Return a matrix with a row for each axis instead of vectors.
         size: The number of positions to return, a Python or symbolic integer; the first ones.
-        fill_value: The filler if there are fewer, 0 by default: an integer, or
-            one for each axis.
+        fill_value: The filler if there are fewer, 0 by default: an integer, or one for each axis.
 
     Returns:
         A tuple with an int64 vector for each axis, of unknown length without a ``size``.
@@ -65,16 +64,15 @@ def nonzero(
 
     Example:
         >>> import graphc.tensor as gt
-        >>> (places,) = gt.nonzero([0, 5, 0, 7], size=3, fill_value=-1)
-        >>> places.eval(mode="NUMPY").tolist()
+        >>> (positions,) = gt.nonzero([0, 5, 0, 7], size=3, fill_value=-1)
+        >>> positions.eval(mode="NUMPY").tolist()
         [1, 3, -1]
     """
-    places = _places(as_tensor(x), size, fill_value)
-    return stack(places) if return_matrix else places
+    positions = _positions(as_tensor(x), size, fill_value)
+    return stack(positions) if return_matrix else positions
 
 
-def _places(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
-    """The positions on each axis."""
+def _positions(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
     if size is None:
         if fill_value is not None:
             raise ArgumentError("nonzero: fill_value= requires size=.")
@@ -88,30 +86,30 @@ def _places(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
             "Pass one, or one for each axis.",
         )
     flat, there = _first(x, size)
-    places: list[Tensor] = []
+    positions: list[Tensor] = []
     for n in reversed(lengths(x)[1:]):
-        least = maximum(n, 1)  # an empty array has no places, but a remainder of them
-        places, flat = [flat % least, *places], flat // least
-    both = zip((flat, *places), fills, strict=True)
-    return tuple(where(there, i, cast(n, "int64")) for i, n in both)
+        least = maximum(n, 1)  # an empty array divides by no zero
+        positions, flat = [flat % least, *positions], flat // least
+    pairs = zip((flat, *positions), fills, strict=True)
+    return tuple(where(there, i, cast(n, "int64")) for i, n in pairs)
 
 
 def _first(x: Tensor, size: Any) -> tuple[Tensor, Tensor]:
-    """The flat positions of the first ones, and which of them exist.
+    """Return the flat positions of the first nonzero elements, and which of them exist.
 
-    The k-th is where the count of those so far first is k.
+    The k-th is where the running count first is k.
     """
-    (known,), symbolic = entries("nonzero", size)
-    found = cast(ravel(not_equal(x, 0)), "int64")
-    order = arange(symbolic[0] if known is None else known)
-    return searchsorted(cumsum(found), order + 1), order < sum(found)
+    (static,), symbolic = entries("nonzero", size)
+    is_nonzero = cast(ravel(not_equal(x, 0)), "int64")
+    order = arange(symbolic[0] if static is None else static)
+    return searchsorted(cumsum(is_nonzero), order + 1), order < sum(is_nonzero)
 
 
 @function
 def flatnonzero(x: TensorLike, *, size: Any = None, fill_value: TensorLike | None = None) -> Tensor:
     """Return the flat positions of the nonzero elements in row-major order, an int64 vector.
 
-    Arguments and errors as for ``nonzero``; of a scalar too.
+    Arguments and errors as for ``nonzero``; x may be a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -138,7 +136,7 @@ def nonzero_values(x: TensorLike) -> Tensor:
 def argwhere(x: TensorLike, *, size: Any = None, fill_value: TensorLike | None = None) -> Tensor:
     """Return the positions of the nonzero elements, a row of int64 for each.
 
-    Arguments and errors as for ``nonzero``; of a scalar too, whose places have no number.
+    Arguments and errors as for ``nonzero``; x may be a scalar, whose positions are empty rows.
 
     Example:
         >>> import graphc.tensor as gt

@@ -29,7 +29,7 @@ def join_dims(x: TensorLike, start_axis: int = 0, n_axes: int | None = None) -> 
 
     Args:
         x: Any shape and dtype.
-        start_axis: The first of them; a negative one counts from the end.
+        start_axis: The first axis to merge; a negative one counts from the end.
         n_axes: The number of axes, by default all from there on; 0 inserts an axis of length 1.
 
     Raises:
@@ -77,21 +77,20 @@ def split_dims(x: TensorLike, shape: Any, axis: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     (at,) = axes_of("split_dims", axis, x.ndim)
-    parts = listed("split_dims", shape)
-    if not parts:
+    sizes = listed("split_dims", shape)
+    if not sizes:
         return squeeze(x, at)
     own = lengths(x)
-    known = [n for n in (own[at], *parts) if isinstance(n, int)]
-    if len(known) == len(parts) + 1 and parts.count(-1) == 1:
-        # What is left for -1 is known even if other axes of the array are not.
-        rest = -math.prod(parts)
-        if rest and not known[0] % rest:
-            parts = [known[0] // rest if n == -1 else n for n in parts]
-    return reshape(x, (*own[:at], *parts, *own[at + 1 :]))
+    static = [n for n in (own[at], *sizes) if isinstance(n, int)]
+    if len(static) == len(sizes) + 1 and sizes.count(-1) == 1:
+        # The length that -1 stands for is known even if other axes of the array are not.
+        rest = -math.prod(sizes)
+        if rest and not static[0] % rest:
+            sizes = [static[0] // rest if n == -1 else n for n in sizes]
+    return reshape(x, (*own[:at], *sizes, *own[at + 1 :]))
 
 
-def _kept(op: str, keep_axes: Axis) -> tuple[int, int]:
-    """The numbers of axes kept in front of and behind the packed one."""
+def _count_kept_axes(op: str, keep_axes: Axis) -> tuple[int, int]:
     if keep_axes is None:
         return 0, 0
     axes = sorted([keep_axes] if isinstance(keep_axes, int) else keep_axes)
@@ -114,11 +113,11 @@ def pack(*tensors: TensorLike, keep_axes: Axis = None) -> tuple[Tensor, list[Ten
             down. By default none, and vectors are joined.
 
     Returns:
-        The joined array, and the shape of what was flattened of each, as ``unpack`` takes them.
+        The joined array, and the shape of the flattened axes of each array, for ``unpack``.
 
     Raises:
-        ShapeError: No array, one that lacks the axes kept, or lengths of those that do not fit.
-        ArgumentError: Axes to keep that are not the first and the last ones.
+        ShapeError: There is no array, one lacks the axes kept, or their lengths do not fit.
+        ArgumentError: The axes to keep are not the first and the last ones.
 
     Example:
         >>> import graphc.tensor as gt
@@ -127,7 +126,7 @@ def pack(*tensors: TensorLike, keep_axes: Axis = None) -> tuple[Tensor, list[Ten
         >>> packed.type
         float64[2, 23]
     """
-    front, back = _kept("pack", keep_axes)
+    front, back = _count_kept_axes("pack", keep_axes)
     flat, shapes = [], []
     for x in map(as_tensor, tensors):
         count = x.ndim - front - back
@@ -146,15 +145,15 @@ def unpack(
 
     Args:
         packed_input: The joined array.
-        packed_shapes: The shape of what was flattened of each array: tuples of integers, Python's
+        packed_shapes: The shape of the flattened axes of each array: tuples of integers, Python's
             or symbolic, or int64 vectors of static length.
-        keep_axes: As it was given to ``pack``.
+        keep_axes: The argument of ``pack``.
 
     Returns:
         The arrays, in order.
 
     Raises:
-        ShapeError: The array has not one axis beside those kept, or lengths do not add up.
+        ShapeError: The array does not have one axis beside those kept, or lengths do not add up.
 
     Example:
         >>> import graphc.tensor as gt
@@ -162,11 +161,11 @@ def unpack(
         [float64[], float64[2, 3]]
     """
     x = as_tensor(packed_input)
-    front, back = _kept("unpack", keep_axes)
+    front, back = _count_kept_axes("unpack", keep_axes)
     if x.ndim != front + back + 1:
         raise ShapeError(
             f"unpack({x!r}, keep_axes={keep_axes!r}): expected one axis beside those kept."
         )
     shapes = [listed("unpack", shape) for shape in packed_shapes]
-    parts = parts_of(x, [math.prod(shape) for shape in shapes], front)
-    return [split_dims(part, shape, front) for part, shape in zip(parts, shapes, strict=True)]
+    pieces = parts_of(x, [math.prod(shape) for shape in shapes], front)
+    return [split_dims(part, shape, front) for part, shape in zip(pieces, shapes, strict=True)]

@@ -34,12 +34,12 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Tensor:
         x: Any shape and dtype.
         shift: The number of positions, a Python or symbolic integer; one for each axis, or one for
             all.
-        axis: One axis or several; an axis that comes twice is moved by both shifts. By default all
+        axis: One axis or several; an axis that occurs twice is moved by both shifts. By default all
             elements are moved in row-major order.
 
     Raises:
-        ShapeError: No such axis, or shifts and axes of unequal number.
-        DTypeError: A shift that is not an integer.
+        ShapeError: x has no such axis, or the numbers of shifts and axes differ.
+        DTypeError: A shift is not an integer.
 
     Example:
         >>> import graphc.tensor as gt
@@ -48,9 +48,9 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Tensor:
     """
     x = as_tensor(x)
     if axis is None:
-        flat = roll(ravel(x), _total(_listed(shift)), 0)
+        flat = roll(ravel(x), _total(_list_shifts(shift)), 0)
         return flat if x.ndim == 1 else flat.reshape(shape_of(x))
-    shifts = _listed(shift)
+    shifts = _list_shifts(shift)
     axis = known_axes(axis)
     axes = list(axis) if isinstance(axis, tuple) else [axis]
     if len(shifts) != len(axes) and 1 not in {len(shifts), len(axes)}:
@@ -59,13 +59,13 @@ def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Tensor:
             "Pass one for each, or one for all.",
         )
     count = max(len(shifts), len(axes)) if shifts and axes else 0
-    shifts, axes = (given * count if len(given) == 1 else given for given in (shifts, axes))
+    shifts, axes = (values * count if len(values) == 1 else values for values in (shifts, axes))
     moves: dict[int, Any] = {}
     for by, a in zip(shifts, axes, strict=True):
         (at,) = axes_of("roll", a, x.ndim)
         moves[at] = moves[at] + by if at in moves else by
     for at, by in moves.items():
-        x = _rolled(x, by, at)
+        x = _roll_axis(x, by, at)
     return x
 
 
@@ -76,8 +76,7 @@ def _total(shifts: Sequence[Any]) -> Any:
     return total
 
 
-def _listed(shift: Any) -> list[Any]:
-    """The shifts, each a Python integer or a symbolic scalar."""
+def _list_shifts(shift: Any) -> list[Any]:
     if isinstance(shift, Tensor) and shift.ndim == 1 and shift.type.shape[0] is None:
         raise ShapeError(
             f"roll: the number of shifts in {shift!r} is unknown.",
@@ -96,7 +95,7 @@ def _shift(by: Any) -> Any:
     return int(x.op.value) if isinstance(x.op, Constant) else cast(x, "int64")
 
 
-def _rolled(x: Tensor, by: Any, axis: int) -> Tensor:
+def _roll_axis(x: Tensor, by: Any, axis: int) -> Tensor:
     n = length(x, axis)
     if not isinstance(by, int):
         return x[slice_at_axis((arange(n) - by) % n, axis)]
@@ -106,8 +105,8 @@ def _rolled(x: Tensor, by: Any, axis: int) -> Tensor:
     cut = n - by % n if isinstance(n, int) else n - by % maximum(n, 1)
     if isinstance(cut, int) and cut == n:
         return x
-    parts = (slice(cut, None), slice(None, cut))
-    return concatenate([x[slice_at_axis(part, axis)] for part in parts], axis)
+    slices = (slice(cut, None), slice(None, cut))
+    return concatenate([x[slice_at_axis(part, axis)] for part in slices], axis)
 
 
 @function
@@ -153,17 +152,17 @@ def rot90(x: TensorLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
         axes: Two different axes.
 
     Raises:
-        ShapeError: Not two different axes of x.
+        ShapeError: The axes are not two different axes of x.
 
     Example:
         >>> rot90([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
         [[2, 4], [1, 3]]
     """
     x = as_tensor(x)
-    found = [axes_of("rot90", a, x.ndim)[0] for a in axes]
-    if len(set(found)) != 2 or len(found) != 2:
+    positions = [axes_of("rot90", a, x.ndim)[0] for a in axes]
+    if len(set(positions)) != 2 or len(positions) != 2:
         raise ShapeError(f"rot90: expected two different axes, got {tuple(axes)}.")
-    a, b = found
+    a, b = positions
     turns: dict[int, Any] = {
         0: lambda: x,
         1: lambda: swapaxes(flip(x, b), a, b),

@@ -35,14 +35,14 @@ from graphc.tensor.core.shape import (
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 
 
-def unreduced(y: Tensor, axes: tuple[int, ...]) -> Tensor:
+def restore_axes(y: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return the result with the reduced axes back, of length 1."""
     return expand_dims(y, axes) if axes else y
 
 
 def expand_like(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
     """Return the result with the reduced axes back, of x's lengths."""
-    return broadcast_to(unreduced(g, axes), lengths(x))
+    return broadcast_to(restore_axes(g, axes), lengths(x))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Sum(Reduction):
         return np.sum(x, self.axes, widened(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Every summed element moves the sum equally, so each gets all of ``g``."""
+        """Send all of ``g`` to every summed element: each moves the sum equally."""
         return (expand_like(g, self.axes, x),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
@@ -93,19 +93,19 @@ class Prod(Reduction):
         return np.prod(x, self.axes, widened(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The product of the others: y / x, except for slices that hold a zero.
+        """Return the product of the others: y / x, except for slices that hold a zero.
 
-        There it is written so that its own derivative is right: with one zero in the slice, the
+        There it is written so that the second derivative is right: with one zero in the slice, the
         sum of the zeros is that element, and with two, the sum less one of them is the other.
         """
         zero = equal(x, 0)
-        zeros = unreduced(sum(cast(zero, "int64"), self.axes), self.axes)
-        rest = unreduced(prod(where(zero, 1, x), self.axes), self.axes)
-        total = unreduced(sum(where(zero, x, 0), self.axes), self.axes)
+        zeros = restore_axes(sum(cast(zero, "int64"), self.axes), self.axes)
+        rest = restore_axes(prod(where(zero, 1, x), self.axes), self.axes)
+        total = restore_axes(sum(where(zero, x, 0), self.axes), self.axes)
         one, two = equal(zeros, 1), equal(zeros, 2)
         among_zeros = where(one, 1, where(two, total - x, 0))
         beside_zeros = where(equal(zeros, 0), 1, where(one, total, 0)) / where(zero, 1, x)
-        return (unreduced(g, self.axes) * conj(rest * where(zero, among_zeros, beside_zeros)),)
+        return (restore_axes(g, self.axes) * conj(rest * where(zero, among_zeros, beside_zeros)),)
 
 
 class Extreme(Reduction):
@@ -128,8 +128,8 @@ class Extreme(Reduction):
             )
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        chosen = equal(x, unreduced(y, self.axes))
-        share = unreduced(g / cast(sum(cast(chosen, "int64"), self.axes), g.dtype), self.axes)
+        chosen = equal(x, restore_axes(y, self.axes))
+        share = restore_axes(g / cast(sum(cast(chosen, "int64"), self.axes), g.dtype), self.axes)
         return (where(chosen, share, 0),)
 
 
@@ -149,7 +149,7 @@ class MaxWithDefault(Max):
     __slots__ = ()
 
     def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """An empty slice has a default."""
+        """Accept an empty slice, which has a default."""
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.max(x, self.axes, initial=dtype_range(x.dtype)[0])
@@ -171,7 +171,7 @@ class MinWithDefault(Min):
     __slots__ = ()
 
     def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """An empty slice has a default."""
+        """Accept an empty slice, which has a default."""
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.min(x, self.axes, initial=dtype_range(x.dtype)[1])
@@ -261,10 +261,10 @@ class ArgMin(ArgExtreme):
         return np.argmin(x, self.axis)
 
 
-def _reduced(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+def _reduce(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     axes = axes_of(op.__name__.lower().rstrip("_"), axis, x.ndim)
     y = Tensor.make(op(axes), x) if axes or op in {All, Any_} else x
-    return unreduced(y, axes) if keepdims else y
+    return restore_axes(y, axes) if keepdims else y
 
 
 def summed_dtype(x: Tensor, dtype: Any) -> Tensor:
@@ -308,8 +308,8 @@ def sum(
         >>> gt.sum(gt.tensor("x", shape=(2, 3), dtype="int8"), axis=0).type
         int64[3]
     """
-    x = counted(where, summed_dtype(as_tensor(x), dtype), 0)
-    y = _reduced(Sum, x, axis, keepdims)
+    x = mask_elements(where, summed_dtype(as_tensor(x), dtype), 0)
+    y = _reduce(Sum, x, axis, keepdims)
     return y if initial is None else y + cast(initial, y.dtype)
 
 
@@ -325,16 +325,16 @@ def prod(
 ) -> Tensor:
     """Return the product over axes; arguments as for ``sum``; 1 for an empty slice.
 
-    The first two derivatives are right where elements are zero. Of the third, those by two or three
-    elements of one slice that are all zero come out as 0.
+    The first two derivatives are right where elements are zero. Third derivatives
+    with respect to two or three zeros of one slice are 0.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.prod([[1, 2], [3, 4]], axis=1).eval(mode="NUMPY").tolist()
         [2, 12]
     """
-    x = counted(where, summed_dtype(as_tensor(x), dtype), 1)
-    y = _reduced(Prod, x, axis, keepdims)
+    x = mask_elements(where, summed_dtype(as_tensor(x), dtype), 1)
+    y = _reduce(Prod, x, axis, keepdims)
     return y if initial is None else y * cast(initial, y.dtype)
 
 
@@ -366,9 +366,11 @@ def max(
         [5, 4]
     """
     if initial is None:
-        return _reduced(Max, _unmasked("max", x, where), axis, keepdims)
+        return _reduce(Max, _refuse_mask("max", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return maximum(_reduced(MaxWithDefault, counted(where, x, initial), axis, keepdims), initial)
+    return maximum(
+        _reduce(MaxWithDefault, mask_elements(where, x, initial), axis, keepdims), initial
+    )
 
 
 @function
@@ -387,17 +389,19 @@ def min(
         [1, 3]
     """
     if initial is None:
-        return _reduced(Min, _unmasked("min", x, where), axis, keepdims)
+        return _reduce(Min, _refuse_mask("min", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return minimum(_reduced(MinWithDefault, counted(where, x, initial), axis, keepdims), initial)
+    return minimum(
+        _reduce(MinWithDefault, mask_elements(where, x, initial), axis, keepdims), initial
+    )
 
 
-def counted(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
-    """Return x with something else in place of the elements that ``where=`` leaves out."""
+def mask_elements(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
+    """Return x with ``otherwise`` for the elements that ``where=`` leaves out."""
     return x if mask is None else where(broadcast_to(mask, lengths(x)), x, otherwise)
 
 
-def _unmasked(op: str, x: Any, mask: Any) -> Tensor:
+def _refuse_mask(op: str, x: Any, mask: Any) -> Tensor:
     if mask is not None:
         raise ArgumentError(
             f"{op}: where= may leave a slice without elements.",
@@ -428,7 +432,7 @@ def all(
         >>> gt.all([[1, 0], [2, 3]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduced(All, counted(where, cast(x, "bool"), True), axis, keepdims)
+    return _reduce(All, mask_elements(where, cast(x, "bool"), True), axis, keepdims)
 
 
 @function
@@ -444,7 +448,7 @@ def any(
         >>> gt.any([[0, 0], [2, 0]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduced(Any_, counted(where, cast(x, "bool"), False), axis, keepdims)
+    return _reduce(Any_, mask_elements(where, cast(x, "bool"), False), axis, keepdims)
 
 
 def _arg(op: type[ArgExtreme], x: Any, axis: Axis, keepdims: bool) -> Tensor:
@@ -455,7 +459,7 @@ def _arg(op: type[ArgExtreme], x: Any, axis: Axis, keepdims: bool) -> Tensor:
     else:
         merged = ravel(x) if len(axes) == x.ndim else merge_axes(x, axes)
         y = Tensor.make(op(merged.ndim - 1), merged)
-    return unreduced(y, axes) if keepdims else y
+    return restore_axes(y, axes) if keepdims else y
 
 
 @function
@@ -553,7 +557,7 @@ class Composite(Op):
         return type(self).__name__.lower()
 
     def expand(self, *inputs: Any) -> Any:
-        """The definition; several results are packed in one tuple."""
+        """Return the definition; several results are packed in one tuple."""
         raise NotImplementedError
 
 
@@ -564,7 +568,6 @@ class AxisComposite(Composite):
     axes: tuple[int, ...]
 
     def expand(self, x: Tensor) -> Tensor:
-        """The definition."""
         raise NotImplementedError
 
     def infer(self, x: TensorType) -> TensorType:
@@ -575,7 +578,7 @@ class AxisComposite(Composite):
         return x
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        """With several operands, the batch of the definition."""
+        """Batch the definition if there are several operands."""
         if len(inputs) == 1:
             return Tensor.make(replace(self, axes=shifted_axes(self.axes)), *inputs)
         flags = zip(inputs, batched, strict=True)
@@ -588,7 +591,7 @@ class AxisComposite(Composite):
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     # The largest of each slice, 0 where that is infinite: inf - inf is never formed.
     largest = Tensor.make(MaxWithDefault(axes), x)
-    return unreduced(where(isfinite(largest), largest, 0), axes)
+    return restore_axes(where(isfinite(largest), largest, 0), axes)
 
 
 class LogSumExp(AxisComposite):
@@ -606,9 +609,9 @@ class LogSumExp(AxisComposite):
         return squeeze(total, self.axes)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each element's share of the sum; zero in a slice of -inf alone."""
+        """Return each element's share of the sum; zero in a slice of -inf alone."""
         y = where(equal(y, -np.inf), 0, y)
-        return (unreduced(g, self.axes) * exp(x - unreduced(y, self.axes)),)
+        return (restore_axes(g, self.axes) * exp(x - restore_axes(y, self.axes)),)
 
 
 def apply_composite(op: type[AxisComposite], x: Any, axis: Axis) -> Tensor:
@@ -643,4 +646,4 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
         0.69314718055...
     """
     y = apply_composite(LogSumExp, x, axis)
-    return unreduced(y, axes_of("logsumexp", axis, as_tensor(x).ndim)) if keepdims else y
+    return restore_axes(y, axes_of("logsumexp", axis, as_tensor(x).ndim)) if keepdims else y

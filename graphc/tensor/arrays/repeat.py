@@ -9,9 +9,18 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Constant, Op, TensorType, is_integer
+from graphc.ir.lengths import SymbolicLength, agree
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
-from graphc.tensor.core.shape import are_equal, entries, length, lengths, ravel, reshape
+from graphc.tensor.core.shape import (
+    are_equal,
+    entries,
+    length,
+    lengths,
+    mixed_entries,
+    ravel,
+    reshape,
+)
 from graphc.tensor.core.tensor import (
     Tensor,
     TensorLike,
@@ -34,8 +43,8 @@ def tile(x: TensorLike, reps: Any) -> Tensor:
             new axes in front.
 
     Raises:
-        ShapeError: A number below 0.
-        DTypeError: A number that is not an integer.
+        ShapeError: A number is negative.
+        DTypeError: A number is not an integer.
 
     Example:
         >>> import graphc.tensor as gt
@@ -43,9 +52,7 @@ def tile(x: TensorLike, reps: Any) -> Tensor:
         float64[4, 2, 6]
     """
     x = as_tensor(x)
-    static, symbolic = entries("tile", reps)
-    given = iter(symbolic)
-    counts: list[Any] = [next(given) if n is None else n for n in static]
+    counts = mixed_entries("tile", reps)
     counts = [1] * (x.ndim - len(counts)) + counts
     own = [1] * (len(counts) - x.ndim) + lengths(x)
     x = reshape(x, own)
@@ -64,16 +71,16 @@ def tile(x: TensorLike, reps: Any) -> Tensor:
 class RepeatIndices(Op):
     """Each index of a vector of counts, repeated as often as counted: an int64 vector.
 
-    Inputs are the counts and how many there must be.
+    Inputs are the counts and their required number.
     """
 
     name = "repeat_indices"
 
     def infer(self, counts: TensorType, n: TensorType) -> TensorType:
-        return TensorType("int64", (None,))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (0, 1)
+        if not agree(counts.shape[0], n.value):
+            raise ShapeError(f"repeat: {counts!r} for {n.value} elements.")
+        total = None if counts.value is None else SymbolicLength.of("total", counts.value)
+        return TensorType("int64", (total,))
 
     def perform(self, counts: np.ndarray[Any, Any], n: Any) -> np.ndarray[Any, Any]:
         if not are_equal(len(counts), n):
@@ -97,11 +104,12 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
         x: Any shape and dtype.
         repeats: The number of repetitions: a Python or symbolic integer, or a vector with one for
             each element along the axis. A vector of static length 1 applies to all.
-        axis: The axis to repeat along; by default all elements are, as a vector.
+        axis: The axis to repeat along; by default all elements are repeated, as a vector.
 
     Raises:
-        ShapeError: No such axis, a number below 0, or not as many counts as elements.
-        DTypeError: A number that is not an integer.
+        ShapeError: x has no such axis, a number is negative, or there are not as many counts as
+            elements.
+        DTypeError: A number is not an integer.
 
     Example:
         >>> import graphc.tensor as gt
@@ -122,8 +130,8 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
         )
     own = lengths(x)
     if counts.ndim and counts.type.shape != (1,):
-        places = _places(counts, length(x, at))
-        return x[(*[slice(None)] * at, places)]
+        indices = _source_indices(counts, length(x, at))
+        return x[(*[slice(None)] * at, indices)]
     (static,), symbolic = entries("repeat", counts)
     count = static if static is not None else symbolic[0]
     apart = expand_dims(x, at + 1)
@@ -131,12 +139,12 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     return reshape(broadcast_to(apart, shape), [*own[:at], own[at] * count, *own[at + 1 :]])
 
 
-def _places(counts: Tensor, n: int | Tensor) -> Any:
-    """The source of each element; constants where the counts and the length are."""
-    known = counts.type.shape[0]
-    if known is not None and isinstance(n, int) and known != n:
+def _source_indices(counts: Tensor, n: int | Tensor) -> Any:
+    """Return the source of each element, constants if the counts and the length are."""
+    static = counts.type.shape[0]
+    if static is not None and isinstance(n, int) and static != n:
         raise ShapeError(
-            f"repeat: got {known} counts for an axis of length {n}.",
+            f"repeat: got {static} counts for an axis of length {n}.",
             "Pass a count for each element, or a single one.",
         )
     if not isinstance(counts.op, Constant) or not isinstance(n, int):

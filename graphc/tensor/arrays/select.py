@@ -20,7 +20,6 @@ from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import (
     aligned,
-    broadcast_checks,
     broadcast_shapes,
     cast,
     clip,
@@ -30,7 +29,8 @@ from graphc.tensor.core.elementwise import (
     remainder,
     where,
 )
-from graphc.tensor.core.shape import length, lengths, ravel, reshape
+from graphc.tensor.core.shape import length, lengths, mixed_entries, ravel, reshape
+from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -49,11 +49,11 @@ from graphc.tensor.core.tensor import (
 class CheckedIndices(Op):
     """Integers, each checked to be from 0 on and below the length beside it.
 
-    Where values are at hand while the program runs, others raise; elsewhere they are taken on
-    trust, as all indices are.
+    Others raise in backends that see values as the program runs; compiled backends check no
+    indices.
 
     Attributes:
-        what: What an error calls them.
+        what: The name of the indices in errors.
     """
 
     what: str
@@ -61,9 +61,6 @@ class CheckedIndices(Op):
 
     def infer(self, i: TensorType, n: TensorType) -> TensorType:
         return i.with_shape(broadcast_shapes(self.what, (i, n)))
-
-    def checks(self, *types: TensorType) -> Any:
-        return broadcast_checks(types)
 
     def perform(self, i: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> Any:
         i, n = np.broadcast_arrays(i, n)
@@ -87,12 +84,12 @@ def checked_indices(what: str, i: Tensor, n: Any) -> Tensor:
     return Tensor.make(CheckedIndices(what), i, as_tensor(n, dtype="int64"))
 
 
-def place_in(op: str, i: Any, n: Any, mode: str) -> Tensor:
-    """Return indices brought within a length, as a mode says.
+def apply_index_mode(op: str, i: Any, n: Any, mode: str) -> Tensor:
+    """Return indices wrapped, clipped or checked to lie below a length.
 
     Raises:
-        ArgumentError: No such mode.
-        DTypeError: They are no integers.
+        ArgumentError: The mode is unknown.
+        DTypeError: The indices are no integers.
     """
     i = _indices(op, i)
     if mode == "wrap":
@@ -123,12 +120,12 @@ def take(
         x: Any shape.
         indices: Integers of any shape, Python's or symbolic; negative ones count from the end.
         axis: A Python integer; None takes from all elements.
-        mode: Of indices outside: ``"raise"``, as indexing does, ``"wrap"`` them around, or
+        mode: For indices outside: ``"raise"``, as indexing does, ``"wrap"`` them around, or
             ``"clip"`` them to the first and the last, so that none counts from the end.
 
     Raises:
         ShapeError: x has no such axis.
-        ArgumentError: No such mode.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -140,12 +137,12 @@ def take(
         x, axis = ravel(x), 0
     (at,) = axes_of("take", axis, x.ndim)
     if mode != "raise":
-        indices = place_in("take", indices, length(x, at), mode)
+        indices = apply_index_mode("take", indices, length(x, at), mode)
     return x[slice_at_axis(indices, at)]
 
 
 def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Tensor]]:
-    """An array, or all its elements for no axis, and an index array for each axis of it."""
+    """Return the array, or all elements if there is no axis, and index arrays for each axis."""
     indices = _indices(op, indices)
     if axis is None:
         x, axis = ravel(x), 0
@@ -155,17 +152,17 @@ def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Ten
             "Pass indices with as many axes as the array.",
         )
     (at,) = axes_of(op, axis, x.ndim)
-    places = [
+    grid = [
         expand_dims(arange(n), tuple(j for j in range(x.ndim) if j != i))
         for i, n in enumerate(lengths(x))
     ]
-    places[at] = indices
-    return x, places
+    grid[at] = indices
+    return x, grid
 
 
 @function
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -> Tensor:
-    """Return, for each slice along an axis, the elements at positions of its own.
+    """Return the elements at given positions of each slice along an axis.
 
     Args:
         x: Any shape.
@@ -186,8 +183,8 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
         >>> gt.take_along_axis(x, gt.argsort(x), axis=1).eval(mode="NUMPY").tolist()
         [[1, 2, 3], [4, 5, 6]]
     """
-    x, places = _grid("take_along_axis", as_tensor(x), indices, axis)
-    return Tensor.make(Index((HOLE,) * x.ndim), x, *places)
+    x, grid = _grid("take_along_axis", as_tensor(x), indices, axis)
+    return Tensor.make(Index((HOLE,) * x.ndim), x, *grid)
 
 
 @function
@@ -203,14 +200,14 @@ def put_along_axis(
 
     Args:
         x: Any shape.
-        indices: As for ``take_along_axis``; which of several values for one place stays is not
-            defined.
-        values: What broadcasts to the indices' shape; cast to x's dtype.
+        indices: As for ``take_along_axis``; which of several values for one element remains is
+            not defined.
+        values: Array that broadcasts to the indices' shape; cast to x's dtype.
         axis: The axis; None puts into all elements, with a vector of indices.
-        accumulate: Add the values instead; several for one place add up.
+        accumulate: Add the values instead; several for one element add up.
 
     Returns:
-        An array of x's shape and dtype: x itself stays as it is.
+        An array of x's shape and dtype; x itself does not change.
 
     Raises:
         ShapeError: The ranks or lengths do not fit.
@@ -222,10 +219,10 @@ def put_along_axis(
         [[1, 9], [9, 4]]
     """
     x = as_tensor(x)
-    flat, places = _grid("put_along_axis", x, indices, axis)
+    flat, grid = _grid("put_along_axis", x, indices, axis)
     values = as_tensor(values, dtype=x.dtype)
     update = IndexUpdate((HOLE,) * flat.ndim, accumulate)
-    y = Tensor.make(update, flat, values, *places)
+    y = Tensor.make(update, flat, values, *grid)
     return y if axis is not None else reshape(y, lengths(x))
 
 
@@ -236,13 +233,13 @@ def choose(x: TensorLike, choices: TensorLike, mode: str = "raise") -> Tensor:
     Args:
         x: Integers, which broadcast with the choices.
         choices: Arrays that broadcast, or one array whose first axis goes over them.
-        mode: Of integers that name no choice: ``"raise"``, ``"wrap"`` around or ``"clip"``.
+        mode: For integers that name no choice: ``"raise"``, ``"wrap"`` around or ``"clip"``.
             Compiled backends do not see values, and take integers on trust instead of raising.
 
     Raises:
         BoundsError: An integer names no choice, when the program runs in NumPy.
         DTypeError: x does not hold integers.
-        ArgumentError: No such mode.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -250,11 +247,11 @@ def choose(x: TensorLike, choices: TensorLike, mode: str = "raise") -> Tensor:
         [10, 2, 30]
     """
     if isinstance(choices, list | tuple):
-        (*given,), _ = operands("choose", choices)
-        choices = stack(broadcast_arrays(*given))
+        (*arrays,), _ = operands("choose", choices)
+        choices = stack(broadcast_arrays(*arrays))
     choices = as_tensor(choices)
     n, one = length(choices, 0), choices[0]
-    x = place_in("choose", x, n, mode)
+    x = apply_index_mode("choose", x, n, mode)
     shape = broadcast_lengths([x, one])
     new = tuple(range(1, 1 + len(shape) - one.ndim))
     full = broadcast_to(expand_dims(choices, new), (n, *shape))
@@ -268,7 +265,7 @@ def choose(x: TensorLike, choices: TensorLike, mode: str = "raise") -> Tensor:
 def compress(condition: TensorLike, x: TensorLike, axis: int | None = None) -> Tensor:
     """Return the slices along an axis for which a condition holds.
 
-    How many there are depends on the condition, so compiled backends take a constant one only.
+    Their number depends on the condition, so compiled backends take a constant one only.
 
     Args:
         condition: A vector, read as bool; slices beyond its end are left out.
@@ -324,10 +321,10 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     Args:
         condlist: Conditions, arrays of bool that broadcast.
         choicelist: As many arrays, which broadcast with them.
-        default: Where no condition holds.
+        default: The value where no condition holds.
 
     Raises:
-        ArgumentError: None, or another number of choices.
+        ArgumentError: There is no condition, or another number of choices.
 
     Example:
         >>> import graphc.tensor as gt
@@ -358,25 +355,30 @@ def ravel_multi_index(
     Args:
         multi_index: Arrays of integers that broadcast, one for each axis, or one array whose
             first axis goes over them.
-        dims: The lengths of the axes, Python's or symbolic.
-        mode: Of indices outside: ``"raise"``, ``"wrap"`` around or ``"clip"``; or one for each.
-            Compiled backends take indices on trust instead of raising.
+        dims: The lengths of the axes: integers, Python's or symbolic, or a vector of integers.
+        mode: For indices that are out of bounds: ``"raise"``, ``"wrap"`` around or ``"clip"``; or
+            one for each axis. JAX and MLX do not check instead of raising.
         order: ``"C"``: row-major, or ``"F"``: column-major.
 
     Returns:
         An int64 array.
 
     Raises:
-        ArgumentError: There are more or fewer lengths, or modes, than arrays of indices; an unknown
-            mode or order.
+        ArgumentError: If there are more or fewer lengths, or modes, than arrays of indices, or a
+            mode or order is unknown.
+        DTypeError: If indices or lengths are not integers.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.ravel_multi_index(([1, 2], [3, 0]), (3, 4)).eval(mode="NUMPY").tolist()
         [7, 8]
     """
-    dims = list(dims)
+    if isinstance(multi_index, Tensor) and isinstance(dims, list | tuple):
+        multi_index = specify_shape(multi_index, (len(dims), *[None] * (multi_index.ndim - 1)))
     indices = list(multi_index)
+    if isinstance(dims, Tensor):
+        dims = specify_shape(dims, (len(indices),))
+    dims = mixed_entries("ravel_multi_index", dims)
     modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
     if not len(dims) == len(indices) == len(modes):
         raise ArgumentError(
@@ -384,10 +386,11 @@ def ravel_multi_index(
             "axes.",
             "Pass one for each axis.",
         )
-    parts = [
-        place_in("ravel_multi_index", i, n, m) for i, n, m in zip(indices, dims, modes, strict=True)
+    bounded = [
+        apply_index_mode("ravel_multi_index", i, n, m)
+        for i, n, m in zip(indices, dims, modes, strict=True)
     ]
-    pairs = list(zip(parts, dims, strict=True))
+    pairs = list(zip(bounded, dims, strict=True))
     y: Any = constant(0)
     for i, n in pairs if _is_row_major("ravel_multi_index", order) else reversed(pairs):
         y = y * n + i
@@ -407,7 +410,7 @@ def unravel_index(indices: TensorLike, shape: Any, order: str = "C") -> tuple[Te
     Args:
         indices: Integers of any shape, from 0 on and below the number of elements; others raise
             in NumPy, and compiled backends take them on trust.
-        shape: The lengths of the axes, Python's or symbolic.
+        shape: The lengths of the axes: integers, Python's or symbolic.
         order: ``"C"``: row-major, or ``"F"``: column-major.
 
     Returns:
@@ -418,14 +421,14 @@ def unravel_index(indices: TensorLike, shape: Any, order: str = "C") -> tuple[Te
         >>> [y.eval(mode="NUMPY").tolist() for y in gt.unravel_index([1, 5], (2, 3))]
         [[0, 1], [1, 2]]
     """
-    dims = list(shape) if isinstance(shape, list | tuple | Tensor) else [shape]
+    dims = mixed_entries("unravel_index", shape)
     rest = checked_indices("unravel_index", _indices("unravel_index", indices), math.prod(dims))
     row_major = _is_row_major("unravel_index", order)
-    parts: list[Tensor] = []
+    result: list[Tensor] = []
     for n in reversed(dims) if row_major else dims:
-        parts.append(remainder(rest, n))
+        result.append(remainder(rest, n))
         rest = floor_divide(rest, n)
-    return tuple(reversed(parts)) if row_major else tuple(parts)
+    return tuple(reversed(result)) if row_major else tuple(result)
 
 
 # Permutations, and indices as vectors.
@@ -438,13 +441,18 @@ def inverse_permutation(perm: TensorLike) -> Tensor:
     Args:
         perm: Integers: each from 0 on and below the last length once.
 
+    Returns:
+        An array of perm's shape and dtype.
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.inverse_permutation([2, 0, 1]).eval(mode="NUMPY").tolist()
         [1, 2, 0]
     """
-    perm = _indices("inverse_permutation", perm)
-    return put_along_axis(zeros_like(perm), perm, arange(length(perm, -1)), -1)
+    perm = as_tensor(perm)
+    indices = _indices("inverse_permutation", perm)
+    offsets = arange(length(perm, -1), dtype=perm.dtype if is_integer(perm.dtype) else "int64")
+    return put_along_axis(zeros_like(indices, dtype=offsets.dtype), indices, offsets, -1)
 
 
 @function

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Node, Op, Pick, TensorType, TupleType
+from graphc.ir.lengths import SymbolicLength
 from graphc.tensor.arrays.create import arange, zeros, zeros_like
 from graphc.tensor.arrays.cumulative import cumsum
 from graphc.tensor.arrays.join import concatenate
@@ -29,9 +30,9 @@ from graphc.tensor.core.tensor import (
 
 @dataclass(frozen=True, slots=True)
 class Unique(Op):
-    """Indices of the distinct slices along an axis, in order, and how often each occurs.
+    """The indices of the distinct slices along an axis, in order, and how often each occurs.
 
-    Results are the places of the first ones, which of them each slice is, and their counts.
+    Results are their first positions, the index among them of each slice, and the counts.
 
     Attributes:
         axis: None for the distinct elements of an array.
@@ -41,14 +42,12 @@ class Unique(Op):
     name = "unique"
 
     def infer(self, x: TensorType) -> TupleType:
-        some = TensorType("int64", (None,))
+        count = None if x.value is None else SymbolicLength.of("unique", x.value)
+        some = TensorType("int64", (count,))
         which = x.with_dtype("int64")
         if self.axis is not None:
             which = which.with_shape((x.shape[self.axis],))
         return TupleType((some, which, some))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (0,)
 
     def perform(self, x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
         _, first, which, count = np.unique(comparable(x), True, True, True, self.axis)
@@ -124,25 +123,25 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
 ) -> Tensor | list[Tensor]:
     """Return the distinct elements in ascending order.
 
-    How many there are depends on the values, so compiled backends take constants only, or a
-    ``size``.
+    Their number depends on the values, so compiled backends take constants only, or a ``size``.
 
     Args:
         x: Any dtype and shape; NaN is one element.
-        return_index: Give the place where each comes first, too.
-        return_inverse: Give for each element of x which of the distinct ones it is, too.
-        return_counts: Give how often each comes, too.
-        axis: Take the distinct slices along this axis, in place of elements.
-        size: How many to give, an integer: if there are more, the first ones; goes with no axis.
-        fill_value: What stands at the end if there are fewer, by default the smallest; their
-            counts are 0.
+        return_index: Return the position where each occurs first, too.
+        return_inverse: Return, for each element of x, its index among the distinct ones, too.
+        return_counts: Return how often each occurs, too.
+        axis: Return the distinct slices along this axis, not the elements.
+        size: The number of elements to return, an integer: the first ones if there are more. Only
+            without an axis.
+        fill_value: The filler if there are fewer, by default the smallest element; its counts are
+            0.
 
     Returns:
-        The elements; with what else was asked for, int64, in a list.
+        The elements; if more is requested, a list of them and int64 arrays.
 
     Raises:
         ShapeError: x has no such axis.
-        ArgumentError: Both an axis and a ``size``, or a ``fill_value`` without a ``size``.
+        ArgumentError: There are both an axis and a ``size``, or a ``fill_value`` without ``size``.
 
     Example:
         >>> import graphc.tensor as gt
@@ -152,7 +151,7 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
         ([2, 5, -1], [1, 2, 0])
     """
     x = as_tensor(x)
-    asked = (return_index, return_inverse, return_counts)
+    requested = (return_index, return_inverse, return_counts)
     if size is not None and axis is not None:
         raise ArgumentError("unique: size= requires axis=None.")
     if size is None and fill_value is not None:
@@ -162,16 +161,16 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
     else:
         if axis is not None:
             (axis,) = axes_of("unique", (axis,), x.ndim)
-        found = Node.make(Unique(axis), x)
-        rest = [Tensor.make(Pick(i), found) for i in range(3)]
+        distinct = Node.make(Unique(axis), x)
+        rest = [Tensor.make(Pick(i), distinct) for i in range(3)]
         values = take(x, rest[0], axis)
-    if not any(asked):
+    if not any(requested):
         return values
-    return [values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted]]
+    return [values, *[y for y, wanted in zip(rest, requested, strict=True) if wanted]]
 
 
 def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
-    """The distinct elements, where each is first, which of them each element is, and counts."""
+    """Return the distinct elements, first positions, inverse indices and counts."""
     flat = ravel(x)
     n = length(flat, 0)
     order = argsort(flat)
@@ -197,9 +196,9 @@ def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -
     """Return whether each element is among others.
 
     Args:
-        element: Real numbers of any shape; NaN is nowhere.
+        element: Real numbers of any shape; NaN is in no array.
         test_elements: The others, of any shape.
-        invert: Whether it is not.
+        invert: Return whether it is not.
 
     Returns:
         An array of bool, of the elements' shape.
@@ -211,16 +210,15 @@ def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -
     """
     (x, among), _ = operands("isin", (element, test_elements))
     among = sort(among, axis=None)
-    found = less(searchsorted(among, x, "left"), searchsorted(among, x, "right"))
-    found = found & logical_not(isnan(x))
-    return logical_not(found) if invert else found
+    is_member = less(searchsorted(among, x, "left"), searchsorted(among, x, "right"))
+    is_member = is_member & logical_not(isnan(x))
+    return logical_not(is_member) if invert else is_member
 
 
-# Of two arrays. How many elements there are depends on the values, as for ``unique``.
+# Two arrays. The number of elements depends on the values, as for ``unique``.
 
 
-def _elements(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """The elements of two arrays as vectors of one dtype."""
+def _flatten_both(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     (a, b), _ = operands(op, (a, b))
     return ravel(a), ravel(b)
 
@@ -241,7 +239,7 @@ def union1d(a: TensorLike, b: TensorLike) -> Tensor:
         >>> gt.union1d([3, 1], [2, 3]).eval(mode="NUMPY").tolist()
         [1, 2, 3]
     """
-    return unique(concatenate(_elements("union1d", a, b)))
+    return unique(concatenate(_flatten_both("union1d", a, b)))
 
 
 @function
@@ -251,10 +249,10 @@ def setdiff1d(a: TensorLike, b: TensorLike, assume_unique: bool = False) -> Tens
     Args:
         a: Real numbers of any shape; compiled backends take constants and integer inputs.
         b: Real numbers of any shape.
-        assume_unique: The elements of ``a`` are distinct: they stay in their order.
+        assume_unique: The elements of ``a`` are distinct, and keep their order.
 
     Returns:
-        A vector of the first one's dtype.
+        A vector of the first array's dtype.
 
     Example:
         >>> import graphc.tensor as gt
@@ -277,7 +275,7 @@ def setxor1d(a: TensorLike, b: TensorLike, assume_unique: bool = False) -> Tenso
         >>> gt.setxor1d([1, 2], [2, 3]).eval(mode="NUMPY").tolist()
         [1, 3]
     """
-    a, b = _elements("setxor1d", a, b)
+    a, b = _flatten_both("setxor1d", a, b)
     if not assume_unique:
         a, b = unique(a), unique(b)
     return sort(concatenate([a[isin(a, b, invert=True)], b[isin(b, a, invert=True)]]))
@@ -308,10 +306,10 @@ def intersect1d(
         a: Real numbers of any shape; compiled backends take constants and integer inputs.
         b: Real numbers of any shape.
         assume_unique: The elements of each are distinct.
-        return_indices: Give the place of each in ``a`` and in ``b``, too.
+        return_indices: Return the position of each in ``a`` and in ``b``, too.
 
     Returns:
-        A vector of the common dtype, or that and two int64 vectors.
+        A vector of the common dtype, or a tuple of it and two int64 vectors.
 
     Example:
         >>> import graphc.tensor as gt
@@ -319,12 +317,12 @@ def intersect1d(
         >>> [y.eval(mode="NUMPY").tolist() for y in (common, of_a, of_b)]
         [[2, 4], [2, 0], [0, 1]]
     """
-    a, b = _elements("intersect1d", a, b)
+    a, b = _flatten_both("intersect1d", a, b)
     if assume_unique:
         (first, at), (second, there) = ((sort(x), argsort(x)) for x in (a, b))
     else:
         (first, at), (second, there) = (unique(x, return_index=True) for x in (a, b))
-    # In ascending order, those of the one stand beside those of the other.
+    # Both are in ascending order, so that their common elements correspond.
     of_a, of_b = isin(first, second), isin(second, first)
     common = first[of_a]
     return (common, at[of_a], there[of_b]) if return_indices else common

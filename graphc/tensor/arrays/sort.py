@@ -10,13 +10,14 @@ import numpy as np
 
 from graphc.errors import ArgumentError, BoundsError, ShapeError
 from graphc.ir import Op, TensorType
+from graphc.ir.lengths import agree
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.select import put_along_axis, take, take_along_axis
-from graphc.tensor.core.axes import slice_at_axis
+from graphc.tensor.core.axes import around_axis, from_front, is_symbolic, slice_at_axis
 from graphc.tensor.core.elementwise import widened
-from graphc.tensor.core.shape import length, ravel
+from graphc.tensor.core.shape import length, lengths, ravel, reshape
 from graphc.tensor.core.specify import specified
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function, operands
 
@@ -35,7 +36,7 @@ class Sort(Op):
         return np.sort(comparable(x), self.axis, kind="stable").astype(x.dtype, copy=False)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each element of the result is one of x's, and gives its gradient back there."""
+        """Send each gradient back to the element of x that its position holds."""
         order = Tensor.make(ArgSort(self.axis), x)
         return (put_along_axis(zeros_like(x), order, g, self.axis),)
 
@@ -96,6 +97,16 @@ def _axis(op: str, x: Any, axis: int | None) -> tuple[Tensor, int]:
     return x, axes_of(op, (axis,), x.ndim)[0]
 
 
+def _along(name: str, op: type[Sort | ArgSort], x: Any, axis: Any) -> Tensor:
+    if is_symbolic(axis):
+        x = as_tensor(x)
+        return reshape(
+            Tensor.make(op(1), around_axis(x, from_front(name, axis, x.ndim))), lengths(x)
+        )
+    x, at = _axis(name, x, axis)
+    return Tensor.make(op(at), x)
+
+
 @function
 def sort(
     x: TensorLike, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
@@ -104,14 +115,14 @@ def sort(
 
     Args:
         x: Any dtype and shape; complex numbers go by their real, then their imaginary part.
-        axis: The axis; None sorts all elements.
+        axis: The axis, also symbolic; None sorts all elements.
         kind: NumPy's names of algorithms; all give the same.
         order: None; NumPy's records have no counterpart.
         stable: Equal elements keep their order in any case.
 
     Raises:
-        ShapeError: x has no such axis.
-        ArgumentError: No such kind, or an ``order``.
+        ShapeError: If x has no such axis.
+        ArgumentError: If there is no such kind, or an ``order``.
 
     Example:
         >>> import graphc.tensor as gt
@@ -119,8 +130,7 @@ def sort(
         [1, 2, 3]
     """
     _check_order("sort", kind, order, stable)
-    x, at = _axis("sort", x, axis)
-    return Tensor.make(Sort(at), x)
+    return _along("sort", Sort, x, axis)
 
 
 @function
@@ -137,17 +147,16 @@ def argsort(
         [1, 2, 0]
     """
     _check_order("argsort", kind, order, stable)
-    x, at = _axis("argsort", x, axis)
-    return Tensor.make(ArgSort(at), x)
+    return _along("argsort", ArgSort, x, axis)
 
 
 @function
 def partition(
     x: TensorLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> Tensor:
-    """Return an order in which the elements at positions ``kth`` are where sorting puts them.
+    """Return the elements so that positions ``kth`` hold the same ones as in sorted order.
 
-    Smaller ones stand before and larger ones behind; here all of them are sorted.
+    Smaller elements come before and larger ones behind; here all of them are sorted.
 
     Args:
         x: Any dtype and shape.
@@ -157,14 +166,14 @@ def partition(
         order: None.
 
     Raises:
-        BoundsError: A place is outside the axis.
+        BoundsError: A position is outside the axis.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.partition([3, 1, 2], 1).eval(mode="NUMPY").tolist()
         [1, 2, 3]
     """
-    x, at = _partitioned("partition", x, kth, axis, kind, order)
+    x, at = _check_partition("partition", x, kth, axis, kind, order)
     return Tensor.make(Sort(at), x)
 
 
@@ -179,11 +188,11 @@ def argpartition(
         >>> gt.argpartition([3.0, 1.0, 2.0], 0)[0].eval(mode="NUMPY").tolist()
         1
     """
-    x, at = _partitioned("argpartition", x, kth, axis, kind, order)
+    x, at = _check_partition("argpartition", x, kth, axis, kind, order)
     return Tensor.make(ArgSort(at), x)
 
 
-def _partitioned(
+def _check_partition(
     op: str, x: Any, kth: Any, axis: int | None, kind: str, order: Any
 ) -> tuple[Tensor, int]:
     _check_order(op, None if kind == "introselect" else kind, order, None)
@@ -201,20 +210,20 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
 
     Args:
         x: Real numbers or bool; NaN counts as the largest.
-        k: How many, a Python or symbolic integer.
+        k: The number of elements, a Python or symbolic integer.
         axis: The axis.
 
     Returns:
-        The elements, and their places as int64; of equal elements the first come first.
+        The elements, and their positions as int64; of equal elements the first come first.
 
     Raises:
         ShapeError: k is negative, there are fewer elements, or x has no such axis.
-        RuntimeShapeError: When it runs: there are fewer elements.
+        RuntimeShapeError: At run time, there are fewer elements.
 
     Example:
         >>> import graphc.tensor as gt
-        >>> values, places = gt.top_k([5, 9, 2, 9], 3)
-        >>> values.eval(mode="NUMPY").tolist(), places.eval(mode="NUMPY").tolist()
+        >>> values, positions = gt.top_k([5, 9, 2, 9], 3)
+        >>> values.eval(mode="NUMPY").tolist(), positions.eval(mode="NUMPY").tolist()
         ([9, 9, 5], [1, 3, 0])
     """
     x, at = _axis("top_k", x, axis)
@@ -224,9 +233,9 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
         raise ShapeError(f"top_k: k={k} is not from 0 to {most}.")
     # Sorted from the end, so that of equal elements the last stands first, and first when turned.
     order = length(x, at) - 1 - flip(Tensor.make(ArgSort(at), flip(x, at)), at)
-    places = order[slice_at_axis(slice(0, k), at)]
-    places = specified(places, [k if axis == at else None for axis in range(x.ndim)], "top_k")
-    return take_along_axis(x, places, at), places
+    positions = order[slice_at_axis(slice(0, k), at)]
+    positions = specified(positions, [k if axis == at else None for axis in range(x.ndim)], "top_k")
+    return take_along_axis(x, positions, at), positions
 
 
 @function
@@ -263,8 +272,8 @@ class SearchSorted(Op):
     """The positions, int64, at which to insert values into sorted vectors.
 
     Attributes:
-        right: Behind equal elements, not before them.
-        batched: How many leading axes both inputs have in common; a vector for each of them.
+        right: Whether the positions are behind equal elements, not before them.
+        batched: The number of leading axes that both inputs share; each of them has one vector.
     """
 
     right: bool
@@ -273,19 +282,21 @@ class SearchSorted(Op):
 
     @property
     def side(self) -> str:
-        """NumPy's name of it."""
+        """NumPy's name of the side."""
         return "right" if self.right else "left"
 
     def infer(self, x: TensorType, v: TensorType) -> TensorType:
         if x.ndim != self.batched + 1:
             raise ShapeError(
                 f"searchsorted: expected a sorted vector, got {x!r}.")  # fmt: skip
+        if not all(agree(n, m) for n, m in zip(x.shape[:-1], v.shape, strict=False)):
+            raise ShapeError(f"searchsorted({x!r}, {v!r}): the batches differ.")
         return v.with_dtype("int64")
 
     def perform(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> Any:
         y = np.empty(v.shape, np.int64)
-        for place in np.ndindex(v.shape[: self.batched]):
-            y[place] = np.searchsorted(comparable(x[place]), comparable(v[place]), self.side)  # type: ignore[call-overload]
+        for index in np.ndindex(v.shape[: self.batched]):
+            y[index] = np.searchsorted(comparable(x[index]), comparable(v[index]), self.side)  # type: ignore[call-overload]
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, v: Tensor) -> tuple[None, None]:
@@ -308,14 +319,14 @@ def searchsorted(
         x: A vector in ascending order, or in any where ``sorter`` puts it in order.
         v: Values of any shape; NaN goes behind all numbers.
         side: ``"left"``: before equal elements, ``"right"``: behind them.
-        sorter: The places that sort x, as from ``argsort``.
+        sorter: The positions that sort x, as from ``argsort``.
 
     Returns:
         An int64 array of v's shape, from 0 to x's length.
 
     Raises:
         ShapeError: x is not a vector.
-        ArgumentError: No such side.
+        ArgumentError: The side is unknown.
 
     Example:
         >>> import graphc.tensor as gt

@@ -15,7 +15,7 @@ from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.core.axes import slice_at_axis, squeeze
 from graphc.tensor.core.elementwise import repeated_like, split_mask, where as select
-from graphc.tensor.core.shape import are_equal, entries, length, target_shape
+from graphc.tensor.core.shape import are_equal, entries, fill_shape, length, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
@@ -29,9 +29,9 @@ class Split(Op):
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TupleType:
         n = x.shape[self.axis]
-        if n is not None:
-            known = sum(size for size in self.sizes if size is not None)
-            if known > n or (known < n and None not in self.sizes):
+        if isinstance(n, int):
+            total = sum(size for size in self.sizes if size is not None)
+            if total > n or (total < n and None not in self.sizes):
                 raise ShapeError(
                     f"split({x!r}, {self.sizes}): axis {self.axis} has length {n}.",
                     "Pass sizes that add up to it.",
@@ -40,15 +40,12 @@ class Split(Op):
         return TupleType(
             tuple(
                 x.with_shape((*shape[: self.axis], size, *shape[self.axis + 1 :]))
-                for size in self.sizes
+                for size in fill_shape(self.sizes, symbolic)
             )
         )
 
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.sizes.count(None)))
-
     def bounds(self, n: int, symbolic: Sequence[Any]) -> list[int]:
-        """Where each part starts, and where the last one ends, in an axis of length n."""
+        """Return where each part starts, and where the last one ends, in an axis of length n."""
         sizes = target_shape(self.sizes, symbolic)
         if not are_equal(sum(sizes), n):
             raise ShapeError(
@@ -64,17 +61,17 @@ class Split(Op):
     def pullback(
         self, g: Sequence[Tensor | None], y: Node, x: Tensor, *symbolic: Tensor
     ) -> Sequence[Any]:
-        """The parts' gradients joined; zeros where a branch of ``where`` was not chosen."""
-        parts = [Tensor.make(Pick(i), y) for i in range(len(self.sizes))]
-        gs = [zeros_like(p) if part is None else part for p, part in zip(parts, g, strict=True)]
+        """Join the parts' gradients; zeros where a branch of ``where`` was not chosen."""
+        outputs = [Tensor.make(Pick(i), y) for i in range(len(self.sizes))]
+        gs = [zeros_like(p) if part is None else part for p, part in zip(outputs, g, strict=True)]
         joined = Tensor.make(Concatenate(self.axis), *gs)
         masks = [split_mask(part)[0] for part in gs] if x.inputs else []
         if any(mask is not None for mask in masks):
-            ones = [
+            chosen = [
                 repeated_like(as_tensor(True) if mask is None else mask, part)
                 for mask, part in zip(masks, gs, strict=True)
             ]
-            joined = select(Tensor.make(Concatenate(self.axis), *ones), joined, 0)
+            joined = select(Tensor.make(Concatenate(self.axis), *chosen), joined, 0)
         return (joined, *(None for _ in symbolic))
 
     def pushforward(self, tangents: Sequence[Any], y: Node, x: Tensor, *symbolic: Tensor) -> Any:
@@ -106,7 +103,7 @@ def split(
         x: At least one axis.
         splits_size: The length of each part: Python or symbolic integers, or an integer
             vector. They add up to the axis's length.
-        n_splits: The number of parts, where a symbolic ``splits_size`` does not say.
+        n_splits: The number of parts, if a symbolic ``splits_size`` does not state it.
         axis: The axis to split.
 
     Returns:
@@ -114,8 +111,8 @@ def split(
 
     Raises:
         ArgumentError: ``splits_size`` is no sequence of lengths, nor a symbolic vector of them.
-        ShapeError: No such axis, a negative length, or lengths that do not add up.
-        DTypeError: A length that is not an integer.
+        ShapeError: x has no such axis, a length is negative, or lengths do not add up.
+        DTypeError: A length is not an integer.
 
     Example:
         >>> import graphc.tensor as gt
@@ -132,10 +129,10 @@ def split(
             f"split({x!r}, {splits_size!r}): expected the length of each part.",
             "Use gt.array_split(x, n) for n parts of about one length.",
         )
-    parts = parts_of(x, splits_size, at)
-    if n_splits is not None and len(parts) != n_splits:
-        raise ShapeError(f"split: got {len(parts)} lengths and n_splits={n_splits}.")
-    return parts
+    pieces = parts_of(x, splits_size, at)
+    if n_splits is not None and len(pieces) != n_splits:
+        raise ShapeError(f"split: got {len(pieces)} lengths and n_splits={n_splits}.")
+    return pieces
 
 
 @function
@@ -145,7 +142,7 @@ def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[
     Args:
         x: At least one axis.
         indices_or_sections: The number of parts, whose lengths differ by at most one; or a list of
-            the places where a part ends and the next one starts, Python's integers or symbolic;
+            the positions where a part ends and the next one starts, Python's integers or symbolic;
             negative ones and those behind the end count as in a slice.
         axis: The axis to split.
 
@@ -163,24 +160,24 @@ def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[
     x = as_tensor(x)
     (at,) = axes_of("array_split", axis, x.ndim)
     if not isinstance(indices_or_sections, int | np.integer):
-        places = [None, *_places(indices_or_sections), None]
-        return [x[slice_at_axis(slice(*ends), at)] for ends in pairwise(places)]
+        positions = [None, *_cut_positions(indices_or_sections), None]
+        return [x[slice_at_axis(slice(*ends), at)] for ends in pairwise(positions)]
     count, n = int(indices_or_sections), length(x, at)
     if count < 1:
         raise ShapeError(f"array_split: cannot split {x!r} into {count} parts.", "Pass 1 or more.")
     return parts_of(x, [(n + count - 1 - i) // count for i in range(count)], at)
 
 
-def _places(given: Any) -> list[Any]:
-    """The positions to cut at: each may be symbolic, but a vector's length must be known."""
-    if isinstance(given, np.ndarray):
-        return given.tolist()  # type: ignore[no-any-return]
-    if isinstance(given, Tensor) and given.ndim != 1:
+def _cut_positions(positions: Any) -> list[Any]:
+    """Return the positions to cut at, which may be symbolic; a vector's length must be static."""
+    if isinstance(positions, np.ndarray):
+        return positions.tolist()  # type: ignore[no-any-return]
+    if isinstance(positions, Tensor) and positions.ndim != 1:
         raise DTypeError(
-            f"array_split: expected a vector of positions, got {given!r}.",
+            f"array_split: expected a vector of positions, got {positions!r}.",
             "Pass the number of parts as a Python integer.",
         )
-    return list(given)
+    return list(positions)
 
 
 def _split_along(op: str, x: Any, indices_or_sections: Any, axis: int, ndim: int) -> list[Tensor]:
@@ -205,7 +202,7 @@ def hsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
 
     Args:
         x: At least one axis.
-        indices_or_sections: The number of parts of equal length, or the places to cut at.
+        indices_or_sections: The number of parts of equal length, or the positions to cut at.
 
     Example:
         >>> import graphc.tensor as gt
@@ -222,7 +219,7 @@ def vsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
 
     Args:
         x: At least two axes.
-        indices_or_sections: The number of parts of equal length, or the places to cut at.
+        indices_or_sections: The number of parts of equal length, or the positions to cut at.
 
     Example:
         >>> import numpy as np
@@ -239,7 +236,7 @@ def dsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
 
     Args:
         x: At least three axes.
-        indices_or_sections: The number of parts of equal length, or the places to cut at.
+        indices_or_sections: The number of parts of equal length, or the positions to cut at.
 
     Example:
         >>> import numpy as np

@@ -36,8 +36,8 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Tensor:  # noqa
 
 def _counts(op: str, n: Any, m: Any) -> list[Any]:
     static, symbolic = entries(op, (n, n if m is None else m))
-    given = iter(symbolic)
-    return [next(given) if known is None else known for known in static]
+    values = iter(symbolic)
+    return [next(values) if count is None else count for count in static]
 
 
 def _triangle(op: str, m: Any, k: Any) -> tuple[Tensor, Tensor, Any]:
@@ -59,7 +59,7 @@ def tril(m: Any, k: Any = 0) -> Tensor:
             above it, negative ones below.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: m is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -80,7 +80,7 @@ def triu(m: Any, k: Any = 0) -> Tensor:
             above it, negative ones below.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: m is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -91,11 +91,11 @@ def triu(m: Any, k: Any = 0) -> Tensor:
     return where(above >= offset, x, constant(0, dtype=x.dtype))
 
 
-def _places(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]:
+def _indices(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]:
     rows, columns = _counts(op, n, m)
     if isinstance(rows, int) and isinstance(columns, int) and not isinstance(k, Tensor):
-        found = (np.triu_indices if upper else np.tril_indices)(rows, k, columns)
-        return tuple(constant(places.astype(np.int64)) for places in found)
+        result = (np.triu_indices if upper else np.tril_indices)(rows, k, columns)
+        return tuple(constant(index.astype(np.int64)) for index in result)
     above, offset = above_diagonal(rows, columns), diagonal_number(op, k)
     return nonzero_places(above >= offset if upper else above <= offset)
 
@@ -113,10 +113,10 @@ def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
         Two int64 vectors: rows and columns.
 
     Example:
-        >>> [places.eval(mode="NUMPY").tolist() for places in tril_indices(2)]
+        >>> [i.eval(mode="NUMPY").tolist() for i in tril_indices(2)]
         [[0, 1, 1], [0, 0, 1]]
     """
-    return _places("tril_indices", n, k, m, upper=False)
+    return _indices("tril_indices", n, k, m, upper=False)
 
 
 @function
@@ -128,7 +128,7 @@ def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
         >>> [part.eval(mode="NUMPY").tolist() for part in gt.triu_indices(2)]
         [[0, 0, 1], [0, 1, 1]]
     """
-    return _places("triu_indices", n, k, m, upper=True)
+    return _indices("triu_indices", n, k, m, upper=True)
 
 
 def matrix_lengths(op: str, a: Any) -> list[int | Tensor]:

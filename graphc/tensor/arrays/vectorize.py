@@ -1,4 +1,4 @@
-"""Batching: the graph for a whole batch at once, by each operation's own batching rule."""
+"""Batching: the graph for a batch, by each operation's batching rule."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
+from graphc import hooks
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Pick, TensorType, TupleType, Wrapper, gathered, replaced, toposort
-from graphc.lazy import provided
+from graphc.ir.law import deciding_inputs
 from graphc.site import derived_from
 from graphc.tensor.arrays.broadcast import broadcast_to, repeated
 from graphc.tensor.core.axes import expand_dims, squeeze
@@ -27,8 +28,9 @@ class _Batch:
     """Nodes with a value for every element of a batch.
 
     Attributes:
-        done: What stands for each node.
-        leading: The nodes whose stand-ins have the batch axis; the others are equal for all of it.
+        done: The value for each node.
+        leading: The nodes whose values have the batch axis; other values are equal for all
+            elements.
         sizes: The batch's length, for each node that depends on a replaced one.
     """
 
@@ -37,7 +39,6 @@ class _Batch:
     sizes: dict[Node, Size] = field(default_factory=dict)
 
     def add(self, node: Node) -> None:
-        """Apply the batching rule of one more node, whose inputs are known."""
         size = self._size(node)
         if size is not None:
             self.sizes[node] = size
@@ -59,30 +60,30 @@ class _Batch:
             self.leading.add(node)
 
     def _size(self, node: Node) -> Size | None:
-        found = [self.sizes[x] for x in node.inputs if x in self.sizes]
-        known = {n for n in found if isinstance(n, int)}
-        if len(known) > 1:
+        sizes = [self.sizes[x] for x in node.inputs if x in self.sizes]
+        static = {n for n in sizes if isinstance(n, int)}
+        if len(static) > 1:
             raise ShapeError(
-                f"Batches of different lengths, {', '.join(map(str, sorted(known)))}, meet in "
+                f"Batches of different lengths, {', '.join(map(str, sorted(static)))}, meet in "
                 f"{node!r}.",
                 "Make them equal, or one of them 1.",
                 node.where,
             )
-        return known.pop() if known else found[0] if found else None
+        return static.pop() if static else sizes[0] if sizes else None
 
     def result(self, y: Node) -> Any:
-        """The batched output, or the node itself where it depends on no replaced node."""
-        made = self.done.get(y, y)
+        """Return the batched output, or the node itself if it depends on no replaced node."""
+        value = self.done.get(y, y)
         spread = y in self.sizes and y not in self.leading
-        return repeated(made, self.sizes[y]) if spread else made
+        return repeated(value, self.sizes[y]) if spread else value
 
 
-def _followed(
+def _batch_graph(
     outputs: Sequence[Node],
     replacements: Mapping[Any, Tensor],
     same: Mapping[Any, Tensor] | None = None,
 ) -> _Batch:
-    """The graph for a batch; ``same`` has replacements that are equal for all of it."""
+    """Return the graph for a batch; ``same`` has replacements that are equal for all of it."""
     batch = _Batch({**replacements, **(same or {})})
     for node, new in replacements.items():
         if not new.ndim or not node.type.admits(new.type.with_shape(new.type.shape[1:])):
@@ -121,7 +122,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
         [float64[5], float64[5, 3]]
     """
     outputs = gathered(outputs, replacements)
-    batch = _followed(outputs, replacements)
+    batch = _batch_graph(outputs, replacements)
     sizes = [batch.sizes[x] for x in replacements]
     size = next((n for n in sizes if isinstance(n, int)), sizes[0])
     return [
@@ -130,7 +131,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
 
 
 def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
-    if any(flags[i] for i in node.op.host_inputs()):
+    if any(flags[i] for i in deciding_inputs(node)):
         raise UnsupportedOperationError(
             f"{node!r}: its shape would differ from one element of the batch to the next.",
             "Compute lengths, slices, selecting masks and numbers of steps from values equal for "
@@ -139,10 +140,10 @@ def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
         )
 
 
-def _is_batched(made: Node, node: Node) -> bool:
-    # A rule may give what is the same for the whole batch: a length, of the node's own rank.
-    several = isinstance(made, tuple) or isinstance(made.type, TupleType)
-    return several or bool(made.type.ndim > node.type.ndim)
+def _is_batched(value: Node, node: Node) -> bool:
+    # A rule may return a value that is the same for all elements: a length, of the node's rank.
+    several = isinstance(value, tuple) or isinstance(value.type, TupleType)
+    return several or bool(value.type.ndim > node.type.ndim)
 
 
 # Several batch axes.
@@ -165,21 +166,21 @@ def vectorize_graph(outputs: list[Any], replace: Mapping[Any, Any]) -> list[Tens
 def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
     """Return the outputs for every element of batches that replace parts of their graph.
 
-    No loop is built: each operation is applied once, to the whole batch. Derivatives of the result
+    No loop is built: each operation is applied once, to all elements. Derivatives of the result
     are vectorised too.
 
     Args:
         outputs: An array, or a list or tuple of them.
         replace: For arrays of the outputs' graph, arrays of the same dtype with any number of axes
             in front. These broadcast against each other, an axis of static length 1 against any
-            length; what is not replaced is the same for all of the batch.
+            length; other nodes are the same for all elements.
 
     Returns:
-        As many arrays, with the batch axes of what each depends on in front of its own axes.
+        As many arrays, each with the batch axes of its inputs in front of its other axes.
 
     Raises:
         DTypeError: A replacement has another dtype.
-        ShapeError: The last axes of a replacement are not those of what it replaces, or batches
+        ShapeError: The last axes of a replacement do not match the array it replaces, or batches
             differ in length.
         UnsupportedOperationError: An operation has no rule for batches, or its result's shape
             would differ from one element of the batch to the next.
@@ -194,10 +195,10 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
     several = isinstance(outputs, list | tuple)
     arrays = [*(outputs if several else [outputs]), *replace, *replace.values()]
     if any(isinstance(x, Wrapper) for x in arrays):
-        return provided(__name__, "vectorize_named")(outputs, replace)
-    given = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
-    made = _over_axes(given, {x: _replacement(x, new) for x, new in replace.items()})
-    return type(outputs)(made) if several else made[0]
+        return hooks.vectorize_xtensors(outputs, replace)
+    targets = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
+    results = _over_axes(targets, {x: _replacement(x, new) for x, new in replace.items()})
+    return type(outputs)(results) if several else results[0]
 
 
 def _replacement(x: Any, new: Any) -> Any:
@@ -219,15 +220,15 @@ def _replacement(x: Any, new: Any) -> Any:
 
 
 def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> list[Tensor]:
-    """The outputs for batches of any rank, one batch axis after the other, the last one first.
+    """Return the outputs for batches of any rank, one batch axis after the other, the last first.
 
-    What has no such axis, or one of static length 1, is the same for all elements along it.
+    Arrays without this axis, or with static length 1, are the same for all elements along it.
     """
     outputs = [*gathered(outputs, replacements)]  # type: ignore[list-item]
     ranks = {x: new.ndim - x.ndim for x, new in replacements.items()}
     deepest = _deepest(outputs, ranks)
     most = max(ranks.values(), default=0)
-    whole = {x: _without_ones(new, ranks[x]) for x, new in replacements.items()}
+    squeezed = {x: _without_ones(new, ranks[x]) for x, new in replacements.items()}
     # All are replaced together, with the last axis, as one may depend on what another replaces.
     present = dict(zip(ranks, ranks, strict=True))
     for axis in range(1, most + 1):
@@ -235,9 +236,9 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
         if axis < most:
             new = {x: _stand_in(present[x], replacements[x], ranks[x] - axis) for x in wide}
         else:
-            new = whole
+            new = squeezed
         same = {present[x]: y for x, y in new.items() if x not in wide}
-        batch = _followed(outputs, {present[x]: new[x] for x in wide}, same)
+        batch = _batch_graph(outputs, {present[x]: new[x] for x in wide}, same)
         outputs = [
             expand_dims(batch.result(y), 0)
             if rank >= axis and y not in batch.sizes
@@ -245,15 +246,15 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
             for y, rank in zip(outputs, deepest, strict=True)
         ]
         present |= new
-    return outputs if most else replaced(outputs, whole)  # type: ignore[arg-type, return-value]
+    return outputs if most else replaced(outputs, squeezed)  # type: ignore[arg-type, return-value]
 
 
 def _deepest(outputs: Sequence[Node], ranks: Mapping[Any, int]) -> list[int]:
-    """The number of batch axes of each output: the most of any replaced node it depends on."""
-    found: dict[Node, int] = {**ranks}
+    """Return the number of batch axes of each output, the most of any node it depends on."""
+    depths: dict[Node, int] = {**ranks}
     for node in toposort(outputs, ranks):
-        found[node] = max((found[x] for x in node.inputs), default=0)
-    return [found[y] for y in outputs]
+        depths[node] = max((depths[x] for x in node.inputs), default=0)
+    return [depths[y] for y in outputs]
 
 
 def _is_wide(new: Tensor, axis: int) -> bool:
@@ -265,8 +266,8 @@ def _stand_in(x: Tensor, new: Tensor, axis: int) -> Tensor:
 
 
 def _without_ones(new: Tensor, rank: int) -> Tensor:
-    ones = tuple(i for i, n in enumerate(new.type.shape[:rank]) if n == 1)
-    return squeeze(new, ones) if ones else new
+    unit_axes = tuple(i for i, n in enumerate(new.type.shape[:rank]) if n == 1)
+    return squeeze(new, unit_axes) if unit_axes else new
 
 
 # Functions.
@@ -303,10 +304,10 @@ def vectorize(func: Any = None, signature: str | None = None, *, excluded: Any =
         against each other; every result has all of those axes in front. ``func`` is called once.
 
     Raises:
-        ArgumentError: An invalid signature; when called, arguments or results in another
-            number than it says.
-        ShapeError: When called: an argument or result without the axes of the signature, or
-            lengths that differ.
+        ArgumentError: The signature is invalid; when called, the number of arguments or results
+            differs from it.
+        ShapeError: When called, an argument or result lacks axes of the signature, or lengths
+            differ.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -323,23 +324,30 @@ def vectorize(func: Any = None, signature: str | None = None, *, excluded: Any =
 
     @wraps(func)
     def over_batches(*args: Any, **kwargs: Any) -> Any:
-        places = [i for i in range(len(args)) if i not in left_out]
+        positions = [i for i in range(len(args)) if i not in left_out]
         names = [name for name in kwargs if name not in left_out]
-        given = [as_tensor(x) for x in [*(args[i] for i in places), *(kwargs[k] for k in names)]]
-        sides = _Signature(((),) * len(given), None) if core is None else core
-        elements = sides.elements(given)
-        named = dict(zip([*places, *names], elements, strict=True))
-        made = func(
+        arrays = [
+            as_tensor(x) for x in [*(args[i] for i in positions), *(kwargs[k] for k in names)]
+        ]
+        sides = _Signature(((),) * len(arrays), None) if core is None else core
+        elements = sides.elements(arrays)
+        named = dict(zip([*positions, *names], elements, strict=True))
+        outputs = func(
             *[named.get(i, x) for i, x in enumerate(args)],
             **{name: named.get(name, x) for name, x in kwargs.items()},
         )
-        several = isinstance(made, list | tuple)
-        results = [as_tensor(y) for y in (made if several else [made])]
+        several = isinstance(outputs, list | tuple)
+        results = [as_tensor(y) for y in (outputs if several else [outputs])]
         sides.check_results(results)
-        whole = vectorize_graph(results, dict(zip(elements, given, strict=True)))
-        batch = _batch_lengths([(x, x.ndim - e.ndim) for x, e in zip(given, elements, strict=True)])
-        whole = [_spread(y, y0.ndim, batch) for y, y0 in zip(whole, results, strict=True)]
-        return type(made)(whole) if several else whole[0]
+        vectorized = vectorize_graph(results, dict(zip(elements, arrays, strict=True)))
+        batch = _batch_lengths(
+            [(x, x.ndim - e.ndim) for x, e in zip(arrays, elements, strict=True)]
+        )
+        vectorized = [
+            _broadcast_to_batch(y, y0.ndim, batch)
+            for y, y0 in zip(vectorized, results, strict=True)
+        ]
+        return type(outputs)(vectorized) if several else vectorized[0]
 
     return over_batches
 
@@ -370,18 +378,18 @@ class _Signature:
         )
         return cls(inputs, outputs)
 
-    def elements(self, given: Sequence[Tensor]) -> list[Tensor]:
-        """An input for an element of each argument; the argument where that is one element."""
-        if len(given) != len(self.inputs):
+    def elements(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Return an input for an element of each argument, or the argument if it is one element."""
+        if len(arguments) != len(self.inputs):
             raise ArgumentError(
-                f"vectorize: got {len(given)} arguments for a signature of {len(self.inputs)}.",
+                f"vectorize: got {len(arguments)} arguments for a signature of {len(self.inputs)}.",
                 "List the others in excluded=.",
             )
         sizes: dict[str, int] = {}
-        for x, core in zip(given, self.inputs, strict=True):
+        for x, core in zip(arguments, self.inputs, strict=True):
             self._check("argument", x, core, x.type.shape[x.ndim - len(core) :], sizes)
-        if all(x.ndim == len(core) for x, core in zip(given, self.inputs, strict=True)):
-            return list(given)
+        if all(x.ndim == len(core) for x, core in zip(arguments, self.inputs, strict=True)):
+            return list(arguments)
         return [
             TensorType(
                 x.dtype,
@@ -390,7 +398,7 @@ class _Signature:
                     for name, n in zip(core, x.type.shape[x.ndim - len(core) :], strict=True)
                 ),
             )()
-            for x, core in zip(given, self.inputs, strict=True)
+            for x, core in zip(arguments, self.inputs, strict=True)
         ]
 
     def _check(
@@ -402,18 +410,17 @@ class _Signature:
                 "Change the signature or the array.",
             )
         for name, n in zip(core, shape, strict=True):
-            known = int(name) if name.isdigit() else sizes.get(name, n)
-            if n is not None and n != known:
+            expected = int(name) if name.isdigit() else sizes.get(name, n)
+            if n is not None and n != expected:
                 raise ShapeError(
                     f"vectorize: the axis {name} has length {n} in the {what} {x!r}, and "
-                    f"{known} elsewhere.",
+                    f"{expected} elsewhere.",
                     "Make them equal, or give them two names.",
                 )
-            if known is not None:
-                sizes[name] = known
+            if expected is not None:
+                sizes[name] = expected
 
     def check_results(self, results: Sequence[Tensor]) -> None:
-        """Raise unless the results match the signature."""
         outputs = ((),) * len(results) if self.outputs is None else self.outputs
         if len(results) != len(outputs):
             raise ArgumentError(
@@ -424,19 +431,19 @@ class _Signature:
 
 
 def _batch_lengths(heads: Sequence[tuple[Tensor, int]]) -> list[Size]:
-    """The common lengths of so many first axes of each array."""
-    found: list[Size] = []
+    result: list[Size] = []
     for axis in range(max((rank for _, rank in heads), default=0), 0, -1):
         having = [(x, rank - axis) for x, rank in heads if _is_wide(x, rank - axis)]
-        known = [(x, i) for x, i in having if x.type.shape[i] is not None]
-        source = known or having
-        found.append(length(*source[0]) if source else 1)
-    return found
+        static = [(x, i) for x, i in having if x.type.shape[i] is not None]
+        source = static or having
+        result.append(length(*source[0]) if source else 1)
+    return result
 
 
-def _spread(y: Tensor, rank: int, batch: Sequence[Size]) -> Tensor:
-    """A result with all axes of the batch in front of its own."""
-    own = y.type.shape[: y.ndim - rank]
-    if len(own) == len(batch) and all(n != 1 or m == 1 for n, m in zip(own, batch, strict=True)):
+def _broadcast_to_batch(y: Tensor, rank: int, batch: Sequence[Size]) -> Tensor:
+    leading = y.type.shape[: y.ndim - rank]
+    if len(leading) == len(batch) and all(
+        n != 1 or m == 1 for n, m in zip(leading, batch, strict=True)
+    ):
         return y
     return broadcast_to(y, (*batch, *lengths(y)[y.ndim - rank :]))

@@ -21,8 +21,8 @@ class ProcessGroup:
     Attributes:
         backend: The mode whose arrays they exchange.
         rank: The number of this process, from 0.
-        size: How many there are.
-        gather: Takes an array of NumPy's and returns those of all, along a new first axis.
+        size: The number of processes.
+        gather: Function that returns the NumPy arrays of all processes along a new first axis.
     """
 
     backend: str
@@ -40,7 +40,7 @@ def join(group: ProcessGroup) -> None:
 
 
 def joined() -> ProcessGroup | None:
-    """The group of this process; None where it has joined none."""
+    """Return the group of this process; None if it has joined none."""
     return _joined[0] if _joined else None
 
 
@@ -51,15 +51,15 @@ class AllReduce(Op):
     folds = False
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The array itself, in a process that is alone."""
+        """Return the array itself, in a process that is alone."""
         self.refuse_others("NUMPY")
         return x
 
     def refuse_others(self, mode: str) -> None:
-        """Raise where there are other processes, of whose arrays a mode knows nothing.
+        """Raise if there are other processes, whose arrays a mode does not have.
 
         Raises:
-            DistributedError: There are.
+            DistributedError: There are other processes.
         """
         group = joined()
         if group is not None and group.size > 1:
@@ -70,18 +70,17 @@ class AllReduce(Op):
             )
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each process's array is in the results of all of them."""
+        """Sum the gradients as well: each process's array is in the results of all."""
         return (Tensor.make(self, g),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        """The whole batch at once."""
         return Tensor.make(self, x)
 
     def unwritten(self) -> Any:
-        """An executable for a process that is alone is none for one of several."""
+        """Return the process group, as an executable of a lone process fits no group."""
         group = joined()
         if group is None or group.backend == "JAX":  # which keys executables by the processes
             return None
@@ -89,7 +88,7 @@ class AllReduce(Op):
 
 
 def holds_sums(nodes: Iterable[Node]) -> bool:
-    """Whether there is a sum over processes among nodes, or in the graphs that they hold."""
+    """Return whether nodes, or the graphs that they hold, have a sum over processes."""
     return any(isinstance(x.op, AllReduce) for x in nodes_within(nodes))
 
 
@@ -124,31 +123,31 @@ class AllMean(AllReduce):
 def all_sum(x: TensorLike) -> Tensor:
     """Return the sum of the arrays that all processes of a program have.
 
-    - In mode MLX, each process computes with arrays of its own, such as its part of a batch. They
-      are joined by ``graphc.distributed.initialize(backend="MLX")``, and this is
+    - In mode MLX, each process computes with different arrays, such as its part of a batch.
+      ``graphc.distributed.initialize(backend="MLX")`` joins processes, and this is
       ``mx.distributed.all_sum``.
-    - In mode JAX, a program over a mesh is one for all devices and processes. Its arrays are whole
-      and have been summed over all: this is the array itself, and XLA adds what is exchanged.
+    - In mode JAX, a program over a mesh is one for all devices and processes. Its arrays are
+      global and already summed: this is the array itself, and XLA adds the communication.
     - In mode NUMPY, and wherever a process is alone, it is the array itself.
 
     So a graph that computes with a part of a batch, and takes sums and means over the processes
     where they belong, gives the same numbers on MLX with several processes as on a mesh.
 
-    A derivative is that of the results of all processes together: their cotangents are summed as
+    The derivative is of the results of all processes together: their cotangents are summed as
     well. ``all_sum(graphc.grad(loss, w))`` is the gradient with respect to a ``w`` that all have in
-    common, where each ``loss`` is the sum over a process's own part.
+    common, where each ``loss`` is the sum over a process's part.
 
     Args:
-        x: Of one shape and dtype in all processes; any dtype but bool.
+        x: An array of one shape and dtype in all processes; any dtype but bool.
 
     Returns:
         An array of x's type, the same in all processes.
 
     Raises:
         DTypeError: ``x`` is bool.
-        DistributedError: When a function is called: another process has ended or sums something
-            else, or the mode knows nothing of the other processes.
-        ArgumentError: When a function is called: it is within ``jax.shard_map``.
+        DistributedError: In a call: another process has ended or sums something else, or the mode
+            does not reach the other processes.
+        ArgumentError: In a call: it is within ``jax.shard_map``.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -163,12 +162,12 @@ def all_sum(x: TensorLike) -> Tensor:
 def all_mean(x: TensorLike) -> Tensor:
     """Return the mean of the arrays that all processes of a program have.
 
-    It is ``all_sum`` divided by the number of processes; what is said there holds here. If a batch
-    is divided into equal parts and a loss is the mean over a part, the mean of the gradients is the
-    gradient of the whole batch.
+    The mean is ``all_sum`` divided by the number of processes; its notes apply. If a batch is
+    divided into equal parts and a loss is the mean over a part, the mean of the gradients is the
+    gradient over the full batch.
 
     Args:
-        x: Of one shape and dtype in all processes; floating or complex.
+        x: An array of one shape and dtype in all processes; floating or complex.
 
     Returns:
         An array of x's type, the same in all processes.

@@ -50,12 +50,12 @@ from graphc.tensor.core.trigonometric import cos, sin
 
 
 def whole(dtype: str) -> tuple[str, str] | None:
-    """Integers, kept; bool is refused, as in NumPy."""
+    """Accept integers, unchanged; refuse bool, as NumPy does."""
     return (dtype, dtype) if is_integer(dtype) else None
 
 
 def bits(dtype: str) -> tuple[str, str] | None:
-    """Integers and bool; the result is uint8."""
+    """Accept integers and bool; the result is uint8."""
     return None if is_inexact(dtype) else (dtype, "uint8")
 
 
@@ -150,7 +150,7 @@ heaviside = binary(
 
 
 def _logaddexp2(a: Any, b: Any) -> Any:
-    """NumPy's function loses digits where the result is close to 0."""
+    """Compute ``log2(2**a + 2**b)``; NumPy's function loses digits of results close to 0."""
     high, low = np.maximum(a, b), np.minimum(a, b)
     gap = np.where(high == low, 0, low - high).astype(a.dtype)
     near = high + 1 + np.log1p(np.expm1(gap * np.log(2).item()) / 2) / np.log(2).item()
@@ -181,7 +181,7 @@ nextafter = binary(
 )
 
 
-def _scaled(a: Any, b: Any) -> Any:
+def _scale_by_power(a: Any, b: Any) -> Any:
     # Scaling by 2**5000 takes any number of these dtypes out of range.
     exponent = np.clip(np.where(np.isnan(b), 0, b), -5000, 5000).astype(np.int32)
     return np.where(np.isnan(b), b, np.ldexp(a, exponent)).astype(a.dtype, copy=False)
@@ -192,7 +192,7 @@ _ldexp: Any = binary(
     "a * 2**b, exact, for a whole number b",
     real_inexact,
     lambda g, y, a, b: (_ldexp(g, b), None),
-    in_float32(_scaled),
+    in_float32(_scale_by_power),
 )
 _exponent = unary(
     "exponent",
@@ -280,7 +280,7 @@ def modf(x: TensorLike) -> tuple[Tensor, Tensor]:
         x: Real numbers of any shape.
 
     Returns:
-        The fraction and the whole part, floating.
+        The fraction and the integral part, floating.
 
     Example:
         >>> import graphc.tensor as gt
@@ -377,7 +377,7 @@ def angle(x: TensorLike, deg: bool = False) -> Tensor:
 
     Args:
         x: Any dtype and shape.
-        deg: In degrees.
+        deg: Return degrees.
 
     Example:
         >>> import graphc.tensor as gt

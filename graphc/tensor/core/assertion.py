@@ -19,14 +19,13 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 class CheckAndRaise(Op):
     """An array, returned if all conditions hold; otherwise a given exception is raised.
 
-    Calling it with an array and conditions returns the array. Whatever uses the result depends
-    on the conditions, which hold if all their elements do; an unused result is not checked. They
-    are checked on every backend, after the program has run, or before what uses the array where
-    NumPy runs it; and not at all in a mode with ``check=False``, in ``f.pure``, and where JAX or
-    MLX trace the function as part of other code.
+    A call with an array and conditions returns the array. The conditions hold if all their elements
+    are true; conditions of an unused result are not checked. NumPy checks them before the array is
+    used, other backends after the program has run. They are not checked in a mode with
+    ``check=False``, in ``f.pure``, and where JAX or MLX trace the function as part of other code.
 
     Args:
-        exc_type: The exception to raise; what is raised is also a ``GraphcError``.
+        exc_type: The exception to raise, as a class that is also a ``GraphcError``.
         msg: The message.
 
     Raises:
@@ -58,7 +57,7 @@ class CheckAndRaise(Op):
 
         Raises:
             DTypeError: A condition is neither bool nor integer.
-            CheckError: A condition is False already; or ``exc_type`` in its place.
+            CheckError: A condition is the constant False; ``exc_type`` sets the class.
         """
         conditions = [as_tensor(condition) for condition in conds]
         for condition in conditions:
@@ -77,7 +76,7 @@ class CheckAndRaise(Op):
     def perform(self, x: np.ndarray[Any, Any], *conditions: Any) -> Any:
         if not all(np.all(condition) for condition in conditions):
             kind: Any = self.exc_type
-            raise failed(kind)(self.msg)
+            raise error_class(kind)(self.msg)
         return x
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *conditions: Tensor) -> Sequence[Any]:
@@ -87,7 +86,7 @@ class CheckAndRaise(Op):
         return tangents[0]
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Node:
-        """The batched array; the conditions are not batched and must hold for all of it."""
+        """Return the batched array; the conditions are not batched and hold for all elements."""
         return Tensor.make(self, *inputs)
 
     def token(self) -> str:
@@ -99,15 +98,15 @@ class CheckAndRaise(Op):
 
 
 def _is_importable(cls: type) -> bool:
-    """Whether a class's module has it under its name, and is one in every process."""
-    found: Any = sys.modules.get(cls.__module__)
+    """Return whether a class can be imported by its name in every process."""
+    value: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is cls and cls.__module__ != "__main__"
+        value = getattr(value, part, None)
+    return value is cls and cls.__module__ != "__main__"
 
 
 @cache
-def failed(kind: Any) -> Any:
+def error_class(kind: Any) -> Any:
     """Return the exception class to raise: a subclass of the given one and of graphc's errors."""
     if kind is AssertionError:
         return CheckError

@@ -8,10 +8,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from graphc.errors import ShapeError
-from graphc.ir import Node, Op, TensorType
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import Constant, Node, Op, TensorType, is_integer
+from graphc.ir.lengths import agree
 from graphc.ir.line import ATOM, Code, Writer
-from graphc.tensor.core.shape import shifted_axes
+from graphc.tensor.core.elementwise import equal, less, where
+from graphc.tensor.core.shape import lengths, reshape, shifted_axes
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -128,17 +130,17 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
         float64[3, 4, 2]
     """
     x = as_tensor(x)
-    sources = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(source)]
-    places = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(destination)]
-    if {len(sources)} != {len(places), len(set(sources)), len(set(places))}:
+    sources = [axes_of("moveaxis", a, x.ndim)[0] for a in _list_axes(source)]
+    destinations = [axes_of("moveaxis", a, x.ndim)[0] for a in _list_axes(destination)]
+    if {len(sources)} != {len(destinations), len(set(sources)), len(set(destinations))}:
         raise ShapeError(f"moveaxis: cannot move {source} to {destination}.")
     order = [axis for axis in range(x.ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(position, axis)
     return transpose(x, order)
 
 
-def _listed(axes: Any) -> list[int]:
+def _list_axes(axes: Any) -> list[int]:
     axes = known_axes(axes)
     return list(axes) if isinstance(axes, tuple) else [axes]
 
@@ -176,7 +178,7 @@ def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
 
     Args:
         x: Any shape and dtype.
-        axis: Their positions in the result; negative ones count from its end.
+        axis: The positions of the new axes in the result; negative ones count from its end.
 
     Raises:
         ShapeError: The result has no such axis, or one is repeated.
@@ -204,7 +206,7 @@ class Squeeze(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         for axis in self.axes:
-            if x.shape[axis] not in {1, None}:
+            if not agree(x.shape[axis], 1):
                 raise ShapeError(
                     f"squeeze({x!r}, {self.axes}): the length of axis {axis} is not 1.",
                     "Index it, x[0], or reduce over it.",
@@ -265,13 +267,13 @@ def dimshuffle(x: TensorLike, pattern: Sequence[int | str]) -> Tensor:
         float64[3, 1, 2]
     """
     x = as_tensor(x)
-    kept = [axes_of("dimshuffle", a, x.ndim)[0] for a in pattern if a != "x"]  # type: ignore[arg-type]
-    if len(set(kept)) != len(kept):
+    order = [axes_of("dimshuffle", a, x.ndim)[0] for a in pattern if a != "x"]  # type: ignore[arg-type]
+    if len(set(order)) != len(order):
         raise ShapeError(f"dimshuffle: an axis is repeated in {pattern}.")
-    dropped = tuple(i for i in range(x.ndim) if i not in kept)
-    left = [i for i in range(x.ndim) if i in kept]
+    dropped = tuple(i for i in range(x.ndim) if i not in order)
+    remaining = [i for i in range(x.ndim) if i in order]
     y = squeeze(x, dropped) if dropped else x
-    y = transpose(y, [left.index(a) for a in kept])
+    y = transpose(y, [remaining.index(a) for a in order])
     new = tuple(i for i, a in enumerate(pattern) if a == "x")
     return expand_dims(y, new) if new else y
 
@@ -327,7 +329,7 @@ def atleast_Nd(x: TensorLike, *, n: int = 1, left: bool = True) -> Tensor:  # no
     Args:
         x: Any shape and dtype.
         n: The least number of axes.
-        left: Whether the new ones stand in front of the others, or behind them.
+        left: Whether the new axes come in front of the others, not behind them.
 
     Example:
         >>> import graphc.tensor as gt
@@ -340,8 +342,8 @@ def atleast_Nd(x: TensorLike, *, n: int = 1, left: bool = True) -> Tensor:  # no
 
 
 def _each_at_least(n: int, xs: Sequence[TensorLike], left: bool) -> Tensor | list[Tensor]:
-    made = [atleast_Nd(x, n=n, left=left) for x in xs]
-    return made[0] if len(made) == 1 else made
+    results = [atleast_Nd(x, n=n, left=left) for x in xs]
+    return results[0] if len(results) == 1 else results
 
 
 @overload
@@ -402,7 +404,7 @@ def atleast_3d(
 def atleast_3d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
     """Return an array with at least three axes, or a list; arguments as for ``atleast_Nd``.
 
-    New axes stand in front of the others, or with ``left=False`` behind them; NumPy puts one on
+    New axes come in front of the others, or with ``left=False`` behind them; NumPy puts one on
     either side of a vector.
 
     Example:
@@ -424,3 +426,33 @@ def slice_at_axis(sl: Any, axis: int) -> tuple[Any, ...]:
     if axis < 0:
         return (..., sl, *(slice(None),) * (-1 - axis))
     return (*(slice(None),) * axis, sl)
+
+
+def is_symbolic(axis: Any) -> bool:
+    """Return whether the number of an axis is unknown before a call."""
+    return isinstance(axis, Tensor) and not isinstance(axis.op, Constant)
+
+
+def from_front(op: str, axis: Tensor, ndim: int) -> Tensor:
+    """Return a symbolic axis counted from the first one.
+
+    Raises:
+        DTypeError: If the axis is not an integer scalar.
+    """
+    if axis.ndim or not is_integer(axis.dtype):
+        raise DTypeError(f"{op}: expected an integer scalar as axis, got {axis!r}.")
+    return where(less(axis, 0), axis + ndim, axis)
+
+
+def around_axis(x: Tensor, axis: Tensor) -> Tensor:
+    """Return an array of three axes: the axes in front merged, a symbolic axis, the rest merged.
+
+    The axis is counted from the first one. One that does not exist has no elements, so that the
+    shape does not fit when the program runs.
+    """
+    front, n, behind = as_tensor(1), as_tensor(0), as_tensor(1)
+    for k, m in enumerate(lengths(x)):
+        front *= where(less(k, axis), m, 1)
+        n += where(equal(k, axis), m, 0)
+        behind *= where(less(axis, k), m, 1)
+    return reshape(x, (front, n, behind))

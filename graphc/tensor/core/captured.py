@@ -1,9 +1,8 @@
 """The warning, on request, of arrays that become constants of a graph without being declared.
 
-An array that an expression meets is captured: it stays what it was when the graph was built, and a
-new one requires a new graph. ``config.warn_on_captured_constants`` reports it once
-a trace, which is all that is built from one ``graphc.function`` to the next, and once more for each
-function that a loop or a branch is made of.
+An array in an expression is captured: it keeps its values, and a new array requires a new graph.
+``config.warn_on_captured_constants`` reports it once per trace, the graph built from one
+``graphc.function`` to the next, and once more for each body of a loop or a branch.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class _Trace(threading.local):
 
     Attributes:
         inner: The functions within which nodes are being built, the innermost last.
-        told: In which of them it was told already, by identity; None is the graph around all.
+        warned: The functions warned of already, by identity; None is the outermost graph.
     """
 
     def __init__(self) -> None:
@@ -55,7 +54,7 @@ def warn_of_captured(x: Node) -> None:
 
 @contextmanager
 def within(function: Any) -> Iterator[None]:
-    """Mark all that is built in this context as the body of a loop or a branch."""
+    """Mark all nodes built in this context as the body of a loop or a branch."""
     _trace.inner.append(function)
     try:
         yield

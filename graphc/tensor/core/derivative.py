@@ -1,4 +1,4 @@
-"""The derivatives of an elementwise function as code, from the slope that its row has."""
+"""The derivatives of an elementwise function as code, from its row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphc.tensor.core.elementwise import Elementwise
 
 LONGEST = 260
-"""Characters of a derivative; what is longer is abbreviated by dots."""
+"""The most characters of a derivative; longer ones are abbreviated by dots."""
 
 NUMBERS = {
     "sqrt(pi)": np.sqrt(np.pi),
@@ -36,27 +36,27 @@ NUMBERS = {
     "log(2)": np.log(2),
     "log(10)": np.log(10),
 }
-"""Numbers that a reader knows by another name."""
+"""Numbers that have names."""
 
 
 def derivatives(row: Elementwise, names: Sequence[str]) -> list[str]:
-    """The derivative with respect to each real operand, as code, or that there is none.
+    """Return the derivative with respect to each real operand as code, or that there is none.
 
     Example:
         >>> import graphc.tensor as gt
         >>> derivatives(gt.arctan, "x")
         ['x: ``1 / (x * x + 1)``']
     """
-    computed, made = row.domain("float64")  # type: ignore[misc]
+    computed, dtype = row.domain("float64")  # type: ignore[misc]
     xs = [_scalar(name, computed) for name in names]
-    inner, is_told = _result(row, names)
-    y = _scalar(inner, made) if is_told else row(*xs)
-    one = as_tensor(np.ones((), made))
-    parts = row.slopes((True,) * len(xs), one, y, *xs)
-    if all(isinstance(part, GradientError) for part in parts):
+    inner, has_name = _result(row, names)
+    y = _scalar(inner, dtype) if has_name else row(*xs)
+    one = as_tensor(np.ones((), dtype))
+    gradients = row.slopes((True,) * len(xs), one, y, *xs)
+    if all(isinstance(part, GradientError) for part in gradients):
         return ["none; to ask for one is a GradientError"]
-    lines = [f"{name}: {_derivative(part)}" for name, part in zip(names, parts, strict=True)]
-    if is_told and y in ancestors([part for part in parts if isinstance(part, Node)]):
+    lines = [f"{name}: {_derivative(part)}" for name, part in zip(names, gradients, strict=True)]
+    if has_name and y in ancestors([part for part in gradients if isinstance(part, Node)]):
         lines.append(f"where {inner} is the result, ``{row.name}({', '.join(names)})``")
     return lines
 
@@ -66,10 +66,10 @@ def _derivative(part: Any) -> str:
         return "none; to ask for one is a GradientError"
     if part is None:
         return "0"
-    simple = _changed(part, _simpler)
-    text = _written(simple)
+    simple = _map_nodes(part, _simplify)
+    text = _format_code(simple)
     if "…" in text and simple.op.name == "where":
-        near, series, other = map(_written, simple.inputs)
+        near, series, other = map(_format_code, simple.inputs)
         if "…" not in other:
             special = "the series of it" if "…" in series else f"``{series}``"
             return f"``{other}``; {special} where ``{near}``"
@@ -81,28 +81,27 @@ def _scalar(name: str, dtype: str) -> Tensor:
 
 
 def _result(row: Elementwise, names: Sequence[str]) -> tuple[str, bool]:
-    """What the slope calls the result, and whether derivatives are to be told in terms of it."""
+    """Return the result's name in the gradient, and whether derivatives may refer to it."""
     slope: Any = getattr(row.slope, "parts", (row.slope,))[0]
     name = list(inspect.signature(slope).parameters)[1]
     return name, name != "y" and name not in names
 
 
-def _written(part: Node) -> str:
-    text = re.sub(r"\d+\.\d+", _known, Writer(LONGEST)(part))
+def _format_code(part: Node) -> str:
+    text = re.sub(r"\d+\.\d+", _name_number, Writer(LONGEST)(part))
     return text[1:-1] if text in NUMBERS and text[0] == "(" else text
 
 
-def _known(number: re.Match[str]) -> str:
+def _name_number(number: re.Match[str]) -> str:
     value = float(number[0])
-    found = [name for name, known in NUMBERS.items() if abs(value / known - 1) < 1e-12]
-    return found[0] if found else number[0].removesuffix(".0")
+    names = [name for name, exact in NUMBERS.items() if abs(value / exact - 1) < 1e-12]
+    return names[0] if names else number[0].removesuffix(".0")
 
 
-# A slope is written for speed, and for operands at which a formula would be 0 times infinity.
+# Rows write gradients for speed, and for operands at which a formula would be 0 times infinity.
 
 
-def _changed(x: Any, change: Callable[[Any], Any]) -> Any:
-    """A graph with each node changed, inputs first."""
+def _map_nodes(x: Any, change: Callable[[Any], Any]) -> Any:
     done: dict[Any, Any] = {}
     for node in toposort([x]):
         rebuilt = node.with_inputs([done[y] for y in node.inputs]) if node.inputs else node
@@ -110,58 +109,58 @@ def _changed(x: Any, change: Callable[[Any], Any]) -> Any:
     return done[x]
 
 
-def _simpler(x: Any) -> Any:
-    """Without factors of one, and without the guards of a branch within it."""
+def _simplify(x: Any) -> Any:
+    """Remove factors of one, and the guards of a branch within it."""
     inputs = x.inputs
-    found = x
+    result = x
     match x.op.name:
         case "multiply" if isinstance(inputs[0].op, Constant):
-            found = _product(*inputs)
+            result = _product(*inputs)
         case "negative" if not np.isnan(_number(inputs[0])):
-            found = as_tensor(np.asarray(-_number(inputs[0]), x.dtype))
+            result = as_tensor(np.asarray(-_number(inputs[0]), x.dtype))
         case "negative" if inputs[0].op.name == "negative":
-            (found,) = inputs[0].inputs
+            (result,) = inputs[0].inputs
         case "add" if _number(inputs[0]) == 0:
-            found = inputs[1]
+            result = inputs[1]
         case "add" if _number(inputs[0]) < 0:
-            found = inputs[1] - abs(_number(inputs[0]))
+            result = inputs[1] - abs(_number(inputs[0]))
         case "where":
             condition, a, b = inputs
-            chosen = [_changed(y, _assuming(condition, i)) for i, y in ((1, a), (2, b))]
-            found = x.with_inputs([condition, *chosen])
+            chosen = [_map_nodes(y, _assuming(condition, i)) for i, y in ((1, a), (2, b))]
+            result = x.with_inputs([condition, *chosen])
         case "getitem":
-            found = _element(x)
-    return found
+            result = _element(x)
+    return result
 
 
-def _assuming(condition: Any, place: int) -> Callable[[Any], Any]:
+def _assuming(condition: Any, index: int) -> Callable[[Any], Any]:
     def change(x: Any) -> Any:
         chosen = x.op.name == "where" and x.inputs[0] is condition
-        return x.inputs[place] if chosen else x
+        return x.inputs[index] if chosen else x
 
     return change
 
 
 def _number(x: Any) -> float:
-    """The value of a real scalar constant; NaN of others."""
-    known = isinstance(x.op, Constant) and x.op.shape == () and not np.iscomplexobj(x.op.value)
-    return float(x.op.value) if known else np.nan
+    """Return the value of a real scalar constant; NaN for other nodes."""
+    is_number = isinstance(x.op, Constant) and x.op.shape == () and not np.iscomplexobj(x.op.value)
+    return float(x.op.value) if is_number else np.nan
 
 
 def _product(a: Any, b: Any) -> Any:
-    """A product with a constant first."""
-    left, right = _number(a), _number(b)
-    if not np.isnan(left * right):
-        return as_tensor(np.asarray(left * right, a.dtype))
-    if abs(left) == 1:
-        return b if left == 1 else _simpler(-b)
+    """Return a product with a constant first."""
+    first, second = _number(a), _number(b)
+    if not np.isnan(first * second):
+        return as_tensor(np.asarray(first * second, a.dtype))
+    if abs(first) == 1:
+        return b if first == 1 else _simplify(-b)
     return a * b
 
 
 def _element(x: Any) -> Any:
-    """An element of a function of several orders, as Bessel functions are computed at once."""
-    whole, *more = x.inputs
-    return x if more or whole.op.name not in TABLE else _at(whole, *x.op.entries)
+    """Simplify an element of a function that computes several orders at once, as Bessel's."""
+    values, *indices = x.inputs
+    return x if indices or values.op.name not in TABLE else _at(values, *x.op.entries)
 
 
 def _at(x: Any, place: int) -> Any:
@@ -169,4 +168,4 @@ def _at(x: Any, place: int) -> Any:
         return as_tensor(x.op.value[place]) if x.op.shape else x
     if x.op.name == "expand_dims":
         return x.inputs[0]
-    return _simpler(TABLE[x.op.name](*[_at(y, place) for y in x.inputs]))
+    return _simplify(TABLE[x.op.name](*[_at(y, place) for y in x.inputs]))

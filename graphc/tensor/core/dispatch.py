@@ -1,4 +1,4 @@
-"""NumPy's functions called with symbolic arrays, dispatched to those of ``graphc.tensor``."""
+"""NumPy's functions called with symbolic arrays, dispatched to functions of ``graphc.tensor``."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OTHER_NAMES = {
     "log_expit": "log_sigmoid",
     "psi": "digamma",
 }
-"""NumPy's and SciPy's names of functions that have another one here."""
+"""NumPy's and SciPy's names of functions that have another name here."""
 
-WHOLE = {
+UFUNC_METHODS = {
     ("add", "reduce"): "sum",
     ("multiply", "reduce"): "prod",
     ("maximum", "reduce"): "max",
@@ -45,7 +45,7 @@ WHOLE = {
     ("minimum", "accumulate"): "cummin",
     ("logaddexp", "accumulate"): "logcumsumexp",
 }
-"""The functions that NumPy's methods of elementwise functions of two operands are."""
+"""The functions for methods of NumPy's elementwise functions of two operands."""
 
 DIFFERENT = {
     "atleast_3d": "gt.atleast_3d puts all new axes in front: write x[None, :, None] of a vector.",
@@ -68,52 +68,54 @@ def _parameters(f: Any) -> Mapping[str, inspect.Parameter]:
 def arguments_for(
     numpys: Any, known: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return a call of NumPy's function as one of ours, whose parameters may be ordered otherwise.
+    """Return the arguments of NumPy's function for ours, whose parameters may have another order.
 
-    What has NumPy's default is left out. Arrays come first in both; from the first name that both
-    have, arguments go by name.
+    Arguments that equal NumPy's defaults are left out. Arrays come first in both; from the first
+    common name on, arguments are passed by name.
 
     Raises:
-        KeyError: Names an argument that ours does not have.
+        KeyError: Our function lacks an argument, which the error names.
     """
     ours, theirs = _parameters(known), _parameters(numpys)
     if not theirs or any(p.kind is p.VAR_POSITIONAL for p in theirs.values()):
-        return list(args), _all_known(kwargs, ours)
+        return list(args), _select_arguments(kwargs, ours)
     names = list(theirs)
     named = [n in ours and not _by_place(ours[n]) and not _by_place(theirs[n]) for n in names]
     arrays = named.index(True) if True in named else len(names)
-    given = dict(zip(names, args, strict=False)) | dict(kwargs)
-    given = {k: v for k, v in given.items() if v is not theirs[k].default}
-    first = [given.pop(name) for name in names[:arrays] if name in given]
-    return first, _all_known(given, ours)
+    arguments = dict(zip(names, args, strict=False)) | dict(kwargs)
+    arguments = {k: v for k, v in arguments.items() if v is not theirs[k].default}
+    first = [arguments.pop(name) for name in names[:arrays] if name in arguments]
+    return first, _select_arguments(arguments, ours)
 
 
 def _by_place(parameter: inspect.Parameter) -> bool:
     return parameter.kind is parameter.POSITIONAL_ONLY
 
 
-def whole_arguments(
+def ufunc_method_arguments(
     known: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the same for ``np.add.reduce`` and the like, which reduce the first axis by default.
+    """Return the arguments of ``np.add.reduce`` or the like, which reduces the first axis.
 
     Raises:
-        KeyError: Names an argument that ours does not have.
+        KeyError: Our function lacks an argument, which the error names.
     """
     x, *rest = args
     names = ("axis", "dtype", "out", "keepdims", "initial", "where")
-    given = {"axis": 0} | dict(zip(names, rest, strict=False)) | dict(kwargs)
-    axis = given.pop("axis")
-    return [x, axis], _all_known(given, _parameters(known))
+    arguments = {"axis": 0} | dict(zip(names, rest, strict=False)) | dict(kwargs)
+    axis = arguments.pop("axis")
+    return [x, axis], _select_arguments(arguments, _parameters(known))
 
 
-def _all_known(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments given a value, by name; None counts as one where it is not our default."""
-    asked = {name for name, parameter in ours.items() if parameter.default is not None}
-    given = {
-        k: v for k, v in given.items() if v is not np._NoValue and (v is not None or k in asked)
+def _select_arguments(arguments: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with a value, by name; None is one unless it is our default."""
+    nullable = {name for name, parameter in ours.items() if parameter.default is not None}
+    arguments = {
+        k: v
+        for k, v in arguments.items()
+        if v is not np._NoValue and (v is not None or k in nullable)
     }
-    for name in given:
+    for name in arguments:
         if ours and name not in ours:
             raise KeyError(name)
-    return given
+    return arguments

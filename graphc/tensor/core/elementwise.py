@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce, wraps
+from functools import reduce, wraps
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from graphc.ir import (
-    Check,
     Constant,
     Node,
     Op,
@@ -29,8 +28,10 @@ from graphc.ir import (
     is_inexact,
     is_integer,
     numpy_dtype,
+    precedes,
     real_dtype,
 )
+from graphc.ir.lengths import agree, common
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.ir.types import OfInstance
 from graphc.tensor.core.tensor import (
@@ -60,20 +61,21 @@ RISING, FALLING = (1,), (-1,)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The mathematical properties of an elementwise function, of real floating numbers.
+    """The mathematical properties of an elementwise function of real floating-point numbers.
 
     Attributes:
-        range: The interval of its results, were they computed without rounding, but for NaN.
-        positive: Whether results are above 0, but for those that round to it.
+        range: The interval of the exact results, except NaN.
+        positive: Whether exact results are above 0.
         trend: For each operand, 1 if the result never falls as that operand grows, and -1 if it
             never rises; empty if neither holds for one of them.
-        support: For each operand, the interval outside of which results are NaN; inside of all of
-            them, those of finite operands are not, but at poles. Empty if that is everywhere.
+        support: For each operand, the interval outside of which results are NaN. Inside all of
+            them, finite operands give NaN at poles alone. Empty if no operand is limited.
         poles: Where a function of one operand grows without bound; ``...`` at the end if there are
             infinitely many, as far apart as the last two.
-        fixed: Which of the numbers 0 and 1 it maps to themselves, exactly.
-        parity: 1 if it is even, ``f(-x) == f(x)``; -1 if it is odd, ``f(-x) == -f(x)``; 0 else.
-        whole: Whether every finite result is a whole number.
+        fixed: The numbers among 0 and 1 that are mapped to themselves, exactly.
+        parity: 1 for an even function, ``f(-x) == f(x)``; -1 for an odd one, ``f(-x) == -f(x)``;
+            else 0.
+        whole: Whether every finite result is an integer.
         exact: Whether every backend gives the same results, to the last bit.
         additive: Whether ``f(a + b) == f(a) + f(b)``, for complex numbers too.
         multiplicative: Whether ``f(a * b) == f(a) * f(b)``, for infinite and complex ones too.
@@ -104,17 +106,17 @@ NO_FACTS = Facts()
 
 
 def same(dtype: str) -> tuple[str, str] | None:
-    """Any dtype, kept."""
+    """Accept any dtype, unchanged."""
     return dtype, dtype
 
 
 def numeric(dtype: str) -> tuple[str, str] | None:
-    """Numbers, kept; bool is refused, as in NumPy."""
+    """Accept numbers, unchanged; refuse bool, as NumPy does."""
     return None if dtype == "bool" else (dtype, dtype)
 
 
 def inexact(dtype: str) -> tuple[str, str] | None:
-    """Computed in floating point: bool and integers up to 16 bits as float32, others as float64.
+    """Compute in floating point: bool and integers up to 16 bits as float32, others as float64.
 
     NumPy takes float16 for 8 bits, in which ``exp(12)`` overflows.
     """
@@ -126,22 +128,22 @@ def inexact(dtype: str) -> tuple[str, str] | None:
 
 
 def quotient(dtype: str) -> tuple[str, str] | None:
-    """Computed in floating point: integers of any width are converted to float64."""
+    """Compute in floating point: integers of any width become float64."""
     return (dtype, dtype) if is_inexact(dtype) else ("float64", "float64")
 
 
 def real_inexact(dtype: str) -> tuple[str, str] | None:
-    """Computed in real floating point; complex numbers are refused."""
+    """Compute in real floating point; refuse complex numbers."""
     return None if is_complex(dtype) else inexact(dtype)
 
 
 def ordered(dtype: str) -> tuple[str, str] | None:
-    """Real numbers and bool, kept."""
+    """Accept real numbers and bool, unchanged."""
     return None if is_complex(dtype) else (dtype, dtype)
 
 
 def real_numeric(dtype: str) -> tuple[str, str] | None:
-    """Real numbers, kept."""
+    """Accept real numbers, unchanged."""
     return None if is_complex(dtype) or dtype == "bool" else (dtype, dtype)
 
 
@@ -156,7 +158,7 @@ def is_real(dtype: str) -> bool:
 
 
 def complex_parts(dtype: str) -> tuple[str, str] | None:
-    """Return the real dtype of the parts and the complex dtype of the whole."""
+    """Return the real dtype of the parts and the complex dtype of the result."""
     if is_complex(dtype):
         return None
     dtype = inexact(dtype)[0]  # type: ignore[index]
@@ -164,40 +166,40 @@ def complex_parts(dtype: str) -> tuple[str, str] | None:
 
 
 def phase(dtype: str) -> tuple[str, str]:
-    """Computed in floating point; the result is real."""
+    """Compute in floating point; the result is real."""
     dtype = inexact(dtype)[0]  # type: ignore[index]
     return dtype, real_dtype(dtype)
 
 
 def integral(dtype: str) -> tuple[str, str] | None:
-    """Integers and bool, kept."""
+    """Accept integers and bool, unchanged."""
     return None if is_inexact(dtype) else (dtype, dtype)
 
 
 def integer(dtype: str) -> tuple[str, str] | None:
-    """Integers, kept; bool is shifted as int8."""
+    """Accept integers, unchanged; shift bool as int8."""
     if dtype == "bool":
         return "int8", "int8"
     return (dtype, dtype) if is_integer(dtype) else None
 
 
 def predicate(dtype: str) -> tuple[str, str] | None:
-    """Any dtype; the result is bool."""
+    """Accept any dtype; the result is bool."""
     return dtype, "bool"
 
 
 def order_predicate(dtype: str) -> tuple[str, str] | None:
-    """Real numbers and bool; the result is bool."""
+    """Accept real numbers and bool; the result is bool."""
     return None if is_complex(dtype) else (dtype, "bool")
 
 
 def logical(dtype: str) -> tuple[str, str] | None:
-    """Read as bool; the result is bool."""
+    """Read operands as bool; the result is bool."""
     return "bool", "bool"
 
 
 def magnitude(dtype: str) -> tuple[str, str] | None:
-    """Any dtype; the result is real."""
+    """Accept any dtype; the result is real."""
     return dtype, real_dtype(dtype)
 
 
@@ -210,33 +212,16 @@ def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
     first = types[0].shape
     if all(t.shape == first for t in types):
         return first
-    ndim = max(t.ndim for t in types)
-    lengths: list[int | None] = []
-    for axis in range(-ndim, 0):
-        seen = {t.shape[axis] for t in types if t.ndim >= -axis} - {1}
-        known = seen - {None}
-        if len(known) > 1:
+    shape: list[int | None] = []
+    for axis in range(-max(t.ndim for t in types), 0):
+        lengths = [t.shape[axis] for t in types if t.ndim >= -axis and t.shape[axis] != 1]
+        if not agree(*lengths):
             raise ShapeError(
                 f"{op}({', '.join(map(repr, types))}): lengths differ on axis {axis}.",
                 "Make them equal, or one of them 1.",
             )
-        lengths.append(known.pop() if known else None if seen else 1)
-    return tuple(lengths)
-
-
-@lru_cache(4096)
-def broadcast_checks(types: tuple[TensorType, ...]) -> Sequence[Check]:
-    """Return pairs of lengths to compare at run time, where a type leaves one unknown."""
-    first = types[0]
-    if all(t is first for t in types):
-        axes = [axis for axis, n in enumerate(first.shape) if n is None]
-        return [(0, axis, j, axis) for axis in axes for j in range(1, len(types))]
-    checks: list[Check] = []
-    for axis in range(-max(t.ndim for t in types), 0):
-        having = [i for i, t in enumerate(types) if t.ndim >= -axis and t.shape[axis] != 1]
-        if any(types[i].shape[axis] is None for i in having):
-            checks += [(having[0], axis, j, axis) for j in having[1:]]
-    return checks
+        shape.append(common(*lengths) if lengths else 1)
+    return tuple(shape)
 
 
 def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
@@ -248,9 +233,9 @@ def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
     axes += [new + i for i, n in enumerate(x.type.shape) if n == 1 and g.type.shape[new + i] != 1]
     if not axes:
         return g
-    kept = [axis - new for axis in axes if axis >= new]
+    reduced = [axis - new for axis in axes if axis >= new]
     total = summed(g, tuple(axes), x)
-    return TABLE["expand_dims"](total, tuple(kept)) if kept else total
+    return TABLE["expand_dims"](total, tuple(reduced)) if reduced else total
 
 
 def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
@@ -273,7 +258,7 @@ def repeated_like(x: Tensor, y: Tensor) -> Tensor:
 def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
     """Return operands that broadcast for each element of a batch as they do for one.
 
-    One of lower rank gets axes of length 1 between its batch axis and its own.
+    An operand of lower rank gets axes of length 1 behind its batch axis.
     """
     ndim = max(x.ndim - leading for x, leading in zip(xs, batched, strict=True))
     return [with_rank(x, ndim) if leading else x for x, leading in zip(xs, batched, strict=True)]
@@ -286,13 +271,12 @@ def with_rank(x: Tensor, ndim: int) -> Tensor:
 
 
 class PartialSlopes:
-    """A slope that is written operand by operand, as one alone may be wanted."""
+    """Gradients that are written operand by operand, so that one alone may be computed."""
 
     def __init__(self, *parts: Pullback) -> None:
         self.parts = parts
 
     def of(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> list[Any]:
-        """The requested gradients, and None for others."""
         pairs = zip(self.parts, wanted, strict=True)
         return [part(g, y, *xs) if asked else None for part, asked in pairs]
 
@@ -305,20 +289,22 @@ class Elementwise(Op):
     """A function applied to each element of arrays that broadcast; call it to build a node.
 
     Attributes:
-        row: Its name, as in NumPy or ``scipy.special``.
-        meaning: What it gives, in a line.
+        row: The function's name, as in NumPy or ``scipy.special``.
+        meaning: The result, in one line.
         domain: The dtype rule.
         reference: The NumPy function.
-        slope: The gradients by the operands, given that by the result; None: it has none. For one
-            that does not exist, the error that is raised where it is asked for.
-        arity: How many operands.
-        commutes: Whether the two operands may change places.
-        holomorphic: Whether conjugating around the slope makes it right for complex numbers.
-        identity: The dtypes whose values it leaves as they are, if any.
-        expand: It made of other rows, for backends that have no lowering of it.
-        facts: Its mathematical properties, which rewriting and interval arithmetic go by.
-        definition: A formula or an equation that defines it, where its meaning is none.
-        source: Where it is defined, such as an equation's number in the DLMF.
+        slope: Function of the result's gradient, the result and the operands, which returns the
+            operands' gradients; None if there are none. For one that does not exist, it returns
+            the error that a request for it raises.
+        arity: The number of operands.
+        commutes: Whether the two operands may be exchanged.
+        holomorphic: Whether conjugating before and after ``slope`` is right for complex numbers.
+        identity: The dtypes whose values the function returns unchanged, if any.
+        expand: The function in terms of other rows, for backends without a lowering.
+        facts: The mathematical properties, for rewriting and interval arithmetic.
+        definition: A formula or an equation that defines the function, if ``meaning`` is none.
+        source: The source of the definition, such as an equation's number in the DLMF.
+        check: Function that raises an error for constant operands without a value.
     """
 
     is_rule_of_types: ClassVar[bool] = True
@@ -336,6 +322,7 @@ class Elementwise(Op):
     facts: Facts = NO_FACTS
     definition: str = ""
     source: str = ""
+    check: Callable[..., None] | None = None
 
     @property
     def name(self) -> str:
@@ -373,27 +360,28 @@ class Elementwise(Op):
             )
         if rule[0] != dtype:
             xs = [cast(x, rule[0]) for x in xs]
+        if self.check is not None:
+            self.check(*xs)
         return Tensor.make(self, *self.arranged(xs))
 
     def is_commutative(self) -> bool:
         return self.commutes
 
     def arranged(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Operands of a commutative function in canonical order: constants first, then by age."""
+        """Return the operands, in their canonical order if the function commutes."""
         if not self.commutes:
             return tuple(inputs)
         a, b = inputs
-        if isinstance(b.op, Constant):
-            swap = not isinstance(a.op, Constant) or a.serial > b.serial
-        else:
-            swap = a.serial > b.serial and not isinstance(a.op, Constant)
-        return (b, a) if swap else (a, b)
+        return (b, a) if precedes(b, a) else (a, b)
 
     def infer(self, *types: TensorType) -> TensorType:
-        return _inferred(self, types)
-
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        return broadcast_checks(types)
+        rule = self.domain(types[0].dtype)
+        if rule is None or any(t.dtype != rule[0] for t in types):
+            raise DTypeError(
+                f"{self.row}({', '.join(map(repr, types))}): expected operands of one dtype.",
+                f"Build it with gt.{self.row}, which casts them.",
+            )
+        return TensorType(rule[1], broadcast_shapes(self.row, types))
 
     def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
         return self.reference(*xs)
@@ -409,16 +397,16 @@ class Elementwise(Op):
         mask, g = split_mask(g)
         around = self.holomorphic and is_complex(g.dtype)
         g = conj(g) if around else g
-        parts = self.slopes(wanted, g, y, *xs)
+        gradients = self.slopes(wanted, g, y, *xs)
         return [
             _cotangent(conj(part) if around else part, mask, x)
             if asked and _is_there(part)
             else part
-            for part, asked, x in zip(parts, wanted, xs, strict=True)
+            for part, asked, x in zip(gradients, wanted, xs, strict=True)
         ]
 
     def slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
-        """The wanted gradients as the row writes them, for real numbers and equal shapes."""
+        """Return the wanted gradients as the row writes them, for real numbers and equal shapes."""
         assert self.slope is not None
         if isinstance(self.slope, PartialSlopes):
             return self.slope.of(wanted, g, y, *xs)
@@ -436,7 +424,7 @@ class Elementwise(Op):
             if tangent.dtype != y.dtype:
                 tangent = cast(tangent, y.dtype)
             wanted = [j == i for j in range(len(xs))]
-            part = _defined(self.slopes(wanted, tangent, y, *xs)[i])
+            part = _check_gradient(self.slopes(wanted, tangent, y, *xs)[i])
             if part is not None:
                 total = part if total is None else add(total, part)
         if total is not None and total.type.shape != y.type.shape:
@@ -467,12 +455,12 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     class Unary(Elementwise):
-        """How a row of one operand is called."""
+        """The call signature of a row of one operand."""
 
         def __call__(self, x: TensorLike, /) -> Tensor: ...  # type: ignore[override]
 
     class Binary(Elementwise):
-        """How a row of two operands is called; one that commutes takes more."""
+        """The call signature of a row of two operands; one that commutes takes more."""
 
         def __call__(self, a: TensorLike, b: TensorLike, /, *more: TensorLike) -> Tensor: ...  # type: ignore[override]
 
@@ -480,22 +468,11 @@ else:
     Unary = Binary = Elementwise
 
 
-@lru_cache(4096)
-def _inferred(op: Elementwise, types: tuple[TensorType, ...]) -> TensorType:
-    rule = op.domain(types[0].dtype)
-    if rule is None or any(t.dtype != rule[0] for t in types):
-        raise DTypeError(
-            f"{op.row}({', '.join(map(repr, types))}): expected operands of one dtype.",
-            f"Build it with gt.{op.row}, which casts them.",
-        )
-    return TensorType(rule[1], broadcast_shapes(op.row, types))
-
-
 def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
     """Return a gradient ``where(mask, g, 0)`` as mask and g; other gradients have no mask.
 
-    An unselected branch has gradient zero whatever its slope there, infinite or NaN: so masks are
-    taken off before a slope is multiplied, and put back after.
+    An unselected branch has gradient zero even if its derivative is infinite or NaN: so masks are
+    removed before multiplying with a derivative, and restored afterwards.
     """
     mask = None
     while isinstance(g.op, Where):
@@ -514,7 +491,7 @@ def _is_there(part: Any) -> bool:
     return part is not None and not isinstance(part, GradientError)
 
 
-def _defined(part: Any) -> Any:
+def _check_gradient(part: Any) -> Any:
     if isinstance(part, GradientError):
         raise part
     return part
@@ -581,6 +558,7 @@ class Columns(TypedDict, total=False):
     facts: Facts
     definition: str
     source: str
+    check: Callable[..., None] | None
 
 
 def unary(
@@ -591,7 +569,7 @@ def unary(
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
 ) -> Unary:
-    """Register a function of one operand; its slope gives the gradient with respect to it."""
+    """Register a function of one operand, with its gradient."""
     pullback = None if slope is None else _of_one(slope)
     reference = reference or getattr(np, name)
     return _enter(Unary(name, meaning, domain, reference, pullback, 1, **columns))
@@ -613,7 +591,7 @@ def binary(
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
 ) -> Binary:
-    """Register a function of two operands; its slope gives the gradients with respect to both."""
+    """Register a function of two operands, with their gradients."""
     reference = reference or getattr(np, name)
     return _enter(Binary(name, meaning, domain, reference, slope, 2, **columns))
 
@@ -627,14 +605,14 @@ def several(
     reference: Callable[..., Any],
     **columns: Unpack[Columns],
 ) -> Elementwise:
-    """Register a function of several operands; its slope gives the gradients of each."""
+    """Register a function of several operands, with their gradients."""
     return _enter(Elementwise(name, meaning, domain, reference, slope, arity, **columns))
 
 
-def undefined(row: str, operand: str, x: Tensor) -> GradientError | None:
-    """Return the slope in an operand that has no derivative: it raises when it is needed.
+def missing_gradient(row: str, operand: str, x: Tensor) -> GradientError | None:
+    """Return the error that a request for a gradient with respect to x raises.
 
-    It is not asked for by a constant, or by what was an integer.
+    None for a constant, and for an operand cast from integers.
     """
     if isinstance(x.op, Constant) or (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
         return None
@@ -814,7 +792,7 @@ right_shift = binary("right_shift", "a // 2 ** b by shifting bits", integer)
 # Complex numbers. A complex gradient is df/dRe + i df/dIm, so these conjugate nothing.
 
 
-def _joined(a: Any, b: Any) -> Any:
+def _make_complex(a: Any, b: Any) -> Any:
     # Not a + 1j * b: an infinite b would make the real part NaN.
     y = np.empty(np.broadcast_shapes(a.shape, b.shape), f"c{2 * a.dtype.itemsize}")
     y.real, y.imag = a, b
@@ -862,7 +840,7 @@ complex = binary(
     "a + i b",
     complex_parts,
     lambda g, y, a, b: (real(g), imag(g)),
-    _joined,
+    _make_complex,
     holomorphic=False,
 )
 
@@ -941,9 +919,6 @@ class Where(Op):
                 "Build it with gt.where, which casts them.",
             )
         return TensorType(a.dtype, broadcast_shapes("where", (condition, a, b)))
-
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        return broadcast_checks(types)
 
     def perform(self, condition: Any, a: Any, b: Any) -> Any:
         return np.where(condition, a, b)

@@ -1,9 +1,9 @@
 """The meaning of ``==`` between symbolic arrays: identity, or elementwise on request.
 
-Identity is what dictionaries and ``x in list`` need, and what PyTensor has. Whoever comes from
-NumPy or JAX means an array, and is given False: ``gt.sum(x == 1)`` would be 0. So two things warn
-at the user's line: a comparison with a number or an array, which is always False, and a comparison
-of two symbolic arrays whose False becomes part of a graph.
+Dictionaries and ``x in list`` need identity, and PyTensor has it. Users
+of NumPy or JAX expect an array, and get False: ``gt.sum(x == 1)`` would be 0. So two comparisons
+warn at the user's line: a comparison with a number or an array, which is always False, and a
+comparison of two symbolic arrays whose False becomes part of a graph.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from graphc.site import compares, frames_up, here, is_own, where
 
 
 class _Meaning(threading.local):
-    """What this thread's comparisons mean, and the last one that may have been meant otherwise.
+    """The state of this thread's comparisons.
 
     Attributes:
-        depth: How many contexts of elementwise equality are open.
-        compared: Where two symbolic arrays were last compared for a value; not for a branch.
+        depth: The number of open contexts of elementwise equality.
+        compared: The site of the last comparison of two symbolic arrays whose value was kept.
     """
 
     depth = 0
@@ -66,10 +66,10 @@ def same(x: object, other: object) -> bool:
     if x is other:
         return True
     frame = sys._getframe(2)
-    if not is_own(frame) and (found := compares(frame.f_code, frame.f_lasti)):
+    if not is_own(frame) and (comparison := compares(frame.f_code, frame.f_lasti)):
         if isinstance(other, numbers.Number | np.ndarray | np.generic):
-            _warn(f"A symbolic array is compared with {_short(other)} by {found.operator},")
-        elif found.is_kept and isinstance(other, Node):
+            _warn(f"A symbolic array is compared with {_short(other)} by {comparison.operator},")
+        elif comparison.is_kept and isinstance(other, Node):
             _meaning.compared = (frame.f_code, frame.f_lasti)
     return False
 
@@ -80,10 +80,12 @@ def warn_if_compared(value: bool) -> None:
     user = here() if site else None
     if site is None or user is None or user[0] is not site[0]:
         return
-    found = compares(*site)
-    if found and value is (found.operator == "!="):
+    comparison = compares(*site)
+    if comparison and value is (comparison.operator == "!="):
         line = where(site)
-        _warn(f"Symbolic arrays are compared by {found.operator}{f' ({line})' if line else ''},")
+        _warn(
+            f"Symbolic arrays are compared by {comparison.operator}{f' ({line})' if line else ''},"
+        )
 
 
 def _short(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.errors import ArgumentError
 from graphc.ir import Constant
 from graphc.tensor.core.elementwise import (
     FALLING,
@@ -14,6 +15,7 @@ from graphc.tensor.core.elementwise import (
     RISING,
     Facts,
     Unary,
+    abs,
     binary,
     equal,
     from_scipy,
@@ -35,7 +37,8 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
         if exponent == 0:
             return TABLE["zeros_like"](y), None
         return g * exponent * a ** (exponent - 1), None
-    # At b = 0 the slope by the base is 0, not 0 * a**-1, and itself has the slope 1 / a by b.
+    # At b = 0 the derivative with respect to a is 0, not 0 * a**-1; its derivative with respect to
+    # b is 1 / a.
     still = equal(b, 0)
     at_zero = b / where(equal(a, 0), np.inf, a)
     by_base = g * where(still, at_zero, b * a ** where(still, 1, b - 1))
@@ -43,25 +46,37 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
-    # At a = 0 the power does not move with b > 0: 0, not 0 * log(0).
+    # At a = 0 the power is constant for b > 0: the derivative is 0, not 0 * log(0).
     zero = equal(a, 0)
     return g * where(zero, 0, y * log(where(zero, 1, a)))
 
 
+def _check_exponent(a: Tensor, b: Tensor) -> None:
+    if isinstance(b.op, Constant):
+        _refuse_negative(f"{a!r} ** {b!r}", b.op.value)
+
+
+def _refuse_negative(what: str, exponent: np.ndarray[Any, Any]) -> None:
+    if exponent.dtype.kind == "i" and (exponent < 0).any():
+        raise ArgumentError(
+            f"{what}: an integer to the power of {exponent.min()} is no integer.",
+            "Write gt.float_power(a, b), or make a floating: a.astype('float64') ** b.",
+        )
+
+
 def _power(a: Any, b: Any) -> Any:
-    """NumPy's function, and integers to a negative power, which NumPy refuses."""
-    if a.dtype.kind != "i" or not np.any(b < 0):
-        return np.power(a, b)
-    unit = np.where(np.abs(a) == 1, np.power(a, b & 1), 0)
-    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+    _refuse_negative(f"{a.dtype}[{', '.join(map(str, a.shape))}] ** b", b)
+    return np.power(a, b)
 
 
 power = binary(
     "power",
-    "a ** b; for integers and a negative b, 1 / a ** -b truncated",
+    "a ** b; integers to a negative power are an error in NUMPY and where b is constant, and "
+    "1 / a ** -b truncated on JAX and MLX",
     numeric,
     _power_slope,
     _power,
+    check=_check_exponent,
 )
 
 exp = unary(
@@ -162,7 +177,8 @@ log1mexp = unary(
     "log1mexp",
     "log(1 - exp(x)) for x < 0, exact at both ends",
     real_inexact,
-    lambda g, y, x: -g / expm1(-x),
+    # expm1(-x) is -0.0 at x = 0, where the derivative is -inf; abs drops the sign.
+    lambda g, y, x: -g / abs(expm1(-x)),
     _log1mexp,
     facts=Facts(poles=(0.0,), range=(-math.inf, 0.0), trend=FALLING, support=((-math.inf, 0.0),)),
     source="Mächler, Accurately computing ``log(1 - exp(-|a|))``, 2012",

@@ -34,31 +34,33 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
 
 
 SMALLEST = 1e-3
-"""The absolute value above which a result shows its digits; and the sign of 0 is a library's."""
+"""Results up to this absolute value are no examples: their digits and signs are a library's."""
 
 
 def _names(row: Elementwise) -> Sequence[str]:
-    """The names of the operands: those of the gradient's parameters, which follow g and y."""
+    """Return the operands' names: the parameters of the gradient that follow g and y."""
     letters = ("x",) if row.arity == 1 else ("a", "b", "c", "z")[: row.arity]
     if row.slope is None:
         return letters
     slope: Any = getattr(row.slope, "parts", (row.slope,))[0]
-    found = [name for name, p in inspect.signature(slope).parameters.items() if p.kind != VARIADIC]
-    return found[2:] if len(found) == 2 + row.arity else letters
+    parameters = [
+        name for name, p in inspect.signature(slope).parameters.items() if p.kind != VARIADIC
+    ]
+    return parameters[2:] if len(parameters) == 2 + row.arity else letters
 
 
 def signature_of(row: Elementwise) -> inspect.Signature:
-    """The operands, by position; a function that commutes takes any number from two on."""
+    """Return the operands, by position; a function that commutes takes any number from two on."""
     parameters = [
         inspect.Parameter(x, inspect.Parameter.POSITIONAL_ONLY, annotation="TensorLike")
         for x in _names(row)
     ]
-    more = [inspect.Parameter("more", VARIADIC, annotation="TensorLike")] if row.commutes else []
-    return inspect.Signature([*parameters, *more], return_annotation="Tensor")
+    rest = [inspect.Parameter("more", VARIADIC, annotation="TensorLike")] if row.commutes else []
+    return inspect.Signature([*parameters, *rest], return_annotation="Tensor")
 
 
 def help_of(row: Elementwise) -> str:
-    """The text of ``help``, in sections; one is left out where nothing is known for it."""
+    """Return the text of ``help``, in sections without the empty ones."""
     names = [*_names(row), *(["*more"] if row.commutes else [])]
     takes = "An array or a number" if row.arity == 1 else "Arrays or numbers, which broadcast"
     sections = {
@@ -88,20 +90,19 @@ def _dtypes(row: Elementwise) -> Iterator[str]:
         rule = row.domain(dtype)
         if rule is not None:
             results.setdefault("the same" if rule[1] == dtype else rule[1], []).append(dtype)
-    for made, given in results.items():
-        yield from wrap(f"- {', '.join(given)} -> {made}", WIDTH, subsequent_indent="  ")
+    for result, operands in results.items():
+        yield from wrap(f"- {', '.join(operands)} -> {result}", WIDTH, subsequent_indent="  ")
 
 
 # Facts.
 
 
 def _of_reals(lines: list[str], alone: bool) -> list[str]:
-    """Lines that are true of real numbers; they say so if other numbers are taken too."""
+    """Return the lines, headed as true of real numbers if the function takes others too."""
     return ["Of real numbers:", "", *lines] if lines and alone else lines
 
 
 def _properties(row: Elementwise) -> Iterator[str]:
-    """The facts of a row in words."""
     facts, names = row.facts, _names(row)
     bounds = [_between(*ends, name) for ends, name in zip(facts.support, names, strict=False)]
     if any(bounds):
@@ -120,15 +121,15 @@ def _properties(row: Elementwise) -> Iterator[str]:
 
 
 def _between(low: float, high: float, name: str) -> str:
-    left = "" if low == -math.inf else f"{_number(low)} <= "
-    right = "" if high == math.inf else f" <= {_number(high)}"
-    if left and not right:
+    lower = "" if low == -math.inf else f"{_number(low)} <= "
+    upper = "" if high == math.inf else f" <= {_number(high)}"
+    if lower and not upper:
         return f"{name} >= {_number(low)}"
-    return f"{left}{name}{right}" if left or right else ""
+    return f"{lower}{name}{upper}" if lower or upper else ""
 
 
 def _number(x: float) -> str:
-    """A number, multiples of pi and e by their names."""
+    """Format a number, multiples of pi and e by their names."""
     for value, name in ((math.pi, "pi"), (math.pi / 2, "pi / 2"), (1 / math.e, "1 / e")):
         if abs(x) == value:
             return name if x > 0 else f"-{name}"
@@ -147,7 +148,7 @@ def _derivatives(row: Elementwise) -> Iterator[str]:
 
 
 def _dtype(row: Elementwise) -> str:
-    """The dtype to show a function with: complex where that is what it is about."""
+    """Return the dtype to show a function with: complex for functions of complex numbers."""
     is_of_complex = not row.holomorphic and row.domain("complex128") is not None
     first = "complex128" if is_of_complex else "float64"
     rules = {dtype: row.domain(dtype) for dtype in (first, "int64", "bool")}
@@ -155,30 +156,30 @@ def _dtype(row: Elementwise) -> str:
 
 
 def _example(row: Elementwise) -> list[str]:
-    operands, results = _chosen(row)
-    given = ", ".join(map(repr, operands)).replace("nan", "gt.nan").replace("inf", "gt.inf")
+    operands, results = _choose_operands(row)
+    arguments = ", ".join(map(repr, operands)).replace("nan", "gt.nan").replace("inf", "gt.inf")
     rounded = ".round(4)" if results.dtype.kind in "fc" else ""
     return [
         ">>> import graphc.tensor as gt",
-        f'>>> gt.{row.row}({given}).eval(mode="NUMPY"){rounded}.tolist()',
+        f'>>> gt.{row.row}({arguments}).eval(mode="NUMPY"){rounded}.tolist()',
         repr((results.round(4) if rounded else results).tolist()),
     ]
 
 
-def _chosen(row: Elementwise) -> tuple[list[list[Any]], np.ndarray[Any, Any]]:
-    """One or two values of each operand, and the results, which are finite and differ."""
+def _choose_operands(row: Elementwise) -> tuple[list[list[Any]], np.ndarray[Any, Any]]:
+    """Return one or two values of each operand, and the results, which are finite and differ."""
     values = EXAMPLES[_dtype(row)]
-    found: dict[Any, tuple[Any, ...]] = {}
+    examples: dict[Any, tuple[Any, ...]] = {}
     for operands in chain(_rotations(values, row.arity), product(values, repeat=row.arity)):
         with np.errstate(all="ignore"):
             result = row.perform(*[np.array(x, _dtype(row)) for x in operands])
         if np.isfinite(result) and (result.dtype.kind not in "fc" or abs(result) > SMALLEST):
-            found.setdefault(result.item(), operands)
-        if len(found) == (2 if row.arity <= 2 else 1):
+            examples.setdefault(result.item(), operands)
+        if len(examples) == (2 if row.arity <= 2 else 1):
             break
-    return [list(xs) for xs in zip(*found.values(), strict=True)], np.array([*found])
+    return [list(xs) for xs in zip(*examples.values(), strict=True)], np.array([*examples])
 
 
 def _rotations(values: tuple[Any, ...], n: int) -> Iterator[tuple[Any, ...]]:
-    """N successive values, from each of them on."""
+    """Return n successive values, from each of them on."""
     return (tuple((values[i:] + values[:i])[:n]) for i in range(len(values)))

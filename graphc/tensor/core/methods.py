@@ -115,7 +115,7 @@ class Method:
 
 
 def add_method(name: str, call: Callable[..., Any]) -> None:
-    """Make a registered function a method, if it is to be one."""
+    """Make a registered function a method, if ``METHODS`` lists it."""
     if name in METHODS:
         for each in (name, *OTHER_NAMES.get(name, ())):
             setattr(Methods, each, Method(call))

@@ -17,14 +17,14 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 class Print(Op):
     """An array, unchanged, that is printed whenever it is computed.
 
-    It is printed on every backend, in loops and branches too. MLX computes what comes before it
-    first, and JAX prints as soon as the value is there, which may be after the call has returned:
-    ``jax.effects_barrier()`` waits for that. What no output needs is not computed, and so not
-    printed; equal arrays printed with equal messages are one.
+    Every backend prints, in loops and branches too. MLX first computes the nodes before the array,
+    and JAX prints as soon as the value is there, which may be after the call has returned:
+    ``jax.effects_barrier()`` waits for that. Arrays that no output needs are not computed, and so
+    not printed; equal arrays printed with equal messages are one.
 
     Args:
         message: Printed before the value.
-        attrs: A sequence of names: which attributes of the array are printed; methods are called.
+        attrs: The names of the array's attributes to print; methods are called.
         global_fn: The function to call instead of printing, with this operation and the array.
 
     Example:
@@ -60,13 +60,12 @@ class Print(Op):
         return x
 
     def show(self, x: np.ndarray[Any, Any]) -> None:
-        """Print it."""
         if self.global_fn is not None:
             self.global_fn(self, x)
             return
         for name in self.attrs:
-            found = getattr(x, name)
-            value = found() if callable(found) else found
+            attribute = getattr(x, name)
+            value = attribute() if callable(attribute) else attribute
             sys.stdout.write(f"{self.message} {name} = {value}\n")
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -76,7 +75,6 @@ class Print(Op):
         return tangents[0]
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        """The whole batch, printed at once."""
         return Tensor.make(self, x)
 
     def token(self) -> str:

@@ -64,7 +64,7 @@ ROUNDINGS = {
 
 @function
 def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
-    """Return the nearest number of so many decimals; its gradient is 0.
+    """Return the nearest number with ``decimals`` decimals; the gradient is 0.
 
     Args:
         x: Real numbers of any shape.
@@ -77,7 +77,7 @@ def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
         An array of x's shape and dtype.
 
     Raises:
-        ArgumentError: No such mode.
+        ArgumentError: The mode is unknown.
         DTypeError: x is complex.
 
     Example:
@@ -105,7 +105,7 @@ def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
 
 @function
 def around(x: TensorLike, decimals: Any = 0) -> Tensor:
-    """Return the nearest number of so many decimals; arguments as for ``round``.
+    """Return the nearest number with ``decimals`` decimals; arguments as for ``round``.
 
     Example:
         >>> import graphc.tensor as gt

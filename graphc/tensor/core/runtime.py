@@ -16,31 +16,31 @@ class Runtime:
 
     Attributes:
         number: The plain number.
-        weak: Whether it takes the dtype of an array that it meets, as a Python number does.
+        weak: Whether the number takes the dtype of arrays beside it, as a Python number does.
     """
 
     number: Any
     weak: bool
 
     def array(self, dtype: str | None = None) -> np.ndarray[Any, Any]:
-        """The number as a 0-d array, the same one each time: a graph knows it by its identity."""
-        known: dict[str | None, np.ndarray[Any, Any]] = self.__dict__.setdefault("_arrays", {})
-        if dtype not in known:
-            made = np.array(self.number, None if dtype is None else numpy_dtype(dtype))
-            return known.setdefault(dtype, made)
-        return known[dtype]
+        """Return the number as a 0-d array, always the same one: graphs know it by identity."""
+        arrays: dict[str | None, np.ndarray[Any, Any]] = self.__dict__.setdefault("_arrays", {})
+        if dtype not in arrays:
+            array = np.array(self.number, None if dtype is None else numpy_dtype(dtype))
+            return arrays.setdefault(dtype, array)
+        return arrays[dtype]
 
     # NumPy takes a float for weak only where it is a float and no more.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(x, Node) for x in args):
             return NotImplemented
-        return getattr(ufunc, method)(*map(_plain, args), **kwargs)
+        return getattr(ufunc, method)(*map(_unmark, args), **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(issubclass(x, Node) for x in types):
             return NotImplemented
-        return func(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
+        return func(*map(_unmark, args), **{name: _unmark(x) for name, x in kwargs.items()})
 
     def __repr__(self) -> str:
         return f"runtime({self.number!r})"
@@ -55,10 +55,9 @@ class Runtime:
         return self
 
 
-def _plain(x: Any) -> Any:
-    """The value with plain numbers in place of marked ones."""
+def _unmark(x: Any) -> Any:
     if isinstance(x, list | tuple):
-        return [_plain(part) for part in x]
+        return [_unmark(part) for part in x]
     return x.number if isinstance(x, Runtime) else x
 
 
@@ -122,11 +121,11 @@ def runtime(x: Any) -> Any:
 
     Returns:
         The same number, marked. A Python number is weak as ever: beside a float32 array it is
-        float32. A scalar of NumPy's, and what an array holds, keeps its dtype in graphs and in
+        float32. A scalar of NumPy's, and an array's element, keeps its dtype in graphs and in
         NumPy; JAX and MLX take it for a Python number.
 
     Raises:
-        ArgumentError: It is not a number.
+        ArgumentError: x is not a number.
 
     Example:
         >>> import graphc.tensor as gt
@@ -142,14 +141,14 @@ def runtime(x: Any) -> Any:
         # What JAX traces has no value: it is refused below.
         with suppress(TypeError, ValueError):
             x = np.asarray(x)[()]
-    made = next((made for kinds, made in _CLASSES if isinstance(x, kinds)), None)
-    if made is None:
+    cls = next((cls for kinds, cls in _CLASSES if isinstance(x, kinds)), None)
+    if cls is None:
         raise ArgumentError(
             f"runtime({x!r}): {type(x).__name__} is not a number.",
             "Of an array of one element take the number: graphc.runtime(x.item()). Arrays of ten "
             "or more elements are passed at run time anyhow; others are inputs.",
         )
-    marked = made(x)
+    marked = cls(x)
     marked.number = x
     marked.weak = not isinstance(x, np.generic)
     return marked

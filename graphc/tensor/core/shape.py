@@ -20,9 +20,10 @@ from graphc.ir import (
     Shape as StaticShape,
     TensorType,
     is_integer,
-    note_folded,
+    note_folding,
     note_reads,
 )
+from graphc.ir.lengths import product, require
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.site import is_users_call
 from graphc.tensor.core.tensor import (
@@ -54,7 +55,7 @@ class Shape(Op):
         return (None,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        """All elements of a batch have the same lengths, so the result has no batch axis."""
+        """Return the lengths without a batch axis, as all elements have the same."""
         return as_tensor(lengths(x)[1:], dtype="int64")
 
 
@@ -78,14 +79,14 @@ class Length(Op):
         return (None,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        """All elements of a batch have the same length, so the result has no batch axis."""
+        """Return the length without a batch axis, as all elements have the same."""
         return as_tensor(length(x, self.axis + 1), dtype="int64")
 
 
 def length(x: Tensor, axis: int) -> int | Tensor:
     """Return one length: a Python integer where the type has it."""
-    known = x.type.shape[axis]
-    return Tensor.make(Length(axis % x.ndim), x) if known is None else known
+    static = x.type.shape[axis]
+    return Tensor.make(Length(axis % x.ndim), x) if static is None else static
 
 
 def lengths(x: Tensor) -> list[int | Tensor]:
@@ -149,16 +150,16 @@ def shape_tuple(x: TensorLike) -> tuple[Tensor, ...]:
 
 @function
 def get_vector_length(v: TensorLike) -> int:
-    """Return how many elements a vector has, as far as its type tells.
+    """Return the number of elements of a vector, from its type.
 
     Args:
-        v: A vector, or a list of what stands in one.
+        v: A vector, or a list of its elements.
 
     Returns:
         A Python integer.
 
     Raises:
-        ShapeError: It is not a vector, or its length is unknown.
+        ShapeError: v is not a vector, or its length is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -175,7 +176,7 @@ def get_vector_length(v: TensorLike) -> int:
 
 
 def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
-    """Return a shape as static entries, None for those in the list of symbolic ones.
+    """Return a shape as static entries, None for symbolic ones, and the list of symbolic entries.
 
     Raises:
         DTypeError: An entry is not an integer.
@@ -184,13 +185,25 @@ def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tens
     static: list[int | None] = []
     symbolic: list[Tensor] = []
     for entry in listed(op, shape):
-        known = _entry(op, entry, least)
-        if isinstance(known, Tensor):
-            symbolic.append(known)
+        value = _entry(op, entry, least)
+        if isinstance(value, Tensor):
+            symbolic.append(value)
             static.append(None)
         else:
-            static.append(known)
+            static.append(value)
     return tuple(static), symbolic
+
+
+def mixed_entries(op: str, shape: Any) -> list[Any]:
+    """Return a shape's entries: integers, and int64 scalars where they are symbolic.
+
+    Raises:
+        DTypeError: If an entry is not an integer.
+        ShapeError: If an entry is negative, or a symbolic shape has no static number of entries.
+    """
+    static, symbolic = entries(op, shape)
+    rest = iter(symbolic)
+    return [next(rest) if n is None else n for n in static]
 
 
 def listed(op: str, shape: Any) -> list[Any]:
@@ -206,7 +219,7 @@ def listed(op: str, shape: Any) -> list[Any]:
     if isinstance(shape.op, Shape):
         return lengths(shape.inputs[0])  # type: ignore[arg-type]
     if isinstance(shape.op, Constant):
-        note_folded(shape)
+        note_folding(shape)
         return shape.op.value.tolist()  # type: ignore[no-any-return]
     if shape.type.shape[0] is None:
         raise ShapeError(
@@ -228,20 +241,20 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
             return as_tensor(entry, dtype="int64")
         entry = int(value)
     try:
-        known = int(entry.__index__())
+        n = int(entry.__index__())
     except AttributeError:
-        known = None
-    if known is None or isinstance(entry, bool):
+        n = None
+    if n is None or isinstance(entry, bool):
         raise DTypeError(f"{op}: expected integer lengths, got {entry!r}.")
-    if known < least:
-        raise ShapeError(f"{op}: the length {known} is negative.")
-    return known
+    if n < least:
+        raise ShapeError(f"{op}: the length {n} is negative.")
+    return n
 
 
 def _known_value(x: Any, depth: int) -> Any:
-    """The value of few operations on integer constants, as of ``x.shape[0] * 2``; else None."""
+    """Return the value of few operations on integer constants, or None."""
     if isinstance(x.op, Constant):
-        note_folded(x)
+        note_folding(x)
         return x.op.value
     if not depth or not x.inputs or not is_integer(getattr(x.type, "dtype", "")):
         return None
@@ -258,7 +271,7 @@ _comparisons: ContextVar[tuple[Comparison, Comparison]] = ContextVar(
 
 @contextmanager
 def compared_by(equal: Comparison, at_least: Comparison) -> Iterator[None]:
-    """A context in which lengths, which may be symbols, are compared by these functions."""
+    """Compare lengths, which may be symbols, by these functions within the context."""
     token = _comparisons.set((equal, at_least))
     try:
         yield
@@ -267,12 +280,12 @@ def compared_by(equal: Comparison, at_least: Comparison) -> Iterator[None]:
 
 
 def are_equal(a: Any, b: Any) -> bool:
-    """Whether two lengths are equal, as an operation needs them to be."""
+    """Return whether two lengths are equal, as an operation requires."""
     return bool(_comparisons.get()[0](a, b))
 
 
 def is_at_least(a: Any, b: Any) -> bool:
-    """Whether the first length is no less than the second, as an operation needs it to be."""
+    """Return whether the first length is no less than the second, as an operation requires."""
     return bool(_comparisons.get()[1](a, b))
 
 
@@ -281,11 +294,17 @@ def as_length(n: Any) -> Any:
     return int(n) if isinstance(n, np.ndarray | np.generic | int) else n
 
 
+def fill_shape(static: StaticShape, symbolic: Sequence[TensorType]) -> list[Any]:
+    """Return the static entries, and the values of the symbolic ones' types for None."""
+    values = iter(symbolic)
+    return [next(values).value if n is None else n for n in static]
+
+
 def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
-    """Return the static entries with the values of the symbolic ones filled in.
+    """Return the static entries, and the values of the symbolic ones for None.
 
     Raises:
-        ShapeError: One is below the least that there may be.
+        ShapeError: An entry is below ``least``.
     """
     values = iter(symbolic)
     shape = tuple(as_length(next(values)) if n is None else n for n in static)
@@ -328,33 +347,36 @@ class Reshape(Op):
     name = "reshape"
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
-        known = math.prod(n for n in self.shape if n is not None and n != -1)
-        elements = None if None in x.shape else math.prod(n for n in x.shape if n is not None)
+        fixed = math.prod(n for n in self.shape if n is not None and n != -1)
+        elements = math.prod(n for n in x.shape if isinstance(n, int)) if x.is_static else None
         rest: int | None = None
         if elements is not None and None not in self.shape:
             if -1 in self.shape:
-                rest = elements // known if known else 0
-            if known * (rest if rest is not None else 1) != elements:
+                rest = elements // fixed if fixed else 0
+            if fixed * (rest if rest is not None else 1) != elements:
                 raise ShapeError(
                     f"reshape({x!r}, {self.shape}): {elements} elements do not fit.",
                     "Use lengths whose product is the number of elements, or one -1.",
                 )
-        return x.with_shape(tuple(rest if n == -1 else n for n in self.shape))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.shape.count(None)))
+        if fixed == 1 and -1 in self.shape and None not in self.shape:
+            rest = product(*x.shape)
+        values = fill_shape(self.shape, symbolic)
+        require(*values)
+        # A computed entry may be -1, so it is not the length itself.
+        lengths = [n if isinstance(n, int) else None for n in values]
+        return x.with_shape(tuple(rest if n == -1 else n for n in lengths))
 
     def target(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> tuple[int, ...]:
-        """The requested shape for an array of that shape, every length filled in."""
+        """Return the requested shape for an array of a shape, with the length for -1 computed."""
         target = target_shape(self.shape, symbolic, least=-1)
         elements = math.prod(x_shape)
-        known = math.prod(n for n in target if n != -1)
-        if not known and -1 in target:
+        fixed = math.prod(n for n in target if n != -1)
+        if not fixed and -1 in target:
             raise ShapeError(
                 f"reshape: -1 is ambiguous beside a length of 0 in {target}.",
                 "Pass that length.",
             )
-        full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
+        full = tuple((elements // fixed if fixed else 0) if n == -1 else n for n in target)
         if any(not is_at_least(n, 0) for n in full) or not are_equal(math.prod(full), elements):
             raise ShapeError(
                 f"reshape: an array of shape {x_shape} has {elements} elements, which do not fit "
@@ -388,9 +410,9 @@ class Reshape(Op):
 def _with_rest(
     size: int | Tensor, shape: StaticShape, x: Tensor, symbolic: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The symbolic lengths of each reshaped array of a batch x, and that which -1 stands for.
+    """Return the symbolic lengths of each array of a batch x, and the length that -1 stands for.
 
-    Of a batch of nothing, any length would stand for -1.
+    In an empty batch, -1 would stand for any length.
     """
     values = iter(symbolic)
     others = math.prod(next(values) if n is None else n for n in shape if n != -1)
@@ -408,14 +430,14 @@ def reshape(x: TensorLike, shape: Any, *, ndim: int | None = None) -> Tensor:
     Args:
         x: Any shape and dtype.
         shape: Python or symbolic integers, or an int64 vector of static length; one may be -1,
-            which stands for what is left.
-        ndim: The number of axes the result has, where a symbolic ``shape`` does not say.
+            which stands for the remaining length.
+        ndim: The number of axes of the result, if a symbolic ``shape`` does not state it.
 
     Returns:
         An array of that shape.
 
     Raises:
-        ShapeError: The numbers of elements differ, or -1 comes twice.
+        ShapeError: The numbers of elements differ, or -1 occurs twice.
 
     Example:
         >>> import graphc.tensor as gt
@@ -444,7 +466,7 @@ def ravel(x: TensorLike, order: Literal["C", "F"] = "C") -> Tensor:
         order: ``"C"`` takes them row by row, ``"F"`` column by column.
 
     Raises:
-        ArgumentError: Another order.
+        ArgumentError: The order is neither of these.
 
     Example:
         >>> import graphc.tensor as gt
@@ -461,7 +483,7 @@ def flatten(x: TensorLike, ndim: int = 1) -> Tensor:
     """Return the array with its last axes merged, so that ``ndim`` axes are left.
 
     Raises:
-        ShapeError: It has fewer than ``ndim`` axes, or ``ndim`` is below 1.
+        ShapeError: x has fewer than ``ndim`` axes, or ``ndim`` is below 1.
 
     Example:
         >>> import graphc.tensor as gt

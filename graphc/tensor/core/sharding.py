@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import OPEN, Node, Op, TensorType, encode
-from graphc.lazy import provided
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Shard(Op):
-    """The array itself, which a backend with a mesh divides so.
+    """The array itself, which backends with a mesh shard as declared.
 
     Attributes:
         sharding: An entry for each axis.
-        role: What it is besides, in messages: a field of an implicit array, or a variable's value.
+        role: The array's role in messages: a field of an implicit array, or a variable's value.
     """
 
     sharding: tuple[str | tuple[str, ...] | None, ...]
@@ -39,29 +38,29 @@ class Shard(Op):
         return x
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The gradient lies as the array does."""
+        """Shard the gradient like the array."""
         return (Tensor.make(self, g),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        """Each of the batch lies so; how the batch lies is for the compiler to choose."""
+        """Shard each element likewise; the compiler chooses for the batch axis."""
         return Tensor.make(Shard((OPEN, *self.sharding)), x)
 
 
 def shard(x: TensorLike, sharding: Any) -> Tensor:
-    """Return the array, which a mode with a mesh of devices divides over it as declared.
+    """Return the array, which modes with a mesh of devices shard over it as declared.
 
-    Without a mesh it is the array itself, on every backend. Gradients with respect to it are
-    divided in the same way. On JAX it is ``jax.lax.with_sharding_constraint``.
+    Without a mesh the result is the array itself, on every backend. Gradients are sharded in the
+    same way. On JAX the function is ``jax.lax.with_sharding_constraint``.
 
-    An implicit array stays one: its fields are divided as its class says.
+    An implicit array remains one: its fields are sharded as its class says.
 
     Args:
         x: Any shape and dtype.
-        sharding: For each axis the name of an axis of the mesh, a tuple of names, None for an axis
-            that every device has whole, or ``"*"`` where the compiler may choose; a
+        sharding: For each axis the name of an axis of the mesh, a tuple of names, None for a
+            replicated axis, or ``"*"`` where the compiler may choose; a
             ``jax.sharding.PartitionSpec`` is taken too. Missing entries at the end are None.
 
     Returns:
@@ -69,7 +68,7 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
 
     Raises:
         ShardingError: An axis of the mesh occurs twice, there are more entries than axes, or an
-            implicit array cannot be divided so; when a function is compiled: the mesh has no such
+            implicit array cannot be sharded so; when a function is compiled: the mesh has no such
             axis, or a length cannot be divided.
 
     Example:
@@ -83,8 +82,9 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
     if sharding is None:
         return x
     subject = f"shard({x!r})"
-    if hasattr(type(x), "array"):  # an implicit one
-        constrained = provided(__name__, "constrained")
-        return as_tensor(constrained(x.array, sharding, subject))  # type: ignore[attr-defined]
-    declared = provided(__name__, "declared_sharding")
-    return Tensor.make(Shard(declared(sharding, x.type.shape, subject)), x)
+    from graphc.ir.sharding import declared_sharding  # noqa: PLC0415 (few programs have one)
+
+    implicit = x.shard_fields(sharding, subject)
+    if implicit is not None:
+        return implicit
+    return Tensor.make(Shard(declared_sharding(sharding, x.type.shape, subject)), x)

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir import Op, Shape as StaticShape, TensorType
-from graphc.tensor.core.shape import are_equal, entries, target_shape
+from graphc.ir.lengths import agree, common, require
+from graphc.tensor.core.shape import are_equal, entries, fill_shape, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
@@ -20,7 +21,7 @@ class SpecifyShape(Op):
 
     Attributes:
         shape: The lengths.
-        title: What messages say that it is.
+        title: The function's name in messages.
     """
 
     shape: StaticShape
@@ -30,30 +31,28 @@ class SpecifyShape(Op):
     name = "specify_shape"
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
-        result: list[int | None] = []
-        for axis, (n, wanted) in enumerate(zip(x.shape, self.shape, strict=True)):
-            fixed = wanted is not None and wanted >= 0
-            if fixed and n not in {None, wanted}:
+        specified = fill_shape(self.shape, symbolic)
+        require(*specified)
+        result: list[Any] = []
+        for axis, (n, wanted) in enumerate(zip(x.shape, specified, strict=True)):
+            if wanted != -1 and not agree(n, wanted):
                 raise ShapeError(
                     f"{self.title}({x!r}): axis {axis} has length {n}, not {wanted}.",
                     "Leave that length open with None.",
                 )
-            result.append(wanted if fixed else n)
+            result.append(n if wanted == -1 else common(n, wanted))
         return x.with_shape(tuple(result))
 
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.shape.count(None)))
-
     def admit(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> None:
-        """Raise if the shape is not the specified one."""
         # -1 stands for any length where it is static, and is none where it is computed.
         target_shape((None,) * len(symbolic), symbolic)
         target = target_shape(self.shape, symbolic, least=-1)
         if not all(m == -1 or are_equal(n, m) for n, m in zip(x_shape, target, strict=True)):
-            wanted = ", ".join("?" if m == -1 else str(m) for m in target)
+            lengths = ["?" if m == -1 else str(m) for m in target]
+            shape = f"({', '.join(lengths)}{',' * (len(lengths) == 1)})"
             raise ShapeError(
                 f"{self.title}: an array of shape {tuple(x_shape)} does not have the shape "
-                f"({wanted}).",
+                f"{shape}.",
                 "Pass an array of that shape, or specify another one.",
             )
 
@@ -77,15 +76,15 @@ def specify_shape(x: TensorLike, shape: Any) -> Tensor:
 
     Args:
         x: Any shape and dtype.
-        shape: A length for each axis: a Python or symbolic integer, or None for any; or an
-            int64 vector.
+        shape: A length for each axis: a Python or symbolic integer, or None for any, and ``...``
+            for axes of any length; or an int64 vector.
 
     Returns:
         The array, its type with the lengths that are Python integers.
 
     Raises:
-        ShapeError: Another number of axes, or a length that x is known not to have.
-        RuntimeShapeError: When it runs: x has another shape.
+        ShapeError: If x has another number of axes, or statically another length.
+        RuntimeShapeError: If x has another shape in a call.
 
     Example:
         >>> import graphc.tensor as gt
@@ -96,12 +95,13 @@ def specify_shape(x: TensorLike, shape: Any) -> Tensor:
 
 
 def specified(x: Tensor, shape: Any, title: str) -> Tensor:
-    """Return ``specify_shape`` of an array, under the name of the function that messages are of."""
+    """Return ``specify_shape`` of an array, under another function's name in messages."""
     if isinstance(shape, list | tuple):
-        kept = [n for n in shape if n is not None]
-        known, symbolic = entries(title, kept)
-        given = iter(known)
-        static = tuple(-1 if n is None else next(given) for n in shape)
+        shape = _without_ellipsis(shape, x.ndim)
+        lengths = [n for n in shape if n is not None]
+        fixed, symbolic = entries(title, lengths)
+        values = iter(fixed)
+        static = tuple(-1 if n is None else next(values) for n in shape)
     else:
         static, symbolic = entries(title, shape)
     if len(static) != x.ndim:
@@ -113,13 +113,20 @@ def specified(x: Tensor, shape: Any, title: str) -> Tensor:
     return x if same and not symbolic else Tensor.make(SpecifyShape(static, title), x, *symbolic)
 
 
+def _without_ellipsis(shape: Sequence[Any], ndim: int) -> list[Any]:
+    """Return lengths with None for each axis that an ellipsis stands for."""
+    dots = [i for i, n in enumerate(shape) if n is Ellipsis]
+    missing = [None] * (ndim + 1 - len(shape))
+    return [*shape[: dots[0]], *missing, *shape[dots[0] + 1 :]] if len(dots) == 1 else [*shape]
+
+
 @function
 def specify_broadcastable(x: TensorLike, *axes: int) -> Tensor:
     """Return the array with length 1 declared on these axes, so that they broadcast.
 
     Args:
         x: Any shape and dtype.
-        axes: Which; negative ones count from the end.
+        axes: The axes; negative ones count from the end.
 
     Raises:
         ShapeError: x has no such axis, or is known to have another length there.
@@ -130,5 +137,5 @@ def specify_broadcastable(x: TensorLike, *axes: int) -> Tensor:
         float64[1, ?]
     """
     x = as_tensor(x)
-    ones = axes_of("specify_broadcastable", axes, x.ndim)
-    return specify_shape(x, [1 if axis in ones else None for axis in range(x.ndim)])
+    unit_axes = axes_of("specify_broadcastable", axes, x.ndim)
+    return specify_shape(x, [1 if axis in unit_axes else None for axis in range(x.ndim)])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from graphc import hooks
 from graphc.config import config
 from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
 from graphc.ir import (
@@ -33,16 +34,15 @@ from graphc.ir import (
     picks,
     promote,
 )
-from graphc.lazy import provided
-from graphc.site import is_named_updates, unpacked_to
+from graphc.site import expects_updates, unpacked_to
 from graphc.tensor.core.captured import warn_of_captured
 from graphc.tensor.core.dispatch import (
     DIFFERENT,
     IN_PLACE,
     OTHER_NAMES,
-    WHOLE,
+    UFUNC_METHODS,
     arguments_for,
-    whole_arguments,
+    ufunc_method_arguments,
 )
 from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
 from graphc.tensor.core.methods import Methods, add_method
@@ -79,8 +79,8 @@ def enter(name: str, f: Callable[..., Any]) -> None:
 
 def _is_operand(value: Any) -> bool:
     # A wrapper has operators of its own.
-    known = isinstance(value, OPERANDS)
-    return known or (hasattr(value, "__array__") and not isinstance(value, Wrapper))
+    is_known = isinstance(value, OPERANDS)
+    return is_known or (hasattr(value, "__array__") and not isinstance(value, Wrapper))
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
@@ -157,7 +157,7 @@ class Tensor(Methods):
         return self.name or repr(self)
 
     # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
-    # Type checkers are told bool, and so show where elementwise equality was meant.
+    # Type checkers see bool, and so show where elementwise equality was meant.
 
     def __eq__(self, other: object) -> bool:
         return TABLE["equal"](self, other) if is_elementwise() else same(self, other)
@@ -207,34 +207,46 @@ class Tensor(Methods):
         raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
 
     @classmethod
+    def apply(cls, op: Op, *inputs: Any) -> Any:
+        """Return an operation applied to array representations; several results are a list."""
+        y = Tensor.make(op, *map(as_tensor, inputs))
+        return picks(y) if isinstance(y.type, TupleType) else y
+
+    def shard_fields(self, sharding: Any, subject: str) -> Tensor | None:
+        """Return an implicit array whose fields are sharded this way; None for a dense array."""
+        return None
+
+    @classmethod
     def of_kind(cls, x: Tensor) -> Tensor:
-        """An array as one of this class, where the class says how to use it: a key."""
+        """Return an array as one of this class, if the class says how to use it, such as a key."""
         return x
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
             raise self._refuse("Iteration", "A 0-d array has no elements to iterate over.")
         length = self.type.shape[0]
-        targets = unpacked_to()
-        updates = targets is not None and len(targets) == 2 and is_named_updates(targets[1])
-        if length is None or (updates and _is_of_loop(self)):
-            raise self._refuse("Iteration", _of_pair(targets) or UNKNOWN)
+        is_of_loop = _is_loop_result(self)
+        if is_of_loop and expects_updates(unpacked_to()):
+            raise self._refuse("The unpacking to outputs and updates", OUTPUTS_ALONE)
+        if length is None:
+            remedy = f"{UNKNOWN} {OUTPUTS_ALONE}" if is_of_loop else UNKNOWN
+            raise self._refuse("Iteration", remedy)
         return (self[i] for i in range(length))
 
     # NumPy's own functions dispatch here.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
-        whole = TABLE.get(WHOLE.get((ufunc.__name__, method), ""))
-        if whole is not None:
-            return self._call(asked, whole, whole_arguments, args, kwargs)
+        reduction = TABLE.get(UFUNC_METHODS.get((ufunc.__name__, method), ""))
+        if reduction is not None:
+            return self._call(asked, reduction, ufunc_method_arguments, args, kwargs)
         name = OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
-        known = TABLE.get(name)
-        if known is not None and not kwargs:
+        call = TABLE.get(name)
+        if call is not None and not kwargs:
             if method == "__call__":
-                return known(*args)
+                return call(*args)
             if method == "outer":
-                return self._outer(known, *args)
+                return self._outer(call, *args)
         raise self._refuse(asked, self._remedy(method, name))
 
     def _outer(self, known: Any, a: Any, b: Any) -> Tensor:
@@ -253,11 +265,11 @@ class Tensor(Methods):
         asked = f"np.{func.__name__}"
         if func.__name__ in IN_PLACE:
             raise self._refuse(asked, "It would be changed in place: write x[index].set(value).")
-        known = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
-        if known is None or func.__name__ in DIFFERENT:
+        call = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
+        if call is None or func.__name__ in DIFFERENT:
             remedy = DIFFERENT.get(func.__name__, "Write it with graphc.tensor's functions.")
             raise self._refuse(asked, remedy)
-        return self._call(asked, known, partial(arguments_for, func), args, kwargs)
+        return self._call(asked, call, partial(arguments_for, func), args, kwargs)
 
     def _call(self, asked: str, known: Any, translate: Any, args: Any, kwargs: Any) -> Any:
         try:
@@ -335,18 +347,18 @@ class Tensor(Methods):
 
     def reshape(self, *shape: Any, ndim: int | None = None) -> Tensor:
         """Return the same elements in another shape, with at most one length -1."""
-        given = shape[0] if len(shape) == 1 else shape
-        return TABLE["reshape"](self, given, ndim=ndim)  # type: ignore[no-any-return]
+        lengths = shape[0] if len(shape) == 1 else shape
+        return TABLE["reshape"](self, lengths, ndim=ndim)  # type: ignore[no-any-return]
 
     def transpose(self, *axes: Any) -> Tensor:
         """Return the array with its axes permuted, reversed by default."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return TABLE["transpose"](self, given)  # type: ignore[no-any-return]
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return TABLE["transpose"](self, order)  # type: ignore[no-any-return]
 
     def dimshuffle(self, *pattern: Any) -> Tensor:
         """Return the array with its axes in a new order, ``"x"`` for a new one of length 1."""
-        given = pattern[0] if len(pattern) == 1 and not _is_entry(pattern[0]) else pattern
-        return TABLE["dimshuffle"](self, given)  # type: ignore[no-any-return]
+        order = pattern[0] if len(pattern) == 1 and not _is_entry(pattern[0]) else pattern
+        return TABLE["dimshuffle"](self, order)  # type: ignore[no-any-return]
 
     def flatten(self, ndim: int = 1) -> Tensor:
         """Return the same elements with the last axes merged, so that ``ndim`` are left."""
@@ -369,7 +381,7 @@ class Tensor(Methods):
             values: Values for the inputs it depends on, by the input or its name.
             mode: Where to compute it; ``config.mode`` by default.
         """
-        return provided(__name__, "evaluate")(self, values, mode=mode)  # type: ignore[no-any-return]
+        return hooks.evaluate(self, values, mode)
 
     @property
     def data(self) -> np.ndarray[Any, Any]:
@@ -388,7 +400,7 @@ class Tensor(Methods):
     def clone(self, name: str | None = None) -> Tensor:
         """Return a new input of this type, of the same name or another.
 
-        What has a value, a constant or a shared variable, is returned itself.
+        Constants and shared variables, which have values, are returned themselves.
 
         Example:
             >>> import graphc.tensor as gt
@@ -420,25 +432,21 @@ ABSENT = {
     "data": " Only constants have one; x.eval({...}) computes a value.",
     "tag": " There are no test values: x.eval({...}) computes a value.",
 }
-"""What to do instead of using an attribute that PyTensor's variables may have."""
+"""The advice for attributes that PyTensor's variables may have."""
 
 
 UNKNOWN = "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i]."
 
 
-def _of_pair(targets: Sequence[Any] | None) -> str | None:
-    """What to write for an assignment that unpacks an array, perhaps a scan's, to two targets."""
-    if targets is None or len(targets) != 2:
-        return None
-    return (
-        f"{UNKNOWN[:-1]}. If it is an output of graphc.scan, map or reduce: these return their "
-        "outputs alone. Write out = graphc.scan(...) for out, updates = ..., or add "
-        "return_updates=True."
-    )
+OUTPUTS_ALONE = (
+    "graphc.scan, map, reduce, foldl and foldr return outputs alone: write out = graphc.scan(...). "
+    "For a pair of outputs and updates add return_updates=True, or set "
+    "graphc.config.scan_returns_updates = True."
+)
+"""The remedies for a line that unpacks updates beside the outputs of a loop."""
 
 
-def _is_of_loop(x: Node) -> bool:
-    """Whether it is a result of a loop, or a part of one."""
+def _is_loop_result(x: Node) -> bool:
     while x.op.name == "getitem" or isinstance(x.op, Pick):
         x = x.inputs[0]
     return x.op.name == "loop"
@@ -452,7 +460,7 @@ TensorType.node_class = Tensor
 
 
 class SupportsTensor(Protocol):
-    """What converts itself to a symbolic array: an implicit array."""
+    """An object that converts itself to a symbolic array, such as an implicit array."""
 
     def __graphc_tensor__(self) -> Tensor: ...
 
@@ -461,7 +469,7 @@ ArrayOrNumber = Node | SupportsArray | SupportsTensor | int | float | complex
 """One array of any library, or a number."""
 
 TensorLike = ArrayOrNumber | Sequence[Any]
-"""What ``as_tensor`` takes: arrays, numbers, and nested sequences that may mix them."""
+"""The arguments of ``as_tensor``: arrays, numbers, and nested sequences that may mix them."""
 
 
 def constant(
@@ -491,8 +499,8 @@ def constant(
     if isinstance(value, Runtime):
         return _constant_of_runtime(value, name, dtype, bake)
     if hasattr(value, "__graphc_tensor__"):
-        made = value.__graphc_tensor__()
-        return made if dtype is None else TABLE["cast"](made, dtype)
+        tensor = value.__graphc_tensor__()
+        return tensor if dtype is None else TABLE["cast"](tensor, dtype)
     array = _array(value, dtype)
     if array.size < TINY or bake:
         return Tensor.make(Constant.of(array))
@@ -510,6 +518,8 @@ def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: boo
 def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, WEAK):
         dtype = dtype or _scalar_dtype(value)
+    elif isinstance(value, list | tuple) and not value:
+        dtype = dtype or config.floatX
     wanted = None if dtype is None else numpy_dtype(dtype_name(dtype))
     _refuse_loss(value, wanted)
     try:
@@ -532,7 +542,7 @@ FILL = "Fill its gaps: value.filled(...)."
 
 
 def _refuse_loss(value: Any, dtype: np.dtype[Any] | None) -> None:
-    """Refuse what NumPy converts by dropping a part of it: a mask, or an imaginary part."""
+    """Refuse values that NumPy converts by dropping a part: a mask, or an imaginary part."""
     if holds_mask(value):
         raise DTypeError("A masked array is no array of numbers: its mask would be lost.", FILL)
     is_array = isinstance(value, np.ndarray | np.generic)
@@ -542,17 +552,16 @@ def _refuse_loss(value: Any, dtype: np.dtype[Any] | None) -> None:
 
 
 def holds_mask(value: Any) -> bool:
-    """Whether a value is a masked array of NumPy, or holds one in nested lists."""
+    """Return whether a value is a masked array of NumPy, or nested lists hold one."""
     if "numpy.ma" not in sys.modules:
         return False
     masked = np.ma.MaskedArray
     if isinstance(value, list | tuple):
-        return any(isinstance(part, masked) for part in _parts(value))
+        return any(isinstance(part, masked) for part in _leaves(value))
     return isinstance(value, masked)
 
 
-def _parts(nested: Sequence[Any]) -> Iterator[Any]:
-    """The elements of nested lists, in no order."""
+def _leaves(nested: Sequence[Any]) -> Iterator[Any]:
     levels = [nested]
     while levels:
         for part in levels.pop():
@@ -587,49 +596,50 @@ def as_tensor(
     Args:
         x: A symbolic array, a number, an array, or a nested sequence that mixes these.
         name: A larger array's name in printed graphs.
-        ndim: The number of axes: axes of length 1 are added in front.
+        ndim: The number of axes: axes of length 1 are added or removed in front.
         dtype: The dtype of the result.
 
     Returns:
-        A Tensor; a Python float is ``config.floatX``, a Python int int64.
+        A Tensor; a Python float and an empty list are ``config.floatX``, a Python int int64.
 
     Raises:
-        DTypeError: It is not an array of numbers.
-        ShapeError: It has more axes than ``ndim``, or its parts differ in shape.
+        DTypeError: If x is not an array of numbers.
+        ShapeError: If x has more axes than ``ndim``, of other lengths than 1, or its parts differ
+            in shape.
 
     Example:
         >>> as_tensor(3.0), as_tensor([1, 2])
         (3.0: float64[], [1, 2]: int64[2])
     """
-    made = x if isinstance(x, Tensor) else _made(x, name, dtype)
-    if isinstance(made.type, TupleType):
-        raise DTypeError(f"expected one array, got {made!r}.", "Use one of them.")
-    if dtype is not None and made.dtype != dtype_name(dtype):
-        made = TABLE["cast"](made, dtype)
-    if ndim is not None and made.ndim != ndim:
-        if made.ndim > ndim:
-            raise ShapeError(f"{made!r} has {made.ndim} axes, more than ndim={ndim}.")
-        made = TABLE["expand_dims"](made, tuple(range(ndim - made.ndim)))
-    return made
+    y = x if isinstance(x, Tensor) else _convert(x, name, dtype)
+    if isinstance(y.type, TupleType):
+        raise DTypeError(f"expected one array, got {y!r}.", "Use one of them.")
+    if dtype is not None and y.dtype != dtype_name(dtype):
+        y = TABLE["cast"](y, dtype)
+    if ndim is not None and y.ndim > ndim:
+        extra = y.ndim - ndim
+        if y.type.shape[:extra] != (1,) * extra:
+            raise ShapeError(
+                f"{y!r} has {y.ndim} axes, more than ndim={ndim}.",
+                f"The first {extra} must be declared to have length 1.",
+            )
+        return TABLE["squeeze"](y, tuple(range(extra)))  # type: ignore[no-any-return]
+    if ndim is not None and y.ndim < ndim:
+        return TABLE["expand_dims"](y, tuple(range(ndim - y.ndim)))  # type: ignore[no-any-return]
+    return y
 
 
-def _made(x: TensorLike, name: str | None, dtype: Any) -> Tensor:
+def _convert(x: TensorLike, name: str | None, dtype: Any) -> Tensor:
     if isinstance(x, list | tuple) and has_symbols(x):
         return TABLE["stack"]([as_tensor(part) for part in x])  # type: ignore[no-any-return]
-    made = constant(x, name, dtype)
-    if config.warn_on_captured_constants and isinstance(made.op, Leaf):
-        warn_of_captured(made)
-    return made
-
-
-def applied(op: Op, *inputs: Any) -> Any:
-    """Return an operation applied to what represents arrays; several results are a list."""
-    made = Tensor.make(op, *map(as_tensor, inputs))
-    return picks(made) if isinstance(made.type, TupleType) else made
+    y = constant(x, name, dtype)
+    if config.warn_on_captured_constants and isinstance(y.op, Leaf):
+        warn_of_captured(y)
+    return y
 
 
 def has_symbols(parts: Any) -> bool:
-    return any(isinstance(part, Node | Runtime) for part in _parts(parts))
+    return any(isinstance(part, Node | Runtime) for part in _leaves(parts))
 
 
 def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
@@ -697,12 +707,12 @@ def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
 
     Raises:
         AxisError: An axis does not exist, or is repeated.
-        DTypeError: An axis is not an integer that is known.
+        DTypeError: An axis is not a static integer.
     """
     if axis is None:
         return tuple(range(ndim))
-    known = known_axes(axis)
-    wanted = known if isinstance(known, tuple) else (known,)
+    static = known_axes(axis)
+    wanted = static if isinstance(static, tuple) else (static,)
     axes = []
     for a in wanted:
         if isinstance(a, bool) or not isinstance(a, int | np.integer):
@@ -719,7 +729,7 @@ def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def known_axes(axis: Any) -> Any:
-    """Axes with integers in place of constants and of NumPy's arrays, and a tuple for a list."""
+    """Return axes as integers, also constants and NumPy's arrays, and a tuple for a list."""
     if isinstance(axis, list | tuple):
         return tuple(map(known_axes, axis))
     if isinstance(axis, Tensor) and isinstance(axis.op, Constant):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, TensorType
+from graphc.ir import TensorType
+from graphc.ir.law import law
+from graphc.ir.lengths import agree
 from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
@@ -23,19 +25,19 @@ IMPLIED = {
 """The properties that a property implies directly."""
 
 
-def implied(facts: Sequence[str]) -> frozenset[str]:
-    """Return the properties together with those that follow from them.
+def implied_properties(facts: Sequence[str]) -> frozenset[str]:
+    """Return the properties together with the properties that follow from them.
 
     Example:
-        >>> sorted(implied(["positive_definite"]))
+        >>> sorted(implied_properties(["positive_definite"]))
         ['positive_definite', 'symmetric']
     """
-    found = set(facts)
+    properties = set(facts)
     for name in facts:
-        found |= implied(IMPLIED.get(name, ()))
-    if {"lower_triangular", "upper_triangular"} <= found:
-        found |= {"diagonal", "tridiagonal"}
-    return frozenset(found)
+        properties |= implied_properties(IMPLIED.get(name, ()))
+    if {"lower_triangular", "upper_triangular"} <= properties:
+        properties |= {"diagonal", "tridiagonal"}
+    return frozenset(properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Assume(Composite):
 
     Attributes:
         held: The facts that hold, in alphabetical order.
-        denied: Those that do not.
+        denied: The facts that do not hold.
     """
 
     held: tuple[str, ...]
@@ -59,21 +61,16 @@ class Assume(Composite):
                 f"assume({x!r}, {words}): expected a matrix.",
                 "The last two axes are the matrix, those in front a batch.",
             )
-        n, m = x.shape[-2:]
         square = [name for name in self.held if name in SQUARE]
-        if square and None not in {n, m} and n != m:
+        if square and not agree(*x.shape[-2:]):
             raise ShapeError(
                 f"assume({x!r}, {words}): a matrix that is not square cannot be {square[0]}."
             )
         return x
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        known = None not in x.shape[-2:]
-        return () if known or SQUARE.isdisjoint(self.held) else [(0, x.ndim - 2, 0, x.ndim - 1)]
-
     def expand(self, x: Tensor) -> Tensor:
-        """The array, checked to be square at run time where the type leaves it open."""
-        return check_square(x) if self.checks(x.type) else x
+        """Return the array, checked to be square at run time where its type leaves that open."""
+        return check_square(x) if law(self, (x.type,)).checks else x
 
     def perform(self, x: Any) -> Any:
         return x
@@ -105,16 +102,16 @@ def assume(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     """Return the array with declared properties of its matrices, which rewrites may rely on.
 
     Nothing is computed, and only squareness is checked, where a property implies it: if a
-    property does not hold, results are wrong. Gradients are those of the array itself.
+    property does not hold, results are wrong. The gradient is the gradient of x.
 
     Args:
         x: At least two axes; the matrices are in the last two.
         diagonal: Whether elements off the main diagonal are zero; None for unknown.
         lower_triangular: Whether elements above the main diagonal are zero.
         upper_triangular: Whether elements below the main diagonal are zero.
-        symmetric: Whether it equals its transpose; of complex numbers, the conjugate one.
-        positive_definite: Whether it is symmetric with positive eigenvalues.
-        orthogonal: Whether its transpose is its inverse; of complex numbers, the conjugate one.
+        symmetric: Whether x equals its transpose; if complex, its conjugate transpose.
+        positive_definite: Whether x is symmetric with positive eigenvalues.
+        orthogonal: Whether its transpose, if complex its conjugate one, is the inverse.
         selection: Whether there is one 1 in each row, no two in a column, and zeros elsewhere.
         permutation: Whether there is one 1 in each row and column, and zeros elsewhere.
         tridiagonal: Whether elements are zero off the main diagonal and its neighbours.
@@ -132,7 +129,7 @@ def assume(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         >>> gt.assume(x, symmetric=True).type
         float64[?, ?]
     """
-    said = {
+    declared = {
         "diagonal": diagonal,
         "lower_triangular": lower_triangular,
         "orthogonal": orthogonal,
@@ -143,10 +140,10 @@ def assume(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         "tridiagonal": tridiagonal,
         "upper_triangular": upper_triangular,
     }
-    held = tuple(name for name, value in said.items() if value)
-    denied = tuple(name for name, value in said.items() if value is not None and not value)
+    held = tuple(name for name, value in declared.items() if value)
+    denied = tuple(name for name, value in declared.items() if value is not None and not value)
     for name in denied:
-        if name in implied(held):
+        if name in implied_properties(held):
             raise ArgumentError(
                 f"assume({as_tensor(x)!r}): it cannot be {', '.join(held)} and not {name}.",
                 f"Leave out {name}=False, which contradicts the rest.",

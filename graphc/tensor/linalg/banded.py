@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, Op, TensorType, is_complex
+from graphc.ir import Op, TensorType, is_complex
+from graphc.ir.lengths import agree
 from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.join import concatenate, stack
 from graphc.tensor.arrays.reduce import sum
@@ -23,7 +24,6 @@ from graphc.tensor.linalg.mirror import (
     check_floats,
     common_lengths,
     in_floats,
-    length_checks,
 )
 from graphc.tensor.linalg.triangular import over_columns, with_columns
 
@@ -34,14 +34,14 @@ Array = np.ndarray[Any, Any]
 class SolveBanded(Op):
     """The solution x of ``a @ x = b`` for banded a, given by its diagonals as rows.
 
-    The element in row ``upper + i - j`` and column j is ``a[i, j]``; what stands outside of the
-    matrix is not read.
+    The element in row ``upper + i - j`` and column j is ``a[i, j]``; elements outside of
+    the matrix are not read.
 
     Attributes:
         lower: The number of diagonals below the main one.
-        upper: How many there are above it.
-        definite: a is Hermitian and positive definite, and gives NaN where it is not. The diagonals
-            above the main one are then not read.
+        upper: The number of diagonals above it.
+        definite: Whether a is Hermitian and positive definite; other matrices then give NaN, and
+            the diagonals above the main one are not read.
     """
 
     lower: int
@@ -54,18 +54,12 @@ class SolveBanded(Op):
     def infer(self, bands: TensorType, b: TensorType) -> TensorType:
         check_floats(self.name, bands, b)
         count = self.lower + self.upper + 1
-        if bands.ndim < 2 or b.ndim < 2 or bands.shape[-2] not in {None, count}:
+        if bands.ndim < 2 or b.ndim < 2 or not agree(bands.shape[-2], count):
             raise ShapeError(
                 f"{self.name}({bands!r}, {b!r}): expected {count} rows, one for each diagonal."
             )
         shapes = ((*bands.shape[:-2], bands.shape[-1]), b.shape[:-1])
         return b.with_shape((*common_lengths(self.name, (bands, b), shapes), b.shape[-1]))
-
-    def checks(self, bands: TensorType, b: TensorType) -> Sequence[Check]:
-        types = (bands, b)
-        found = [length_checks([(0, i), (1, i)], types) for i in range(b.ndim - 2)]
-        found.append(length_checks([(0, bands.ndim - 1), (1, b.ndim - 2)], types))
-        return [check for checks in found for check in checks]
 
     def perform(self, bands: Array, b: Array) -> Any:
         if bands.shape[-2] != self.lower + self.upper + 1:
@@ -74,9 +68,9 @@ class SolveBanded(Op):
                 f"{bands.shape[-2]}."
             )
         y = np.full_like(b, np.nan)
-        for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        for index in np.ndindex(b.shape[:-2] if b.size else (0,)):
             try:
-                y[place] = self._one(bands[place], b[place])
+                y[index] = self._one(bands[index], b[index])
             except np.linalg.LinAlgError:
                 continue
         return y
@@ -96,48 +90,50 @@ class SolveBanded(Op):
             by_b = Tensor.make(self, bands, g)
         else:
             other = SolveBanded(self.upper, self.lower, False)
-            by_b = conj(Tensor.make(other, _transposed(bands, self.lower, self.upper), conj(g)))
+            by_b = conj(
+                Tensor.make(other, _transpose_bands(bands, self.lower, self.upper), conj(g))
+            )
         x = conj(y)
-        rows = [-sum(_moved(by_b, offset) * x, -1) for offset in range(-self.upper, self.lower + 1)]
+        rows = [
+            -sum(_shift_rows(by_b, offset) * x, -1) for offset in range(-self.upper, self.lower + 1)
+        ]
         return stack(rows, -2), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], bands: Tensor, b: Tensor) -> Tensor:
         return as_columns(partial(Tensor.make, self), size, batched, bands, b)
 
 
-def _shifted(x: Tensor, offset: int, axis: int) -> Tensor:
-    """``x[i + offset]`` at position i, and zeros outside."""
+def _shift(x: Tensor, offset: int, axis: int) -> Tensor:
+    """Return ``x[i + offset]`` at position i, and zeros outside."""
     if not offset:
         return x
     n = lengths(x)
     n[axis] = abs(offset)
-    nothing = zeros(n, dtype=x.dtype)
-    here_ = [slice(None)] * x.ndim
+    padding = zeros(n, dtype=x.dtype)
+    selection = [slice(None)] * x.ndim
     if offset > 0:
-        here_[axis] = slice(offset, None)
-        # Of fewer elements than that, none is left, and as many zeros as there were.
-        return _cut(concatenate([x[tuple(here_)], nothing], axis), x, axis)
-    whole = concatenate([nothing, x], axis)
-    return _cut(whole, x, axis)
+        selection[axis] = slice(offset, None)
+        # An offset beyond the length selects no elements: the zeros are cut to the length.
+        return _cut(concatenate([x[tuple(selection)], padding], axis), x, axis)
+    padded = concatenate([padding, x], axis)
+    return _cut(padded, x, axis)
 
 
 def _cut(x: Tensor, like: Tensor, axis: int) -> Tensor:
     return x[(..., slice(0, lengths(like)[axis]), *[slice(None)] * (like.ndim - 1 - axis))]
 
 
-def _moved(x: Tensor, offset: int) -> Tensor:
-    """Rows of matrices, each moved down by a given number."""
-    return _shifted(x, offset, x.ndim - 2)
+def _shift_rows(x: Tensor, offset: int) -> Tensor:
+    return _shift(x, offset, x.ndim - 2)
 
 
-def _transposed(bands: Tensor, lower: int, upper: int) -> Tensor:
-    """The diagonals of the transposed matrices."""
+def _transpose_bands(bands: Tensor, lower: int, upper: int) -> Tensor:
     rows = [bands[..., i, :] for i in range(lower + upper + 1)]
     last = rows[0].ndim - 1
-    return stack([_shifted(row, upper - i, last) for i, row in enumerate(rows)][::-1], -2)
+    return stack([_shift(row, upper - i, last) for i, row in enumerate(rows)][::-1], -2)
 
 
-def _solved(op: str, kind: SolveBanded, bands: Tensor, b: Any, b_ndim: int | None) -> Tensor:
+def _solve_bands(op: str, kind: SolveBanded, bands: Tensor, b: Any, b_ndim: int | None) -> Tensor:
     (bands, b), dtype = in_floats(op, bands, b)
     b, is_vector = with_columns(b, b_ndim, op)
     x = over_columns(partial(Tensor.make, kind), [bands], [2], b)
@@ -171,8 +167,8 @@ def solve_banded(  # noqa: PLR0913 (SciPy's arguments)
             a vector alone.
 
     Raises:
-        ArgumentError: Negative numbers of diagonals.
-        ShapeError: Another number of rows, or lengths that do not fit.
+        ArgumentError: A number of diagonals is negative.
+        ShapeError: ab has another number of rows, or lengths do not fit.
 
     Example:
         >>> import graphc.tensor as gt
@@ -183,7 +179,7 @@ def solve_banded(  # noqa: PLR0913 (SciPy's arguments)
     lower, upper = (int(n) for n in l_and_u)
     if lower < 0 or upper < 0:
         raise ArgumentError(f"solve_banded: {l_and_u!r} are not numbers of diagonals.")
-    return _solved("solve_banded", SolveBanded(lower, upper, False), as_tensor(ab), b, b_ndim)
+    return _solve_bands("solve_banded", SolveBanded(lower, upper, False), as_tensor(ab), b, b_ndim)
 
 
 @function
@@ -235,9 +231,9 @@ def solveh_banded(  # noqa: PLR0913 (SciPy's arguments)
         main, others = rows[0], rows[1:]
     else:
         main = rows[k]
-        others = [conj(_shifted(rows[k - i], i, last)) for i in range(1, k + 1)]
+        others = [conj(_shift(rows[k - i], i, last)) for i in range(1, k + 1)]
     if is_complex(main.dtype):
         main = cast(real(main), main.dtype)
-    above = [conj(_shifted(row, -i - 1, last)) for i, row in enumerate(others)]
-    whole = stack([*above[::-1], main, *others], -2)
-    return _solved("solveh_banded", SolveBanded(k, k, True), whole, b, b_ndim)
+    above = [conj(_shift(row, -i - 1, last)) for i, row in enumerate(others)]
+    diagonals = stack([*above[::-1], main, *others], -2)
+    return _solve_bands("solveh_banded", SolveBanded(k, k, True), diagonals, b, b_ndim)

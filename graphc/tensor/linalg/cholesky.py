@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Check, Op, TensorType
+from graphc.ir import Op, TensorType
 from graphc.tensor.arrays.diagonal import Diagonal
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
@@ -22,7 +22,6 @@ from graphc.tensor.linalg.mirror import (
     check_floats,
     half_diagonal,
     in_floats,
-    length_checks,
     square,
 )
 from graphc.tensor.linalg.triangular import solved_adjoint
@@ -43,9 +42,6 @@ class Cholesky(Op):
         check_floats("cholesky", x)
         return square("cholesky", x)
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
-
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         try:
             y = np.linalg.cholesky(x)
@@ -57,20 +53,20 @@ class Cholesky(Op):
 
     def _one_by_one(self, x: np.ndarray[Any, Any]) -> Any:
         y = np.full_like(x, np.nan)
-        for place in np.ndindex(x.shape[:-2]):
+        for index in np.ndindex(x.shape[:-2]):
             with suppress(np.linalg.LinAlgError):
-                y[place] = np.linalg.cholesky(x[place])
+                y[index] = np.linalg.cholesky(x[index])
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The gradient of the lower triangle, the only part that is read.
+        """Return the gradient of the lower triangle, the only part that is read.
 
         Source: I. Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527, 2016.
         """
         inner = half_diagonal(matmul(adjoint(y), g))
-        left = solved_adjoint(y, inner)
-        both = solved_adjoint(y, adjoint(left))
-        return (half_diagonal(both + adjoint(both)),)
+        half = solved_adjoint(y, inner)
+        gradient = solved_adjoint(y, adjoint(half))
+        return (half_diagonal(gradient + adjoint(gradient)),)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(self, x)
@@ -97,7 +93,7 @@ def cholesky(
 ) -> Tensor:
     """Return the triangular factor whose product with its adjoint is a positive definite matrix.
 
-    The gradient is one by the triangle that is read, zero in the other.
+    The gradient is zero in the triangle that is not read.
 
     Args:
         x: Square matrices in the last two axes, real or complex. Their lower triangle is read, or
@@ -113,9 +109,10 @@ def cholesky(
         An array of x's shape, zero in the other triangle.
 
     Raises:
-        ArgumentError: No such ``on_error``.
+        ArgumentError: ``on_error`` is neither of these.
         ShapeError: The matrices are not square.
-        LinAlgError: When it runs, with ``on_error="raise"``; NumPy's, and a GraphcError.
+        LinAlgError: A matrix is not positive definite, at run time with ``on_error="raise"``. The
+            class is NumPy's, and a GraphcError.
 
     Example:
         >>> import graphc.tensor as gt
@@ -126,10 +123,10 @@ def cholesky(
     if on_error not in {"nan", "raise"}:
         raise ArgumentError(f"cholesky: unknown on_error={on_error!r}.", "Use 'nan' or 'raise'.")
     (x,), dtype = in_floats("cholesky", x)
-    made = Tensor.make(Cholesky(), x if lower else adjoint(x))
+    factor = Tensor.make(Cholesky(), x if lower else adjoint(x))
     if on_error == "raise":
-        made = REFUSED(made, logical_not(isnan(real(Tensor.make(Diagonal(0), made)))))
-    return cast(made if lower else adjoint(made), dtype)
+        factor = REFUSED(factor, logical_not(isnan(real(Tensor.make(Diagonal(0), factor)))))
+    return cast(factor if lower else adjoint(factor), dtype)
 
 
 @function
@@ -140,7 +137,7 @@ def cho_factor(
 
     Args:
         a: Positive definite matrices in the last two axes; one triangle is read.
-        lower: Which.
+        lower: Whether the lower triangle is read.
         overwrite_a: As in SciPy; a is never changed.
         check_finite: As in SciPy; non-finite values give NaN in any case.
 

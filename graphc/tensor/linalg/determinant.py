@@ -39,14 +39,13 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.inverse import Inverse, SquareComposite
-from graphc.tensor.linalg.lu import check_square, factors, lu_solved
+from graphc.tensor.linalg.lu import check_square, factors, solve_by_lu
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square as as_square
 from graphc.tensor.linalg.spectra import broadcast_batch, column, on_diagonal, row
 from graphc.tensor.linalg.svd import SVD
 
 
-def _parity(exchanges: Tensor, dtype: str) -> Tensor:
-    """1 for an even number of row exchanges, -1 for an odd one."""
+def _exchange_sign(exchanges: Tensor, dtype: str) -> Tensor:
     n = length(exchanges, exchanges.ndim - 1)
     moved = sum(cast(not_equal(exchanges, cast(arange(n), "int32")), "int64"), -1)
     return cast(1 - 2 * (moved % 2), dtype)
@@ -57,11 +56,11 @@ def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
     if assume in OF_DIAGONAL:
         return Tensor.make(Diagonal(0), check_square(a)), None
     packed, exchanges, _ = factors(check_square(a))
-    return Tensor.make(Diagonal(0), packed), _parity(exchanges, a.dtype)
+    return Tensor.make(Diagonal(0), packed), _exchange_sign(exchanges, a.dtype)
 
 
 def _roots(a: Tensor) -> Tensor:
-    """Numbers the square of whose product is the determinant of a positive definite matrix."""
+    """Return numbers whose product, squared, is the determinant of a positive definite matrix."""
     return Tensor.make(Diagonal(0), lower_factor(a))
 
 
@@ -82,23 +81,22 @@ class Det(SquareComposite):
         return y if parity is None else y * parity
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
-        """The adjugate, which exists for singular matrices too."""
+        """Return ``g`` times the adjugate, which exists for singular matrices too."""
         if self.assume in OF_DIAGONAL:
             diagonal = Tensor.make(Diagonal(0), a)
             product = prod(diagonal, -1)
             (by_diagonal,) = product.op.pullback(g, product, diagonal)
             return Tensor.make(Diagonal(0), a).op.pullback(by_diagonal, diagonal, a)
         if self.assume == "pos":
-            return (_spread(g * y) * Tensor.make(Inverse("pos"), a),)
-        return (_spread(g) * adjoint(Tensor.make(Adjugate(self.assume), a)),)
+            return (_expand_to_matrices(g * y) * Tensor.make(Inverse("pos"), a),)
+        return (_expand_to_matrices(g) * adjoint(Tensor.make(Adjugate(self.assume), a)),)
 
 
 OF_DIAGONAL = frozenset({"lower triangular", "upper triangular", "diagonal"})
 """The matrices whose determinants are the products of their diagonals."""
 
 
-def _spread(g: Tensor) -> Tensor:
-    """One number for each matrix, broadcast to its elements."""
+def _expand_to_matrices(g: Tensor) -> Tensor:
     return expand_dims(g, (g.ndim, g.ndim + 1))
 
 
@@ -108,24 +106,24 @@ class Adjugate(SquareComposite):
     __slots__ = ()
 
     def expand(self, a: Tensor) -> Tensor:
-        """A factor with a zero on its diagonal is replaced by a nearby one.
+        """Compute the adjugate by LU factors, with tiny numbers for zeros on the diagonal.
 
-        The adjugate is a polynomial of the elements, so it moves as little as they do; the small
-        number is multiplied with and divided by.
+        The adjugate is a polynomial of the elements, so it changes as little as they do; the tiny
+        numbers cancel.
         """
         packed, exchanges, order = factors(check_square(a))
         n = length(a, -1)
         tiny = float(np.finfo(real_dtype(a.dtype)).eps)
         largest = max(abs(packed), (-2, -1), keepdims=True, initial=0)
         small = where(equal(largest, 0), 1, largest) * tiny
-        on = equal(expand_dims(arange(n), 1), arange(n))
-        nearby = where(on & equal(packed, 0), cast(small, a.dtype), packed)
-        product = prod(Tensor.make(Diagonal(0), nearby), -1) * _parity(exchanges, a.dtype)
-        whole = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
-        return lu_solved(nearby, order, whole, False) * _spread(product)
+        is_diagonal = equal(expand_dims(arange(n), 1), arange(n))
+        nearby = where(is_diagonal & equal(packed, 0), cast(small, a.dtype), packed)
+        product = prod(Tensor.make(Diagonal(0), nearby), -1) * _exchange_sign(exchanges, a.dtype)
+        identity = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
+        return solve_by_lu(nearby, order, identity, False) * _expand_to_matrices(product)
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Tensor]:
-        """The second derivative of the determinant is symmetric in its two directions."""
+        """Use that the determinant's second derivative is symmetric in its directions."""
         return (adjoint(Tensor.make(AdjugateSlope(), a, adjoint(g))),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor) -> Any:
@@ -147,9 +145,9 @@ class AdjugateSlope(Composite):
         return Tensor.make(self, *broadcast_batch(size, batched, inputs))
 
     def expand(self, a: Tensor, k: Tensor) -> Tensor:
-        """Between singular vectors, where a is diagonal and each minor a product of its elements.
+        """Compute in the bases of singular vectors, where a is diagonal and minors are products.
 
-        No quotient is formed, so that it is as exact for a matrix next to a singular one.
+        Without quotients the result is as exact for a matrix next to a singular one.
         """
         u, s, vh = picks(Node.make(SVD(False), a))
         turned = matmul(adjoint(u), matmul(k, adjoint(vh)))
@@ -157,30 +155,29 @@ class AdjugateSlope(Composite):
         own = sum(rest * row(Tensor.make(Diagonal(0), turned)), -1)
         inner = matmul(adjoint(vh), matmul(on_diagonal(own) - rest * turned, adjoint(u)))
         unit = Tensor.make(Det("gen"), u) * Tensor.make(Det("gen"), vh)
-        return inner * _spread(unit)
+        return inner * _expand_to_matrices(unit)
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """By ``trace(x @ k) * z - x @ k @ z`` for the inverse x of a and its adjugate z."""
+        """Differentiate ``trace(x @ k) * z - x @ k @ z``, for a's inverse x and adjugate z."""
         x, z = Tensor.make(Inverse("gen"), a), Tensor.make(Adjugate("gen"), a)
         h = adjoint(g)
-        by_x = _spread(_trace(h, z)) * k - matmul(k, matmul(z, h))
-        by_z = _spread(_trace(x, k)) * h - matmul(h, matmul(x, k))
+        by_x = _expand_to_matrices(_trace_of_product(h, z)) * k - matmul(k, matmul(z, h))
+        by_z = _expand_to_matrices(_trace_of_product(x, k)) * h - matmul(h, matmul(x, k))
         by_a = Tensor.make(AdjugateSlope(), a, by_z) - matmul(x, matmul(by_x, x))
         return adjoint(by_a), adjoint(Tensor.make(AdjugateSlope(), a, h))
 
 
-def _trace(a: Tensor, b: Tensor) -> Tensor:
-    """The trace of ``a @ b``."""
+def _trace_of_product(a: Tensor, b: Tensor) -> Tensor:
     return sum(a * matrix_transpose(b), (-2, -1))
 
 
 def _products_without_two(s: Tensor) -> Tensor:
-    """For each i and j, the product of all elements of vectors but those; 0 where i = j."""
+    """Return, for each i and j, the product of all elements except these two; 0 where i = j."""
     one = ones_like(s[..., :1])
     before = cumprod(concatenate([one, s[..., :-1]], -1), -1)
     after = flip(cumprod(concatenate([one, flip(s[..., 1:], -1)], -1), -1), -1)
-    place = arange(length(s, -1))
-    inside = less(column(place) + 1, place)  # j - 1 is behind i, and so between the two
+    index = arange(length(s, -1))
+    inside = less(column(index) + 1, index)  # j - 1 is behind i, and so between the two
     between = cumprod(where(inside, row(concatenate([one, s[..., :-1]], -1)), 1), -1)
     upper = triu(column(before) * between * row(after), 1)
     return upper + matrix_transpose(upper)
@@ -198,7 +195,7 @@ class SlogDet(SquareComposite):
 
     def expand(self, a: Tensor) -> Node:
         if self.assume == "pos":
-            # Not of squares: those of small numbers are 0, those of large ones infinite.
+            # No squares, which underflow for small numbers and overflow for large ones.
             roots = _roots(a)
             return Node.make(MakeTuple(), prod(sign(roots), -1), 2 * sum(log(real(roots)), -1))
         diagonal, parity = pivots(a, self.assume)
@@ -208,22 +205,22 @@ class SlogDet(SquareComposite):
         )
 
     def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
-        """By the inverse; the sign of a real matrix is constant."""
+        """Return the gradient by the inverse; the sign of a real matrix is constant."""
         phase, _ = picks(y)
         by_phase, by_log = g
-        slope: Any = by_log
+        gradient: Any = by_log
         if is_complex(a.dtype):
-            slope = zeros_like(phase) if by_log is None else cast(by_log, a.dtype)
+            gradient = zeros_like(phase) if by_log is None else cast(by_log, a.dtype)
             if by_phase is not None:
                 turn = -imag(conj(by_phase) * phase)
-                slope = slope + complex(zeros_like(turn), turn)
-        if slope is None:
+                gradient = gradient + complex(zeros_like(turn), turn)
+        if gradient is None:
             return (None,)
         if self.assume in OF_DIAGONAL:
             diagonal = Tensor.make(Diagonal(0), a)
-            by_diagonal = expand_dims(slope, slope.ndim) / conj(diagonal)
+            by_diagonal = expand_dims(gradient, gradient.ndim) / conj(diagonal)
             return diagonal.op.pullback(by_diagonal, diagonal, a)
-        return (_spread(slope) * adjoint(Tensor.make(Inverse(self.assume), a)),)
+        return (_expand_to_matrices(gradient) * adjoint(Tensor.make(Inverse(self.assume), a)),)
 
 
 @function

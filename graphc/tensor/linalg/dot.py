@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Check, Node, Op, Shape, TensorType, is_inexact
+from graphc.ir import Node, Op, Shape, TensorType, dtype_name, is_inexact
+from graphc.ir.lengths import agree, common
 from graphc.ir.line import Code, Writer, call, operator
 from graphc.ir.op import parameters_of
 from graphc.tensor.arrays.reduce import AxisComposite
@@ -56,7 +57,6 @@ class DotGeneral(Op):
         return code or call(self.name, inputs, parameters_of(self), write)
 
     def free(self, side: int, ndim: int) -> tuple[int, ...]:
-        """The axes of one operand that are neither summed over nor batch axes."""
         bound = (*self.contract[side], *self.batch_axes[side])
         return tuple(axis for axis in range(ndim) if axis not in bound)
 
@@ -65,16 +65,14 @@ class DotGeneral(Op):
             problem = f"{self.name}({a!r}, {b!r}): expected operands of one dtype."
             raise DTypeError(problem)
         for i, j in self._pairs():
-            n, m = a.shape[i], b.shape[j]
-            if n is not None and m is not None and n != m:
+            if not agree(a.shape[i], b.shape[j]):
                 raise ShapeError(
-                    f"Product of {a!r} and {b!r}: axis {i} of the first has length {n}, axis "
-                    f"{j} of the second {m}.",
+                    f"Product of {a!r} and {b!r}: axis {i} of the first has length {a.shape[i]}, "
+                    f"axis {j} of the second {b.shape[j]}.",
                     "Make them equal; transpose one of the arrays if its axes are exchanged.",
                 )
         batch: Shape = tuple(
-            a.shape[i] if a.shape[i] is not None else b.shape[j]
-            for i, j in zip(*self.batch_axes, strict=True)
+            common(a.shape[i], b.shape[j]) for i, j in zip(*self.batch_axes, strict=True)
         )
         rest = [t.shape[axis] for s, t in enumerate((a, b)) for axis in self.free(s, t.ndim)]
         return a.with_shape((*batch, *rest))
@@ -82,11 +80,8 @@ class DotGeneral(Op):
     def _pairs(self) -> list[tuple[int, int]]:
         return [*zip(*self.contract, strict=True), *zip(*self.batch_axes, strict=True)]
 
-    def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return [(0, i, 1, j) for i, j in self._pairs() if a.shape[i] is None or b.shape[j] is None]
-
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        """Both as batches of matrices: the axes of each kind are merged into one."""
+        """Multiply batches of matrices: the axes of each kind are merged into one."""
         wide = widened(a.dtype)
         left, right = (x.astype(wide, copy=False) for x in (a, b))
         if a.ndim <= 2 and b.ndim <= 2 and len(self.contract[0]) == 1 and not self.batch_axes[0]:
@@ -114,13 +109,15 @@ class DotGeneral(Op):
         if not is_inexact(a.dtype):
             return None, None
         by_a, by_b = wanted
-        return self._by(0, g, a, b) if by_a else None, self._by(1, g, b, a) if by_b else None
+        return self._operand_gradient(0, g, a, b) if by_a else None, self._operand_gradient(
+            1, g, b, a
+        ) if by_b else None
 
-    def _by(self, side: int, g: Tensor, x: Tensor, other: Tensor) -> Tensor:
-        """The gradient of one operand: g times the other, summed over the other's free axes."""
+    def _operand_gradient(self, side: int, g: Tensor, x: Tensor, other: Tensor) -> Tensor:
+        """Return one operand's gradient: g times the other, summed over the other's free axes."""
         n = len(self.batch_axes[0])
         mine, others = self.free(side, x.ndim), self.free(1 - side, other.ndim)
-        # What each axis of g and of the other is of x; those that are none of x's are summed over.
+        # Axes of g and of the other are labelled with x's axes; other labels are summed over.
         pairs = dict(zip(self.contract[1 - side], self.contract[side], strict=True))
         pairs |= zip(self.batch_axes[1 - side], self.batch_axes[side], strict=True)
         of_other: list[Hashable] = [pairs.get(axis, f"{axis}") for axis in range(other.ndim)]
@@ -128,16 +125,16 @@ class DotGeneral(Op):
         free = [*mine, *rest] if side == 0 else [*rest, *mine]
         of_g = [*self.batch_axes[side], *free]
         assert g.ndim == n + len(free)
-        return contracted(g, of_g, conj(other), of_other, list(range(x.ndim)))
+        return contract_axes(g, of_g, conj(other), of_other, list(range(x.ndim)))
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor, b: Tensor) -> Any:
         da, db = tangents
-        parts = [] if da is None else [Tensor.make(self, da, b)]
-        parts += [] if db is None else [Tensor.make(self, a, db)]
-        return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        terms = [] if da is None else [Tensor.make(self, da, b)]
+        terms += [] if db is None else [Tensor.make(self, a, db)]
+        return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        """Two batches become a pair of batch axes; one operand's batch is a free axis, in front."""
+        """Pair two batches as batch axes; one operand's batch becomes a free axis, in front."""
         (i, j), (k, m) = (
             [
                 shifted_axes(axes) if leading else axes
@@ -148,15 +145,15 @@ class DotGeneral(Op):
         if all(batched):
             return Tensor.make(DotGeneral((i, j), ((0, *k), (0, *m))), a, b)
         op = DotGeneral((i, j), (k, m))
-        place = len(k) if batched[0] else len(k) + len(op.free(0, a.ndim))
-        return moveaxis(Tensor.make(op, a, b), place, 0)
+        axis = len(k) if batched[0] else len(k) + len(op.free(0, a.ndim))
+        return moveaxis(Tensor.make(op, a, b), axis, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ProductAndSum(AxisComposite):
     """``a @ b + c``, with b a matrix, summed over a's last axis; c has the product's shape.
 
-    It is put in the place of that as a backend compiles, after all gradients: it has no pullback.
+    Backends fuse products and sums into this operation after all gradients: it has no pullback.
 
     Attributes:
         axes: The last axis of a alone.
@@ -165,16 +162,6 @@ class ProductAndSum(AxisComposite):
     def infer(self, a: TensorType, b: TensorType, c: TensorType) -> TensorType:  # type: ignore[override]
         y = self.product.infer(a, b)
         return y.with_shape(broadcast_shapes("add", (y, c)))
-
-    def checks(self, a: TensorType, b: TensorType, c: TensorType) -> Sequence[Check]:
-        last = self.axes[0]
-        axes = enumerate(c.shape, last + 1 - c.ndim)
-        added = [
-            ((1, 1) if axis == last else (0, axis), (2, i))
-            for i, (axis, n) in enumerate(axes)
-            if n != 1
-        ]
-        return [(0, last, 1, 0), *[(*place, *own) for place, own in added]]
 
     @property
     def product(self) -> DotGeneral:
@@ -185,18 +172,18 @@ class ProductAndSum(AxisComposite):
         return Tensor.make(self.product, a, b) + c
 
 
-def contracted(
+def contract_axes(
     a: Tensor, left: Sequence[Hashable], b: Tensor, right: Sequence[Hashable], out: Sequence[Any]
 ) -> Tensor:
     """Return the product of two arrays with labelled axes, summed over labels not in ``out``.
 
-    A label stands once at most in each of the three; one that is summed over stands in both.
+    A label occurs at most once in each of the three; one that is summed over occurs in both inputs.
     """
     plan = _plan(tuple(left), tuple(right), tuple(out))
     if plan is None:
-        return placed(a, left, out) * placed(b, right, out)
-    made = Tensor.make(plan.op, b, a) if plan.swaps else Tensor.make(plan.op, a, b)
-    return made if plan.order is None else transpose(made, plan.order)
+        return align_axes(a, left, out) * align_axes(b, right, out)
+    product = Tensor.make(plan.op, b, a) if plan.swaps else Tensor.make(plan.op, a, b)
+    return product if plan.order is None else transpose(product, plan.order)
 
 
 class Contraction(NamedTuple):
@@ -211,7 +198,7 @@ class Contraction(NamedTuple):
 def _plan(
     left: tuple[Hashable, ...], right: tuple[Hashable, ...], out: tuple[Hashable, ...]
 ) -> Contraction | None:
-    """How to multiply two arrays, if not elementwise."""
+    """Return how to multiply two arrays; None for an elementwise product."""
     common = [x for x in left if x in right]
     batch = [x for x in out if x in common]
     summed = [x for x in common if x not in batch]
@@ -226,11 +213,11 @@ def _plan(
         (tuple(map(left.index, summed)), tuple(map(right.index, summed))),
         (tuple(map(left.index, batch)), tuple(map(right.index, batch))),
     )
-    made = [*batch, *free[0], *free[1]]
-    return Contraction(op, swaps, None if made == [*out] else tuple(map(made.index, out)))
+    labels = [*batch, *free[0], *free[1]]
+    return Contraction(op, swaps, None if labels == [*out] else tuple(map(labels.index, out)))
 
 
-def placed(x: Tensor, labels: Sequence[Hashable], out: Sequence[Any]) -> Tensor:
+def align_axes(x: Tensor, labels: Sequence[Hashable], out: Sequence[Any]) -> Tensor:
     """Return the array with its axes ordered as ``out``, and new ones for labels it lacks."""
     x = transpose(x, [labels.index(label) for label in out if label in labels])
     new = tuple(i for i, label in enumerate(out) if label not in labels)
@@ -249,20 +236,30 @@ def without_ones(
         for label, n in zip(names, x.type.shape, strict=True)
         if n != 1 and label in which
     }
-    kept, left = [], []
+    arrays, remaining = [], []
     for x, names in zip(xs, labels, strict=True):
-        ones = [i for i, n in enumerate(x.type.shape) if n == 1 and names[i] in long]
-        kept.append(squeeze(x, tuple(ones)) if ones else x)
-        left.append([label for i, label in enumerate(names) if i not in ones])
-    return kept, left
+        unit_axes = [i for i, n in enumerate(x.type.shape) if n == 1 and names[i] in long]
+        arrays.append(squeeze(x, tuple(unit_axes)) if unit_axes else x)
+        remaining.append([label for i, label in enumerate(names) if i not in unit_axes])
+    return arrays, remaining
+
+
+def _operand(name: str, x: Tensor, dtype: Any) -> Tensor:
+    if is_inexact(x.dtype) and not is_inexact(dtype_name(dtype)):
+        raise DTypeError(
+            f"{name}: dtype={dtype!r} would drop the fractions of {x!r}.",
+            f"Cast the result: {name}(...).astype({dtype_name(dtype)!r}).",
+        )
+    return cast(x, dtype)
 
 
 def _product(name: str, a: Any, b: Any, cores: str, dtype: Any = None) -> Tensor:
-    """A product of the last axes, in letters such as ``"mn,np->mp"``; those in front broadcast."""
+    """Multiply over the last axes, in letters such as ``"mn,np->mp"``; axes in front broadcast."""
     xs, _ = operands(name, (a, b))
-    xs = [x if dtype is None else cast(x, dtype) for x in xs]
-    given, _, result = cores.partition("->")
-    letters = given.split(",")
+    if dtype is not None:
+        xs = [_operand(name, x, dtype) for x in xs]
+    inputs, _, result = cores.partition("->")
+    letters = inputs.split(",")
     for x, core in zip(xs, letters, strict=True):
         if x.ndim < len(core):
             raise ShapeError(
@@ -275,7 +272,7 @@ def _product(name: str, a: Any, b: Any, cores: str, dtype: Any = None) -> Tensor
     labels = [[*head, *core] for head, core in zip(heads, letters, strict=True)]
     longest = min(heads, key=lambda head: head.start)
     (a, b), (left, right) = without_ones(xs, labels, longest)
-    return contracted(a, left, b, right, [*longest, *result])
+    return contract_axes(a, left, b, right, [*longest, *result])
 
 
 @function
@@ -316,7 +313,7 @@ def matmul(a: TensorLike, b: TensorLike, dtype: Any = None) -> Tensor:
         An array without the axes of vectors.
 
     Raises:
-        ShapeError: A scalar, or lengths that do not fit.
+        ShapeError: An argument is a scalar, or lengths do not fit.
 
     Example:
         >>> import graphc.tensor as gt
@@ -441,7 +438,7 @@ def batched_dot(a: TensorLike, b: TensorLike) -> Tensor:
         b: The same.
 
     Raises:
-        ShapeError: Scalars, or lengths that differ.
+        ShapeError: An argument is a scalar, or lengths differ.
 
     Example:
         >>> import graphc.tensor as gt
@@ -462,13 +459,13 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Tensor:
     Args:
         a: Any shape.
         b: Any shape.
-        axes: How many of a's last and b's first axes, or a pair of lists: a's axes and b's.
+        axes: The number of a's last and b's first axes, or a pair of lists: a's axes and b's.
 
     Returns:
         An array of a's other axes, then b's.
 
     Raises:
-        ShapeError: Axes that are not there, differ in number, or differ in length.
+        ShapeError: The axes do not exist, or differ in number or length.
 
     Example:
         >>> import graphc.tensor as gt

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Check, Node, Op, TensorType, TupleType, is_complex, picks, real_dtype
+from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks, real_dtype
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.reduce import argmax, sum
 from graphc.tensor.core.elementwise import abs, cast, conj, equal, imag, real, where
@@ -17,7 +17,7 @@ from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import Mirror, adjoint, length_checks, square
+from graphc.tensor.linalg.mirror import Mirror, adjoint, square
 from graphc.tensor.linalg.solve import Solve
 from graphc.tensor.linalg.spectra import (
     as_batched_matrices,
@@ -40,11 +40,7 @@ from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 class HermitianEigen(Op):
     """An operation on Hermitian matrices given by their lower triangles; NaN if not finite."""
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
-
     def values_type(self, x: TensorType) -> TensorType:
-        """The type of the eigenvalues, which are real."""
         check_matrix(self.name, x)
         return TensorType(real_dtype(x.dtype), square(self.name, x).shape[:-1])
 
@@ -65,7 +61,7 @@ class Eigh(HermitianEigen):
         return by_lapack(np.linalg.eigh, [np.tril(x)], [(n,), (n, n)], dtypes)
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
-        """Eigenvectors rotate into each other the faster the closer their eigenvalues are.
+        """Return the gradient; eigenvectors of close eigenvalues rotate fast into each other.
 
         Source: Giles, Collected matrix derivative results, 2008, section 3.1.
         """
@@ -74,8 +70,8 @@ class Eigh(HermitianEigen):
         core: Any = 0 if gw is None else on_diagonal(cast(gw, x.dtype))
         if gv is not None:
             core = core + cast(inverse_gaps(w), x.dtype) * matmul(adjoint(v), gv)
-        made = matmul(matmul(v, core), adjoint(v))
-        return _of_triangle(made, x)
+        gradient = matmul(matmul(v, core), adjoint(v))
+        return _lower_triangle_gradient(gradient, x)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Node.make(self, x)
@@ -97,15 +93,14 @@ class Eigvalsh(HermitianEigen):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         _, v = picks(Node.make(Eigh(), x))
-        return _of_triangle(matmul(v * row(cast(g, x.dtype)), adjoint(v)), x)
+        return _lower_triangle_gradient(matmul(v * row(cast(g, x.dtype)), adjoint(v)), x)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(self, x)
 
 
-def _of_triangle(made: Tensor, x: Tensor) -> tuple[Tensor]:
-    """The gradient of the lower triangle, given that of the whole matrix."""
-    return tuple(Mirror(lower=True, conjugated=True).pullback(made, x, x))  # type: ignore[return-value]
+def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
+    return tuple(Mirror(lower=True, conjugated=True).pullback(gradient, x, x))  # type: ignore[return-value]
 
 
 # General matrices; all results are complex.
@@ -115,11 +110,7 @@ def _of_triangle(made: Tensor, x: Tensor) -> tuple[Tensor]:
 class GeneralEigen(Op):
     """An operation on square matrices; NaN where they are not finite."""
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
-
     def matrix_type(self, x: TensorType) -> TensorType:
-        """The type of the eigenvectors."""
         check_matrix(self.name, x)
         return square(self.name, x).with_dtype(complex_of(x.dtype))
 
@@ -147,8 +138,8 @@ class Eig(GeneralEigen):
         gw, gv = g
         core: Any = 0 if gw is None else on_diagonal(gw)
         if gv is not None:
-            core = core + conj(inverse_gaps(w)) * matmul(adjoint(v), _scaled(gv, v))
-        return (_unturned(core, v, x),)
+            core = core + conj(inverse_gaps(w)) * matmul(adjoint(v), _unnormalised_gradient(gv, v))
+        return (_from_eigenbasis(core, v, x),)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Node.make(self, x)
@@ -171,19 +162,19 @@ class Eigvals(GeneralEigen):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         _, v = picks(Node.make(Eig(), x))
-        return (_unturned(on_diagonal(g), v, x),)
+        return (_from_eigenbasis(on_diagonal(g), v, x),)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(self, x)
 
 
-def _unturned(core: Tensor, v: Tensor, x: Tensor) -> Tensor:
-    made = Tensor.make(Solve("gen", False), adjoint(v), matmul(core, adjoint(v)))
-    return cast(made if is_complex(x.dtype) else real(made), x.dtype)
+def _from_eigenbasis(core: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    gradient = Tensor.make(Solve("gen", False), adjoint(v), matmul(core, adjoint(v)))
+    return cast(gradient if is_complex(x.dtype) else real(gradient), x.dtype)
 
 
-def _scaled(gv: Tensor, v: Tensor) -> Tensor:
-    """The gradient of eigenvectors of any norm and phase, given that of the normalised ones."""
+def _unnormalised_gradient(gv: Tensor, v: Tensor) -> Tensor:
+    """Return the gradient of eigenvectors of any norm, given the normalised vectors' gradient."""
     along = sum(conj(v) * gv, -2)
     rows = column(arange(length(v, -2)))
     is_largest = equal(rows, row(argmax(abs(v), -2)))
@@ -195,8 +186,7 @@ def _scaled(gv: Tensor, v: Tensor) -> Tensor:
 # Public functions.
 
 
-def _lower(op: str, x: Tensor, lower: bool, uplo: str | None) -> Tensor:
-    """The matrix whose lower triangle is the one to be read."""
+def _as_lower_triangle(op: str, x: Tensor, lower: bool, uplo: str | None) -> Tensor:
     if uplo is not None:
         if uplo not in {"L", "U"}:
             raise ArgumentError(f"{op}: unknown UPLO={uplo!r}.", "Use 'L' or 'U'.")
@@ -224,11 +214,11 @@ def eigh(
         b: Positive definite matrices: then ``a @ v = b @ v * w``, and ``v.H @ b @ v`` is the
             identity. If one is not positive definite, all is NaN.
         lower: Whether the lower triangle of both is read, else the upper one.
-        UPLO: ``"L"`` or ``"U"``: the same by NumPy's name.
-        driver: LAPACK's routine by SciPy's name; each backend has one of its own.
+        UPLO: ``"L"`` or ``"U"``: ``lower`` by NumPy's name.
+        driver: LAPACK's routine by SciPy's name; each backend uses its own.
 
     Returns:
-        A list of ``w``, real and ascending, and ``v``, a column for each. Both are NaN of a matrix
+        A list of ``w``, real and ascending, and ``v``, a column for each. Both are NaN for a matrix
         that holds NaN or infinity.
 
     Raises:
@@ -244,17 +234,17 @@ def eigh(
     _check_driver(driver, b is not None)
     if b is None:
         x, dtype = as_matrices("eigh", a)
-        made = picks(Node.make(Eigh(), _lower("eigh", x, lower, UPLO)))
-        return [rounded_back(y, dtype) for y in made]
-    whitened, factor, dtype = _whitened("eigh", a, b, lower, UPLO)
+        results = picks(Node.make(Eigh(), _as_lower_triangle("eigh", x, lower, UPLO)))
+        return [rounded_back(y, dtype) for y in results]
+    whitened, factor, dtype = _whiten("eigh", a, b, lower, UPLO)
     w, v = picks(Node.make(Eigh(), whitened))
     return [rounded_back(w, dtype), rounded_back(solved_adjoint(factor, v), dtype)]
 
 
 def _check_driver(driver: str | None, generalized: bool) -> None:
-    known = ("gv", "gvd", "gvx") if generalized else ("ev", "evd", "evr", "evx")
-    if driver is not None and driver not in known:
-        names = " or ".join(map(repr, known))
+    drivers = ("gv", "gvd", "gvx") if generalized else ("ev", "evd", "evr", "evx")
+    if driver is not None and driver not in drivers:
+        names = " or ".join(map(repr, drivers))
         raise ArgumentError(f"eigh: unknown driver={driver!r}.", f"Leave it out, or use {names}.")
 
 
@@ -274,18 +264,22 @@ def eigvalsh(
     """
     if b is None:
         x, dtype = as_matrices("eigvalsh", a)
-        return rounded_back(Tensor.make(Eigvalsh(), _lower("eigvalsh", x, lower, UPLO)), dtype)
-    whitened, _, dtype = _whitened("eigvalsh", a, b, lower, UPLO)
+        return rounded_back(
+            Tensor.make(Eigvalsh(), _as_lower_triangle("eigvalsh", x, lower, UPLO)), dtype
+        )
+    whitened, _, dtype = _whiten("eigvalsh", a, b, lower, UPLO)
     return rounded_back(Tensor.make(Eigvalsh(), whitened), dtype)
 
 
-def _whitened(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[Tensor, Tensor, str]:
-    """``inv(L) @ a @ inv(L).H`` with b's lower factor L, and ``inv(L)``."""
+def _whiten(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[Tensor, Tensor, str]:
+    """Return ``inv(L) @ a @ inv(L).H`` with b's lower factor L, L itself, and the dtype."""
     (a, b), dtype = as_batched_matrices(op, a, b)
-    whole = Tensor.make(Mirror(lower=True, conjugated=True), _lower(op, a, lower, uplo))
-    factor = Tensor.make(Cholesky(), _lower(op, b, lower, uplo))
+    hermitian = Tensor.make(
+        Mirror(lower=True, conjugated=True), _as_lower_triangle(op, a, lower, uplo)
+    )
+    factor = Tensor.make(Cholesky(), _as_lower_triangle(op, b, lower, uplo))
     solve = SolveTriangular(True, False, False)
-    half = Tensor.make(solve, factor, whole)
+    half = Tensor.make(solve, factor, hermitian)
     return Tensor.make(solve, factor, adjoint(half)), factor, dtype
 
 

@@ -17,20 +17,20 @@ from graphc.tensor.core.axes import moveaxis, transpose
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
-from graphc.tensor.linalg.dot import contracted, without_ones
+from graphc.tensor.linalg.dot import contract_axes, without_ones
 
 Label = str | int
 """An axis: a letter, or a negative number from the end for an axis of the ellipsis."""
 
 Step = tuple[int, int]
-"""Two factors to be multiplied: arrays by their place, then results in the order they are made."""
+"""The indices of two factors to multiply: the arrays come first, then the results in order."""
 
 REST = "..."
 UNKNOWN = 100
 """The assumed value of an unknown length where costs are compared."""
 
 EXACT = 7
-"""Of so many factors at most, the best order is found by trying all: 3 ** 7 / 2 pairs."""
+"""The most factors whose best order is found by trying all: 3 ** 7 / 2 pairs."""
 
 
 @function
@@ -64,20 +64,20 @@ def einsum(subscripts: Any, *operands: TensorLike, optimize: Any = None) -> Tens
         >>> einsum("bij,bjk->bik", a, b).type
         float64[5, 2, 4]
     """
-    terms, output, arrays = _read(subscripts, operands)
+    terms, output, arrays = _parse(subscripts, operands)
     if len(terms) != len(arrays):
         raise ArgumentError(
             f"einsum: got subscripts for {len(terms)} arrays and {len(arrays)} arrays.",
             "Write the subscripts of each array, with commas between.",
         )
     xs = _of_one_dtype(arrays)
-    labels = [_spread(term, x, i) for i, (term, x) in enumerate(zip(terms, xs, strict=True))]
-    out = _output(labels, output)
-    sizes = _sizes(labels, xs)
+    labels = [_axis_labels(term, x, i) for i, (term, x) in enumerate(zip(terms, xs, strict=True))]
+    out = _output_labels(labels, output)
+    sizes = _label_lengths(labels, xs)
     for i, x in enumerate(xs):
-        xs[i], labels[i] = _diagonals(x, labels[i])
+        xs[i], labels[i] = _take_diagonals(x, labels[i])
     xs, labels = without_ones(xs, labels, [*sizes])
-    return _multiplied(xs, labels, out, _steps(optimize, labels, out, sizes))
+    return _multiply(xs, labels, out, _steps(optimize, labels, out, sizes))
 
 
 def _of_one_dtype(arrays: Sequence[Any]) -> list[Tensor]:
@@ -87,13 +87,13 @@ def _of_one_dtype(arrays: Sequence[Any]) -> list[Tensor]:
 # Parsing.
 
 
-def _read(
+def _parse(
     subscripts: Any, arrays: Sequence[Any]
 ) -> tuple[list[list[str]], list[str] | None, Sequence[Any]]:
-    """The letters of each array, those of the output where given, and the arrays."""
+    """Return the letters of each array, the output's letters if stated, and the arrays."""
     if isinstance(subscripts, str):
-        given, arrow, output = "".join(subscripts.split()).partition("->")
-        return [_letters(t) for t in given.split(",")], _letters(output) if arrow else None, arrays
+        inputs, arrow, output = "".join(subscripts.split()).partition("->")
+        return [_letters(t) for t in inputs.split(",")], _letters(output) if arrow else None, arrays
     alternating = [subscripts, *arrays]
     pairs = len(alternating) // 2
     if not pairs:
@@ -107,21 +107,21 @@ def _read(
 
 
 def _letters(term: str) -> list[str]:
-    found = re.findall(r"\.\.\.|.", term)
-    wrong = [x for x in found if x != REST and not re.fullmatch("[A-Za-z]", x)]
-    if wrong or found.count(REST) > 1:
+    labels = re.findall(r"\.\.\.|.", term)
+    wrong = [x for x in labels if x != REST and not re.fullmatch("[A-Za-z]", x)]
+    if wrong or labels.count(REST) > 1:
         raise ArgumentError(
             f"einsum: {wrong[0]!r} in {term!r} is not a letter."
             if wrong
             else f"einsum: '...' is repeated in {term!r}.",
             "Axes are letters, a to z and A to Z, and '...' once for all others.",
         )
-    return found
+    return labels
 
 
 def _from_numbers(axes: Any) -> list[str]:
-    """The letters for numbered axes, in the order of the alphabet: A to Z, then a to z."""
-    found = []
+    """Return the letters for numbered axes, in alphabetical order: A to Z, then a to z."""
+    letters = []
     for axis in axes if isinstance(axes, list | tuple) else [axes]:
         number = isinstance(axis, int | np.integer) and not isinstance(axis, bool)
         if axis is not Ellipsis and not (number and 0 <= axis < 52):
@@ -130,12 +130,12 @@ def _from_numbers(axes: Any) -> list[str]:
                 "Axes are lists of integers from 0 to 51, or an Ellipsis.",
             )
         letter = REST if axis is Ellipsis else chr(ord("A") + axis + (6 if axis > 25 else 0))
-        found.append(letter)
-    return _letters("".join(found))
+        letters.append(letter)
+    return _letters("".join(letters))
 
 
-def _spread(term: Sequence[str], x: Tensor, i: int) -> list[Label]:
-    """The labels of an array's axes, those of the ellipsis counted from the end."""
+def _axis_labels(term: Sequence[str], x: Tensor, i: int) -> list[Label]:
+    """Return the labels of an array's axes; axes of the ellipsis are counted from the end."""
     rest = x.ndim - len([label for label in term if label != REST])
     if rest < 0 or (rest and REST not in term):
         raise ShapeError(
@@ -149,8 +149,7 @@ def _spread(term: Sequence[str], x: Tensor, i: int) -> list[Label]:
     return labels
 
 
-def _output(labels: Sequence[Sequence[Label]], output: Sequence[str] | None) -> list[Label]:
-    """The labels of the output's axes."""
+def _output_labels(labels: Sequence[Sequence[Label]], output: Sequence[str] | None) -> list[Label]:
     every = [label for names in labels for label in names]
     rest = sorted({label for label in every if isinstance(label, int)})
     if output is None:
@@ -162,30 +161,32 @@ def _output(labels: Sequence[Sequence[Label]], output: Sequence[str] | None) -> 
             + (f"repeats {wrong[0]!r}, or no array has it." if wrong else "lacks the '...'."),
             "The output has letters of the arrays, each once, and '...' where an array has it.",
         )
-    found: list[Label] = []
+    result: list[Label] = []
     for label in output:
-        found += rest if label == REST else [label]
-    return found
+        result += rest if label == REST else [label]
+    return result
 
 
-def _sizes(labels: Sequence[Sequence[Label]], xs: Sequence[Tensor]) -> dict[Label, int | None]:
-    """The length of each label: 1 broadcasts, None is unknown."""
+def _label_lengths(
+    labels: Sequence[Sequence[Label]], xs: Sequence[Tensor]
+) -> dict[Label, int | None]:
+    """Return the length of each label: 1 if it broadcasts, None if unknown."""
     sizes: dict[Label, int | None] = {}
     for names, x in zip(labels, xs, strict=True):
         for label, n in zip(names, x.type.shape, strict=True):
-            known = sizes.setdefault(label, n)
-            if known in {1, None} and n != 1:
-                sizes[label] = n if n is not None or known == 1 else known
+            size = sizes.setdefault(label, n)
+            if size in {1, None} and n != 1:
+                sizes[label] = n if n is not None or size == 1 else size
             if n not in {1, None} and sizes[label] != n:
                 raise ShapeError(
-                    f"einsum: the axis {label!r} has the lengths {known} and {n}.",
+                    f"einsum: the axis {label!r} has the lengths {size} and {n}.",
                     "Make them equal, or one of them 1.",
                 )
     return sizes
 
 
-def _diagonals(x: Tensor, labels: list[Label]) -> tuple[Tensor, list[Label]]:
-    """The array with one axis for each label."""
+def _take_diagonals(x: Tensor, labels: list[Label]) -> tuple[Tensor, list[Label]]:
+    """Take the diagonals of repeated labels, so that each label has one axis."""
     for label in labels:
         if labels.count(label) == 1:
             continue
@@ -193,12 +194,12 @@ def _diagonals(x: Tensor, labels: list[Label]) -> tuple[Tensor, list[Label]]:
         j = labels.index(label, i + 1)
         x = _diagonal(x, i, j, label)
         rest = [other for k, other in enumerate(labels) if k not in {i, j}]
-        return _diagonals(x, [*rest, label])
+        return _take_diagonals(x, [*rest, label])
     return x, labels
 
 
 def _diagonal(x: Tensor, i: int, j: int, label: Label) -> Tensor:
-    """The elements at equal positions of both axes, along a new last axis."""
+    """Return the elements at equal positions of both axes, along a new last axis."""
     n, m = x.type.shape[i], x.type.shape[j]
     if n != m and n is not None and m is not None:
         raise ShapeError(
@@ -206,7 +207,7 @@ def _diagonal(x: Tensor, i: int, j: int, label: Label) -> Tensor:
             "A repeated letter needs equal lengths; a 1 does not broadcast there.",
         )
     x = moveaxis(x, (i, j), (-2, -1))
-    # Where a length is unknown, this sees to it at run time that both are equal.
+    # Checks at run time that both lengths are equal, where one is unknown.
     size = length(x, -2 if n is not None else -1)
     square = specify_shape(x, [*[None] * (x.ndim - 2), size, size])
     return Tensor.make(Diagonal(0), square)
@@ -222,42 +223,43 @@ def _steps(
     sizes: Mapping[Label, int | None],
 ) -> list[Step]:
     n = len(labels)
-    known = {x: UNKNOWN if size is None else size for x, size in sizes.items()}
+    estimates = {x: UNKNOWN if size is None else size for x, size in sizes.items()}
     match optimize:
         case False:
-            return _numbered([tuple(range(n))], n)
+            return _number_steps([tuple(range(n))], n)
         case "optimal":
-            return _best(labels, out, known)
+            return _best(labels, out, estimates)
         case "greedy":
-            return _greedy(labels, out, known)
+            return _greedy(labels, out, estimates)
         case None | True | "auto":
-            return (_best if n <= EXACT else _greedy)(labels, out, known)
+            return (_best if n <= EXACT else _greedy)(labels, out, estimates)
         case ["einsum_path", *path]:
-            return _numbered(path, n)
+            return _number_steps(path, n)
     raise ArgumentError(
         f"einsum: unknown optimize={optimize!r}.",
         "Use None, 'greedy', 'optimal', False, or the path of np.einsum_path.",
     )
 
 
-def _numbered(path: Sequence[Sequence[int]], n: int) -> list[Step]:
-    """NumPy's path, which appends results to what is left, with a number for each array."""
-    left = list(range(n))
+def _number_steps(path: Sequence[Sequence[int]], n: int) -> list[Step]:
+    """Convert NumPy's path, which appends each result to the remaining arrays, to steps."""
+    remaining = list(range(n))
     steps: list[Step] = []
-    for places in path:
-        if not places or not set(places) <= {*range(len(left))}:
+    for positions in path:
+        if not positions or not set(positions) <= {*range(len(remaining))}:
             raise ArgumentError(
-                f"einsum: {tuple(places)} in the path are not positions among {len(left)} arrays.",
+                f"einsum: {tuple(positions)} in the path are not positions among "
+                f"{len(remaining)} arrays.",
                 "Use the path that np.einsum_path gives for these subscripts.",
             )
-        first, *others = [left[i] for i in sorted(places)]
+        first, *others = [remaining[i] for i in sorted(positions)]
         for other in others:
             steps.append((first, other))
             first = n + len(steps) - 1
-        left = [x for i, x in enumerate(left) if i not in places] + [first]
-    for other in left[1:]:
-        steps.append((left[0], other))
-        left[0] = n + len(steps) - 1
+        remaining = [x for i, x in enumerate(remaining) if i not in positions] + [first]
+    for other in remaining[1:]:
+        steps.append((remaining[0], other))
+        remaining[0] = n + len(steps) - 1
     return steps
 
 
@@ -268,42 +270,42 @@ def _cost(labels: Collection[Label], sizes: Mapping[Label, int]) -> int:
 def _best(
     labels: Sequence[Collection[Label]], out: Collection[Label], sizes: Mapping[Label, int]
 ) -> list[Step]:
-    """The order with the fewest multiplications, by the best order of each subset of factors."""
+    """Return the order with the fewest multiplications, from the best order of each subset."""
     n = len(labels)
-    kept: dict[int, set[Label]] = {}
+    outer: dict[int, set[Label]] = {}
     cost: dict[int, tuple[int, int]] = {}
     for members in range(1, 2**n):
         inside = {x for i in range(n) if members >> i & 1 for x in labels[i]}
         outside = {x for i in range(n) if not members >> i & 1 for x in labels[i]}
-        kept[members] = inside & (outside | {*out})
+        outer[members] = inside & (outside | {*out})
         part = (members - 1) & members
         cost[members] = (0, 0)
         options = []
         while part:
             rest = members ^ part
             if part > rest:
-                own = _cost(kept[part] | kept[rest], sizes)
-                options.append((cost[part][0] + cost[rest][0] + own, part))
+                product_cost = _cost(outer[part] | outer[rest], sizes)
+                options.append((cost[part][0] + cost[rest][0] + product_cost, part))
             part = (part - 1) & members
         if options:
             cost[members] = min(options)
     steps: list[Step] = []
 
-    def made(members: int) -> int:
+    def append_steps(members: int) -> int:
         part = cost[members][1]
         if not part:
             return members.bit_length() - 1
-        steps.append((made(members ^ part), made(part)))
+        steps.append((append_steps(members ^ part), append_steps(part)))
         return n + len(steps) - 1
 
-    made(2**n - 1)
+    append_steps(2**n - 1)
     return steps
 
 
 def _greedy(
     labels: Sequence[Collection[Label]], out: Collection[Label], sizes: Mapping[Label, int]
 ) -> list[Step]:
-    """The order that always multiplies the pair whose product adds the fewest elements."""
+    """Return the order that always multiplies the pair whose product adds the fewest elements."""
     live = {i: {*names} for i, names in enumerate(labels)}
     added: dict[Step, tuple[int, int]] = {}
     steps: list[Step] = []
@@ -334,34 +336,36 @@ def _greedy(
 # The products.
 
 
-def _multiplied(
+def _multiply(
     xs: Sequence[Tensor],
     labels: Sequence[list[Label]],
     out: list[Label],
     steps: Sequence[Step],
 ) -> Tensor:
-    made = list(xs)
+    arrays = list(xs)
     names = list(labels)
     live = {*range(len(xs))}
     for a, b in steps:
         live -= {a, b}
         needed = {*out, *(label for i in live for label in names[i])}
-        first, left = _summed(made[a], names[a], needed | {*names[b]})
-        second, right = _summed(made[b], names[b], needed | {*names[a]})
-        kept = [x for x in dict.fromkeys([*left, *right]) if x in needed]
-        shared = [x for x in kept if x in left and x in right]
-        order = [*shared, *(x for x in kept if x not in shared)] if live else out
-        made.append(contracted(first, left, second, right, order))
+        first, left = _sum_unneeded(arrays[a], names[a], needed | {*names[b]})
+        second, right = _sum_unneeded(arrays[b], names[b], needed | {*names[a]})
+        outer = [x for x in dict.fromkeys([*left, *right]) if x in needed]
+        shared = [x for x in outer if x in left and x in right]
+        order = [*shared, *(x for x in outer if x not in shared)] if live else out
+        arrays.append(contract_axes(first, left, second, right, order))
         names.append(order)
-        live.add(len(made) - 1)
-    y, left = _summed(made[-1], names[-1], {*out})
+        live.add(len(arrays) - 1)
+    y, left = _sum_unneeded(arrays[-1], names[-1], {*out})
     return transpose(y, [left.index(x) for x in out])
 
 
-def _summed(x: Tensor, labels: list[Label], kept: Collection[Label]) -> tuple[Tensor, list[Label]]:
-    """The array without the axes that nothing needs: their sum, or any() for bool."""
-    axes = tuple(i for i, label in enumerate(labels) if label not in kept)
+def _sum_unneeded(
+    x: Tensor, labels: list[Label], needed: Collection[Label]
+) -> tuple[Tensor, list[Label]]:
+    """Sum over the axes whose labels nothing needs; any() for bool."""
+    axes = tuple(i for i, label in enumerate(labels) if label not in needed)
     if not axes:
         return x, labels
     op = Any_(axes) if x.dtype == "bool" else Sum(axes)
-    return Tensor.make(op, x), [label for label in labels if label in kept]
+    return Tensor.make(op, x), [label for label in labels if label in needed]

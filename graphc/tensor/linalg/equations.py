@@ -9,29 +9,30 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, Op, Shape, TensorType
+from graphc.ir import Op, Shape, TensorType
+from graphc.ir.lengths import AnyLength, agree, common
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.core.elementwise import conj
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint, check_floats, common_lengths, length_checks, square
+from graphc.tensor.linalg.mirror import adjoint, check_floats, common_lengths, square
 from graphc.tensor.linalg.solve import Solve
 from graphc.tensor.linalg.spectra import (
     as_batched_matrices,
     broadcast_batch,
     check_matrix,
+    map_matrices,
     rounded_back,
-    stacked,
 )
 
 
 def batch_shape(op: str, *types: TensorType) -> Shape:
-    """Return the lengths in front of matrices, which all have in common.
+    """Return the common lengths of the axes in front of matrices.
 
     Raises:
-        ShapeError: They differ.
-        DTypeError: So do dtypes.
+        ShapeError: The lengths differ.
+        DTypeError: The dtypes differ.
     """
     check_floats(op, *types)
     for t in types:
@@ -39,17 +40,10 @@ def batch_shape(op: str, *types: TensorType) -> Shape:
     return common_lengths(op, types, [t.shape[:-2] for t in types])
 
 
-def batch_checks(*types: TensorType) -> list[Check]:
-    """Return the lengths in front to compare at run time, where types leave them open."""
-    places = [[(i, axis) for i in range(len(types))] for axis in range(types[0].ndim - 2)]
-    return [check for axis in places for check in length_checks(axis, types)]
-
-
-def _as_long(op: str, *known: int | None) -> int | None:
-    found = {*known} - {None}
-    if len(found) > 1:
-        raise ShapeError(f"{op}: the lengths {', '.join(sorted(map(str, found)))} differ.")
-    return found.pop() if found else None
+def _equal(op: str, *lengths: AnyLength | None) -> Any:
+    if not agree(*lengths):
+        raise ShapeError(f"{op}: the lengths {', '.join(map(str, lengths))} differ.")
+    return common(*lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +58,9 @@ class Sylvester(Op):
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q)
-        n = _as_long(self.name, square(self.name, a).shape[-1], q.shape[-2])
-        m = _as_long(self.name, square(self.name, b).shape[-1], q.shape[-1])
+        n = _equal(self.name, square(self.name, a).shape[-1], q.shape[-2])
+        m = _equal(self.name, square(self.name, b).shape[-1], q.shape[-1])
         return q.with_shape((*heads, n, m))
-
-    def checks(self, a: TensorType, b: TensorType, q: TensorType) -> Sequence[Check]:
-        types = (a, b, q)
-        rows = length_checks([(0, -2), (0, -1), (2, -2)], types)
-        return [*batch_checks(*types), *rows, *length_checks([(1, -2), (1, -1), (2, -1)], types)]
 
     def perform(self, a: Any, b: Any, q: np.ndarray[Any, Any]) -> Any:
         import scipy.linalg
@@ -79,7 +68,7 @@ class Sylvester(Op):
         def one(a: Any, b: Any, q: Any) -> Any:
             return (scipy.linalg.solve_sylvester(a, b, q),)
 
-        (x,) = stacked(one, [a, b, q], [q.shape[-2:]], [q.dtype])
+        (x,) = map_matrices(one, [a, b, q], [q.shape[-2:]], [q.dtype])
         return x
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor, q: Tensor) -> Sequence[Tensor]:
@@ -90,10 +79,10 @@ class Sylvester(Op):
     def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
         a, b, _ = inputs
         da, db, dq = tangents
-        parts = [] if dq is None else [dq]
-        parts += [] if da is None else [-matmul(da, y)]
-        parts += [] if db is None else [-matmul(y, db)]
-        return Tensor.make(self, a, b, sum(parts[1:], parts[0])) if parts else None
+        terms = [] if dq is None else [dq]
+        terms += [] if da is None else [-matmul(da, y)]
+        terms += [] if db is None else [-matmul(y, db)]
+        return Tensor.make(self, a, b, sum(terms[1:], terms[0])) if terms else None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         return Tensor.make(self, *broadcast_batch(size, batched, inputs))
@@ -112,15 +101,11 @@ class DiscreteRiccati(Op):
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType, r: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q, r)
-        n = _as_long(
+        n = _equal(
             self.name, square(self.name, a).shape[-1], square(self.name, q).shape[-1], b.shape[-2]
         )
-        _as_long(self.name, square(self.name, r).shape[-1], b.shape[-1])
+        _equal(self.name, square(self.name, r).shape[-1], b.shape[-1])
         return a.with_shape((*heads, n, n))
-
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        rows = length_checks([(0, -2), (0, -1), (1, -2), (2, -2), (2, -1)], types)
-        return [*batch_checks(*types), *rows, *length_checks([(1, -1), (3, -2), (3, -1)], types)]
 
     def perform(self, a: Any, b: Any, q: Any, r: Any) -> Any:
         import scipy.linalg
@@ -129,11 +114,11 @@ class DiscreteRiccati(Op):
             q, r = (q + q.conj().T) / 2, (r + r.conj().T) / 2
             return (scipy.linalg.solve_discrete_are(a, b, q, r),)
 
-        (x,) = stacked(one, [a, b, q, r], [a.shape[-2:]], [a.dtype])
+        (x,) = map_matrices(one, [a, b, q, r], [a.shape[-2:]], [a.dtype])
         return x
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Tensor]:
-        """By the implicit function theorem, with the feedback k and the closed loop ``a - b @ k``.
+        """Apply the implicit function theorem, with the feedback k and closed loop ``a - b @ k``.
 
         Source: Kao & Hennequin, arXiv:2011.11430, 2020.
         """
@@ -151,17 +136,17 @@ class DiscreteRiccati(Op):
 
 
 def _discrete_lyapunov(a: Tensor, q: Tensor) -> Tensor:
-    """The solution x of ``x = a @ x @ a.H + q``, by a Sylvester equation.
+    """Return the solution x of ``x = a @ x @ a.H + q``, by a Sylvester equation.
 
     ``(a - 1) / (a + 1)`` maps the unit circle to the imaginary axis.
     """
     unit = eye(length(a, -1), dtype=a.dtype)
     solve = Solve("gen", False)
     # With c = inv(a + 1): (a - 1) c x + x ((a - 1) c).H = -2 c q c.H.
-    turned = Tensor.make(solve, a + unit, a - unit)
+    transform = Tensor.make(solve, a + unit, a - unit)
     half = Tensor.make(solve, a + unit, q)
-    whole = adjoint(Tensor.make(solve, a + unit, adjoint(half)))
-    return Tensor.make(Sylvester(), turned, adjoint(turned), -2 * whole)
+    right_side = adjoint(Tensor.make(solve, a + unit, adjoint(half)))
+    return Tensor.make(Sylvester(), transform, adjoint(transform), -2 * right_side)
 
 
 @function
@@ -170,8 +155,8 @@ def solve_sylvester(A: TensorLike, B: TensorLike, Q: TensorLike) -> Tensor:  # n
 
     Args:
         A: Matrices of n by n, the last two axes; those in front broadcast.
-        B: Of m by m.
-        Q: Of n by m.
+        B: Matrices of m by m.
+        Q: Matrices of n by m.
 
     Returns:
         Matrices of n by m; NaN where one holds NaN or infinity. Where an eigenvalue of A is one of
@@ -195,7 +180,7 @@ def solve_continuous_lyapunov(A: TensorLike, Q: TensorLike) -> Tensor:  # noqa: 
 
     Args:
         A: Matrices of n by n, the last two axes; those in front broadcast.
-        Q: Of n by n.
+        Q: Matrices of n by n.
 
     Returns:
         Matrices of n by n, as from ``solve_sylvester``.
@@ -218,7 +203,7 @@ def solve_discrete_lyapunov(A: TensorLike, Q: TensorLike, method: str = "bilinea
 
     Args:
         A: Matrices of n by n, the last two axes; those in front broadcast.
-        Q: Of n by n.
+        Q: Matrices of n by n.
         method: ``"bilinear"``, by a continuous Lyapunov equation: n cubed operations; A must not
             have the eigenvalue -1. ``"direct"``, by n squared linear equations: for small n.
 
@@ -262,13 +247,13 @@ def solve_discrete_are(A: TensorLike, B: TensorLike, Q: TensorLike, R: TensorLik
 
     x in ``A.H @ x @ A - x - A.H @ x @ B @ inv(R + B.H @ x @ B) @ B.H @ x @ A + Q = 0`` for which
     the eigenvalues of ``A - B @ inv(R + B.H @ x @ B) @ B.H @ x @ A`` lie within the unit circle.
-    Its gradient is that by the implicit function theorem.
+    The gradient follows from the implicit function theorem.
 
     Args:
         A: Matrices of n by n, the last two axes; those in front broadcast.
-        B: Of n by k.
-        Q: Of n by n, Hermitian: the mean of it and its adjoint is taken.
-        R: Of k by k, likewise.
+        B: Matrices of n by k.
+        Q: Hermitian matrices of n by n: the mean of each and its adjoint is taken.
+        R: Hermitian matrices of k by k, likewise.
 
     Returns:
         Hermitian matrices of n by n; NaN where there is no such solution, or a matrix holds NaN or

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Check, Op, TensorType
+from graphc.ir import Op, TensorType
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
-from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, length_checks, square
+from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square
 
 PADE = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
@@ -38,35 +38,31 @@ class Expm(Op):
         check_floats("expm", a)
         return square("expm", a)
 
-    def checks(self, a: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [a])
-
     def perform(self, a: np.ndarray[Any, Any]) -> Any:
         import scipy.linalg
 
         y = np.full_like(a, np.nan)
-        for place in np.ndindex(a.shape[:-2]):
-            if np.isfinite(a[place]).all():
-                y[place] = scipy.linalg.expm(a[place])
+        for index in np.ndindex(a.shape[:-2]):
+            if np.isfinite(a[index]).all():
+                y[index] = scipy.linalg.expm(a[index])
         return y
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Tensor]:
-        """A block of the exponential of ``[[a^H, g], [0, a^H]]``.
+        """Return a block of the exponential of ``[[a^H, g], [0, a^H]]``.
 
         Source: R. Mathias, A chain rule for matrix functions and applications, SIAM J. Matrix Anal.
         Appl. 17(3), 1996.
         """
-        return (_slope(adjoint(a), g),)
+        return (_directional_derivative(adjoint(a), g),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor) -> Any:
-        return None if tangents[0] is None else _slope(a, tangents[0])
+        return None if tangents[0] is None else _directional_derivative(a, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor) -> Tensor:
         return Tensor.make(self, a)
 
 
-def _slope(a: Tensor, along: Tensor) -> Tensor:
-    """The directional derivative of the exponential at a."""
+def _directional_derivative(a: Tensor, along: Tensor) -> Tensor:
     top = concatenate([a, along], -1)
     bottom = concatenate([zeros_like(a), a], -1)
     n = length(a, -1)
@@ -77,7 +73,7 @@ def _slope(a: Tensor, along: Tensor) -> Tensor:
 def expm(A: TensorLike) -> Tensor:  # noqa: N803 (SciPy's name)
     """Return the exponentials of square matrices, the sums of ``A^k / k!``.
 
-    By scaling, the Pade approximant of degree 13, and squaring.
+    The method is scaling, the Pade approximant of degree 13, and squaring.
 
     Args:
         A: Square matrices in the last two axes. One that holds NaN or infinities gives NaN.

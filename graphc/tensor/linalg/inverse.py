@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import Check, TensorType
+from graphc.ir import TensorType
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import Composite
@@ -20,7 +20,7 @@ from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.lu import check_square
-from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, length_checks, square
+from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square
 from graphc.tensor.linalg.solve import PARTS, Solve
 
 
@@ -29,7 +29,7 @@ class SquareComposite(Composite):
     """A named function of square matrices.
 
     Attributes:
-        assume: What they are, as for ``Solve``.
+        assume: The kind of matrices, as for ``Solve``.
     """
 
     assume: str
@@ -37,9 +37,6 @@ class SquareComposite(Composite):
     def infer(self, a: TensorType) -> Any:
         check_floats(self.name, a)
         return square(self.name, a)
-
-    def checks(self, a: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [a])
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor) -> Any:
         return type(a).make(self, a)
@@ -101,7 +98,7 @@ def tensorinv(a: TensorLike, ind: int = 2) -> Tensor:
     """Return the inverse of ``tensordot`` with an array.
 
     Args:
-        a: The product of its first ``ind`` lengths is that of the others.
+        a: The product of the first ``ind`` lengths equals the product of the others.
         ind: The number of the result's axes to sum over to get the identity, from 1 on.
 
     Returns:

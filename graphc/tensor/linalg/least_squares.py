@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, Node, TensorType, picks, real_dtype
+from graphc.ir import Node, TensorType, picks, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.reduce import Composite, all, any, max, sum
 from graphc.tensor.core.axes import expand_dims, squeeze
@@ -28,7 +28,7 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.eigen import Eigh, Eigvalsh
 from graphc.tensor.linalg.inverse import Inverse
-from graphc.tensor.linalg.mirror import Mirror, adjoint, common_lengths, length_checks, square
+from graphc.tensor.linalg.mirror import Mirror, adjoint, common_lengths, square
 from graphc.tensor.linalg.norm import norm
 from graphc.tensor.linalg.spectra import (
     as_batched_matrices,
@@ -43,7 +43,7 @@ from graphc.tensor.linalg.svd import SVD, Svdvals
 
 
 def _large(s: Tensor, rtol: Tensor) -> Tensor:
-    """Which singular values are nonzero, given their smallest ratio to the largest."""
+    """Return which singular values are nonzero, given their smallest ratio to the largest."""
     limit = rtol[..., None] * max(s, -1, keepdims=True, initial=0)
     return greater(s, limit)
 
@@ -59,7 +59,7 @@ class PseudoInverse(Composite):
     """The Moore-Penrose inverse; singular values up to ``rtol`` times the largest are zero.
 
     Attributes:
-        hermitian: x is its own adjoint.
+        hermitian: Whether x is Hermitian.
     """
 
     hermitian: bool
@@ -70,10 +70,6 @@ class PseudoInverse(Composite):
         x = square("pinv", x) if self.hermitian else x
         heads = common_lengths("pinv", (x, rtol), (x.shape[:-2], rtol.shape))
         return x.with_shape((*heads, x.shape[-1], x.shape[-2]))
-
-    def checks(self, x: TensorType, rtol: TensorType) -> Sequence[Check]:
-        own = length_checks([(0, -2), (0, -1)], [x]) if self.hermitian else []
-        return [*_head_checks(x, rtol), *own]
 
     def expand(self, x: Tensor, rtol: Tensor) -> Tensor:
         if not self.hermitian:
@@ -88,23 +84,23 @@ class PseudoInverse(Composite):
 
         def one(a: Any, limit: Any) -> Any:
             # The ratio stands in a matrix of one element.
-            found = np.linalg.pinv(a, limit[..., 0, 0], hermitian=self.hermitian)
-            return (found,)
+            inverse = np.linalg.pinv(a, limit[..., 0, 0], hermitian=self.hermitian)
+            return (inverse,)
 
         limit = np.broadcast_to(rtol, x.shape[:-2])[..., None, None]
         (y,) = by_lapack(one, [x, limit], [(n, m)], [x.dtype])
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, rtol: Tensor) -> tuple[Tensor, None]:
-        """The derivative at constant rank; where the rank changes, it is not continuous.
+        """Return the gradient at constant rank; where the rank changes, y is not continuous.
 
         Source: Golub & Pereyra, SIAM J. Numer. Anal. 10(2), 1973, theorem 4.3.
         """
         yh, gh = adjoint(y), adjoint(g)
         right = matmul(matmul(gh, y), yh)
         left = matmul(matmul(yh, y), gh)
-        made = right - matmul(x, matmul(y, right)) + left - matmul(matmul(left, y), x)
-        return made - matmul(matmul(yh, g), yh), None
+        projections = right - matmul(x, matmul(y, right)) + left - matmul(matmul(left, y), x)
+        return projections - matmul(matmul(yh, g), yh), None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         return Tensor.make(self, *broadcast_batch(size, batched, inputs))
@@ -115,7 +111,7 @@ class LeastSquares(Composite):
     """The shortest y with the smallest ``|a @ y - b|``, small singular values taken as zero.
 
     Attributes:
-        transposed: a's adjoint stands in its place.
+        transposed: Whether a's adjoint replaces a.
     """
 
     transposed: bool
@@ -129,10 +125,6 @@ class LeastSquares(Composite):
         common_lengths("lstsq", (a, b), ((rows,), (b.shape[-2],)))
         return b.with_shape((*heads, columns, b.shape[-1]))
 
-    def checks(self, a: TensorType, b: TensorType, rtol: TensorType) -> Sequence[Check]:
-        rows = length_checks([(0, -1 if self.transposed else -2), (1, -2)], (a, b))
-        return [*_head_checks(a, b, rtol), *rows]
-
     def expand(self, a: Tensor, b: Tensor, rtol: Tensor) -> Tensor:
         u, s, vh = picks(Node.make(SVD(full=False), a))
         into, out = (vh, u) if self.transposed else (adjoint(u), adjoint(vh))
@@ -144,13 +136,13 @@ class LeastSquares(Composite):
         return np.matmul(np.conj(np.swapaxes(inverse, -1, -2)) if self.transposed else inverse, b)
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor, rtol: Tensor) -> Sequence[Any]:
-        """The derivative of ``pinv(a) @ b``, without the pseudo-inverse."""
+        """Differentiate ``pinv(a) @ b`` without the pseudo-inverse."""
         there = LeastSquares(self.transposed)
         back = LeastSquares(not self.transposed)
         x = adjoint(a) if self.transposed else a
         z = Tensor.make(back, a, g, rtol)
-        missed = b - matmul(x, y)
-        by_x = matmul(missed, adjoint(Tensor.make(there, a, z, rtol))) - matmul(z, adjoint(y))
+        residual = b - matmul(x, y)
+        by_x = matmul(residual, adjoint(Tensor.make(there, a, z, rtol))) - matmul(z, adjoint(y))
         rest = g - matmul(adjoint(x), z)
         by_x = by_x + matmul(Tensor.make(back, a, y, rtol), adjoint(rest))
         return (adjoint(by_x) if self.transposed else by_x), z, None
@@ -159,22 +151,15 @@ class LeastSquares(Composite):
         return Tensor.make(self, *broadcast_batch(size, batched, inputs))
 
 
-def _head_checks(*types: TensorType) -> list[Check]:
-    """Check that the axes in front are equal; the last array has these alone."""
-    places = [[(i, axis) for i in range(len(types))] for axis in range(types[-1].ndim)]
-    return [check for axis in places for check in length_checks(axis, types)]
-
-
-def _default(x: Tensor) -> Any:
-    """The ratio below which singular values are rounding errors: the larger length in ulps."""
+def _default_ratio(x: Tensor) -> Any:
+    """Return the ratio below which singular values are rounding errors."""
     m, n = (as_tensor(n) for n in lengths(x)[-2:])
     rounding = float(np.finfo(np.dtype(real_dtype(x.dtype))).eps)
     return cast(where(m > n, m, n), real_dtype(x.dtype)) * rounding
 
 
-def _ratio(op: str, x: Tensor, value: Any) -> Tensor:
-    """One ratio for each matrix."""
-    ratio = as_tensor(_default(x) if value is None else value, dtype=real_dtype(x.dtype))
+def _ratio_per_matrix(op: str, x: Tensor, value: Any) -> Tensor:
+    ratio = as_tensor(_default_ratio(x) if value is None else value, dtype=real_dtype(x.dtype))
     if ratio.ndim > x.ndim - 2:
         raise ShapeError(
             f"{op}: {ratio!r} has more axes than there are in front of matrices of {x!r}.",
@@ -203,9 +188,9 @@ def pinv(x: TensorLike, hermitian: bool = False, *, rcond: Any = None, rtol: Any
         x: Matrices of m by n, the last two axes. Integers and bool become float64; half-width
             floats are computed in float32.
         hermitian: The matrices are Hermitian, and their lower triangles alone are read.
-        rcond: Singular values up to so many times the largest count as zero; a scalar, or one for
+        rcond: Singular values up to ``rcond`` times the largest count as zero; a scalar, or one for
             each matrix. By default the larger of m and n times the dtype's epsilon.
-        rtol: The same.
+        rtol: The same as ``rcond``.
 
     Returns:
         Matrices of n by m; NaN for a matrix that holds NaN or infinity.
@@ -223,7 +208,7 @@ def pinv(x: TensorLike, hermitian: bool = False, *, rcond: Any = None, rtol: Any
     x, dtype = as_matrices("pinv", x)
     x = Tensor.make(Mirror(lower=True, conjugated=True), x) if hermitian else x
     return rounded_back(
-        Tensor.make(PseudoInverse(bool(hermitian)), x, _ratio("pinv", x, ratio)), dtype
+        Tensor.make(PseudoInverse(bool(hermitian)), x, _ratio_per_matrix("pinv", x, ratio)), dtype
     )
 
 
@@ -238,12 +223,12 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: Any = None) -> list[Tensor]:
         a: Matrices of m by n, the last two axes; axes in front broadcast. Integers and bool become
             float64; half-width floats are computed in float32.
         b: A vector of m elements, or matrices of m by k.
-        rcond: Singular values up to so many times the largest count as zero; by default the larger
-            of m and n times the dtype's epsilon.
+        rcond: Singular values up to ``rcond`` times the largest count as zero; by default the
+            larger of m and n times the dtype's epsilon.
 
     Returns:
-        ``y``: a vector of n elements, or matrices of n by k; the sums of squares that are left, k
-        for each matrix where m is larger than n, and none elsewhere; a's ranks, int64; and its
+        ``y``: a vector of n elements, or matrices of n by k; the sums of squared residuals, k
+        for each matrix where m is larger than n, and none elsewhere; a's ranks, int32; and its
         singular values.
 
     Raises:
@@ -258,19 +243,19 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: Any = None) -> list[Tensor]:
     b = as_tensor(b)
     is_vector = b.ndim == 1
     (a, b), dtype = as_batched_matrices("lstsq", a, expand_dims(b, 1) if is_vector else b)
-    ratio = _ratio("lstsq", a, rcond)
+    ratio = _ratio_per_matrix("lstsq", a, rcond)
     y = Tensor.make(LeastSquares(transposed=False), a, b, ratio)
     s = Tensor.make(Svdvals(), a)
     missed = b - matmul(a, y)
-    left = sum(real(missed * missed.conj()), -2)
+    residuals = sum(real(missed * missed.conj()), -2)
     m, n = lengths(a)[-2:]
     if isinstance(m, int) and isinstance(n, int):
-        left = left if m > n else left[..., :0]
+        residuals = residuals if m > n else residuals[..., :0]
     else:
-        left = left[..., : where(as_tensor(m) > n, length(left, -1), 0)]
-    rank = sum(cast(_large(s, ratio), "int64"), -1)
+        residuals = residuals[..., : where(as_tensor(m) > n, length(residuals, -1), 0)]
+    rank = sum(cast(_large(s, ratio), "int32"), -1, dtype="int32")
     y = squeeze(y, y.ndim - 1) if is_vector else y
-    return [rounded_back(y, dtype), rounded_back(left, dtype), rank, rounded_back(s, dtype)]
+    return [rounded_back(y, dtype), rounded_back(residuals, dtype), rank, rounded_back(s, dtype)]
 
 
 @function
@@ -285,7 +270,7 @@ def matrix_rank(
 
     Args:
         A: Matrices, the last two axes; of a vector or a scalar, whether it is not zero.
-        tol: Singular values up to it count as zero; a scalar, or one for each matrix.
+        tol: Singular values up to ``tol`` count as zero; a scalar, or one for each matrix.
         hermitian: The matrices are Hermitian, and their lower triangles alone are read.
         rtol: The same relative to the largest; by default the larger length times the dtype's
             epsilon.
@@ -308,7 +293,7 @@ def matrix_rank(
     x, _ = as_matrices("matrix_rank", x)
     s = abs(Tensor.make(Eigvalsh(), x)) if hermitian else Tensor.make(Svdvals(), x)
     if tol is None:
-        return sum(cast(_large(s, _ratio("matrix_rank", x, rtol)), "int64"), -1)
+        return sum(cast(_large(s, _ratio_per_matrix("matrix_rank", x, rtol)), "int64"), -1)
     return sum(cast(greater(s, as_tensor(tol)[..., None]), "int64"), -1)
 
 

@@ -20,6 +20,7 @@ from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.linalg.dot import dot, matmul
 from graphc.tensor.linalg.inverse import inv
+from graphc.tensor.linalg.lu import check_square
 
 
 @function
@@ -62,12 +63,12 @@ def cross(
         a: Vectors of three elements; the other axes broadcast.
         b: The same.
         axisa: The axis of a's vectors.
-        axisb: The axis of b's.
-        axisc: Where the result's are put.
-        axis: All three at once.
+        axisb: The axis of b's vectors.
+        axisc: The axis of the result's vectors.
+        axis: All three axes at once.
 
     Raises:
-        ShapeError: Vectors that have not three elements.
+        ShapeError: The vectors do not have three elements.
 
     Example:
         >>> import graphc.tensor as gt
@@ -77,8 +78,8 @@ def cross(
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
     xs, _ = operands("cross", (a, b))
     (a0, a1, a2), (b0, b1, b2) = (_three(x, at) for x, at in zip(xs, (axisa, axisb), strict=True))
-    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
-    return moveaxis(stack(parts, -1), -1, axisc)
+    components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+    return moveaxis(stack(components, -1), -1, axisc)
 
 
 def _three(x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,7 +155,7 @@ UNKNOWN = 100
 
 
 def _best_splits(xs: Sequence[Tensor]) -> dict[tuple[int, int], int]:
-    """Where to split each range of factors in two, by dynamic programming."""
+    """Return where to split each range of factors in two, by dynamic programming."""
     shapes = [x.type.shape for x in xs]
     inner = [a[-1] or b[0] for a, b in pairwise(shapes)]
     ends = [shapes[0][0] if len(shapes[0]) > 1 else 1, shapes[-1][1] if len(shapes[-1]) > 1 else 1]
@@ -205,7 +206,8 @@ def matrix_power(M: Any, n: int) -> Tensor:  # noqa: N803 (PyTensor's name)
         x, n = inv(x), -int(n)
     if n == 0:
         size = lengths(x)
-        return broadcast_to(eye(size[-2], size[-1], dtype=x.dtype), size)
+        return broadcast_to(eye(size[-2], dtype=x.dtype), size)
+    x = check_square(x)
     squares, power = x, None
     while True:
         if n % 2:

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Node, Op, Pick, TensorType, TupleType, is_integer, picks
+from graphc.ir.lengths import least
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import eye, zeros
 from graphc.tensor.arrays.join import concatenate
@@ -20,7 +21,7 @@ from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.elementwise import cast, conj, minimum
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.specify import specified, specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, lapack
@@ -32,7 +33,7 @@ class LU(Op):
     """Triangular factors L and U with ``L @ U = a[permutation]``, by partial pivoting.
 
     Results: L below the diagonal, where it has ones, and U, in one array; the row that each was
-    exchanged with, one after the other, int32; and the permutation that comes of it, int32.
+    exchanged with, one after the other, int32; and the resulting permutation, int32.
     """
 
     by_numpy = True
@@ -43,8 +44,7 @@ class LU(Op):
         if a.ndim < 2:
             raise ShapeError(f"lu: expected matrices, got {a!r}.")
         *head, n, m = a.shape
-        least = None if n is None or m is None else min(n, m)
-        exchanges = TensorType("int32", (*head, least))
+        exchanges = TensorType("int32", (*head, least(n, m)))
         return TupleType((a, exchanges, TensorType("int32", (*head, n))))
 
     def perform(self, a: np.ndarray[Any, Any]) -> Any:
@@ -52,13 +52,13 @@ class LU(Op):
         y = np.array(a)
         exchanges = np.zeros((*head, min(n, m)), np.int32)
         getrf = lapack("getrf", a)
-        for place in np.ndindex(*head):
+        for index in np.ndindex(*head):
             if min(n, m):
-                y[place], exchanges[place], _ = getrf(a[place])
+                y[index], exchanges[index], _ = getrf(a[index])
         return y, exchanges, PivotsToPermutation().perform(exchanges, np.empty((n, 0)))
 
     def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
-        """By the largest square block, and the parts below it and beside it.
+        """Return the gradient by the largest square block, and the parts below and beside it.
 
         Source: F. R. de Hoog, R. S. Anderssen & M. A. Lukas, Differentiation of matrix functionals
         using triangular factorization, Math. Comp. 80(275), 2011.
@@ -68,17 +68,17 @@ class LU(Op):
         packed, _, order = picks(y)
         n, m = lengths(a)[-2:]
         if n is m or (isinstance(n, int) and n == m):
-            return (_put_back(_by_square(g[0], packed), order),)
+            return (_put_back(_square_gradient(g[0], packed), order),)
         k = minimum(n, m)
         block, by_block = packed[..., :k, :k], g[0][..., :k, :k]
-        # What is beside: U2 = inverse(L) A2.
+        # Beside the block: U2 = inverse(L) A2.
         beside = _under_lower(block, g[0][..., :k, k:])
         by_block = by_block - tril(matmul(beside, adjoint(packed[..., :k, k:])), -1)
-        # What is below: L2 = A2 inverse(U).
+        # Below the block: L2 = A2 inverse(U).
         below = _over_upper(block, g[0][..., k:, :k])
         by_block = by_block - triu(matmul(adjoint(packed[..., k:, :k]), below))
         rest = zeros([*lengths(a)[:-2], n - k, m - k], dtype=a.dtype)
-        top = concatenate([_by_square(by_block, block), beside], -1)
+        top = concatenate([_square_gradient(by_block, block), beside], -1)
         return (_put_back(concatenate([top, concatenate([below, rest], -1)], -2), order),)
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor) -> Node:
@@ -86,12 +86,12 @@ class LU(Op):
 
 
 def _under_lower(packed: Tensor, b: Tensor) -> Tensor:
-    """The solution x of ``L^H @ x = b``."""
+    """Return the solution x of ``L^H @ x = b``."""
     return conj(Tensor.make(SolveTriangular(True, True, True), packed, conj(b)))
 
 
 def _over_upper(packed: Tensor, b: Tensor) -> Tensor:
-    """The solution x of ``x @ U^H = b``."""
+    """Return the solution x of ``x @ U^H = b``."""
     return Tensor.make(SolveTriangular(False, False, False), _conj(packed), b.mT).mT
 
 
@@ -99,17 +99,17 @@ def _conj(x: Tensor) -> Tensor:
     return conj(x)
 
 
-def _by_square(g: Tensor, packed: Tensor) -> Tensor:
-    """The gradient of square, row-permuted matrices, given that of both triangles."""
+def _square_gradient(g: Tensor, packed: Tensor) -> Tensor:
+    """Return the gradient of square, row-permuted matrices, given their factors' gradient."""
     low, up = adjoint(packed), triu(packed)
-    # The ones on L's diagonal do not depend on anything, so what is left out there is theirs.
+    # The ones on L's diagonal are constant: g's diagonal belongs to U.
     by_low = tril(g, -1)
-    inner = tril(matmul(_with_ones(low), by_low), -1) + triu(matmul(triu(g), adjoint(up)))
+    inner = tril(matmul(_unit_upper(low), by_low), -1) + triu(matmul(triu(g), adjoint(up)))
     return _over_upper(packed, _under_lower(packed, inner))
 
 
-def _with_ones(low: Tensor) -> Tensor:
-    """The gradient of L, from that of both triangles."""
+def _unit_upper(low: Tensor) -> Tensor:
+    """Return ``L^H`` from the adjoint of both triangles, with ones on its diagonal."""
     return triu(low, 1) + eye(length(low, -1), dtype=low.dtype)
 
 
@@ -117,8 +117,8 @@ def permute_rows(x: Tensor, order: Tensor) -> Tensor:
     """Return the rows of matrices in a given order for each."""
     if x.ndim == 2:
         return take(x, order, 0)
-    places = expand_dims(cast(order, "int64"), order.ndim)
-    return take_along_axis(x, broadcast_to(places, lengths(x)), -2)
+    indices = expand_dims(cast(order, "int64"), order.ndim)
+    return take_along_axis(x, broadcast_to(indices, lengths(x)), -2)
 
 
 def _put_back(x: Tensor, order: Tensor) -> Tensor:
@@ -132,14 +132,14 @@ def factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def check_square(a: Tensor) -> Tensor:
-    """Return the matrices, checked to be square at run time where that is not known."""
+    """Return the matrices, checked to be square at run time if their type leaves it open."""
     n, m = a.type.shape[-2:]
     if n is not None and n == m:
         return a
     return specify_shape(a, [*[None] * (a.ndim - 1), length(a, -2)])
 
 
-def lu_solved(packed: Tensor, order: Tensor, b: Tensor, transposed: bool) -> Tensor:
+def solve_by_lu(packed: Tensor, order: Tensor, b: Tensor, transposed: bool) -> Tensor:
     """Return the solution x of ``a @ x = b``, or with a transposed, given a's factors."""
     lower, upper = (
         partial(Tensor.make, SolveTriangular(low, transposed, low), packed) for low in (True, False)
@@ -196,7 +196,7 @@ def pivot_to_permutation(p: TensorLike, inverse: bool = False) -> Tensor:
 
     Raises:
         DTypeError: p holds no integers.
-        ShapeError: A scalar.
+        ShapeError: p is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -234,8 +234,8 @@ def lu(
         P, n by n; L, n by k, with ones on its diagonal; and U, k by m.
 
     Raises:
-        ArgumentError: Both options at once.
-        ShapeError: Fewer than two axes.
+        ArgumentError: Both options are set.
+        ShapeError: a has fewer than two axes.
 
     Example:
         >>> import graphc.tensor as gt
@@ -306,7 +306,7 @@ def lu_solve(
     Args:
         LU_and_pivots: The triangles and the exchanges.
         b: A vector, or matrices in the last two axes. Axes in front broadcast.
-        trans: True or 1 for a's transpose in its place, 2 for its adjoint.
+        trans: True or 1 to solve with a's transpose, 2 with its adjoint.
         b_ndim: 1 where b's last axis is a vector, 2 for matrices in the last two; by default 1 for
             a vector alone.
         check_finite: As in SciPy; non-finite values are computed with in any case.
@@ -327,7 +327,8 @@ def lu_solve(
     b, is_vector = with_columns(b, b_ndim, "lu_solve")
 
     def solve(packed: Tensor, order: Tensor, b: Tensor) -> Tensor:
-        x = lu_solved(packed, order, conj(b) if trans == 2 else b, bool(trans))
+        b = specified(b, [*[None] * (b.ndim - 2), length(order, -1), None], "lu_solve")
+        x = solve_by_lu(packed, order, conj(b) if trans == 2 else b, bool(trans))
         return conj(x) if trans == 2 else x
 
     x = over_columns(solve, [packed, order], [2, 1], b)
@@ -335,7 +336,7 @@ def lu_solve(
 
 
 def _order_of(exchanges: Tensor) -> Tensor:
-    """The permutation of row exchanges, taken from a factorisation that already has it."""
+    """Return the permutation of row exchanges, taken from a factorisation if there is one."""
     if isinstance(exchanges.op, Pick) and isinstance(exchanges.inputs[0].op, LU):
         several = exchanges.inputs[0]
         if several.type.items[0].shape[-2:] == several.type.items[0].shape[:-3:-1]:

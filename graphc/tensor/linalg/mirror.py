@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Check, Op, Shape, TensorType, is_complex, is_inexact
+from graphc.ir import Op, Shape, TensorType, is_complex, is_inexact
+from graphc.ir.lengths import agree, common
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.create import above_diagonal
 from graphc.tensor.core.axes import matrix_transpose, moveaxis
@@ -33,7 +34,7 @@ def check_floats(op: str, *types: TensorType | Tensor) -> None:
     """Raise unless all are float32, float64, complex64 or complex128, and of one dtype.
 
     Raises:
-        DTypeError: They are not.
+        DTypeError: The dtypes differ, or are none of these.
     """
     dtypes = {t.dtype for t in types}
     dtype = types[0].dtype
@@ -49,39 +50,25 @@ def square(op: str, x: TensorType) -> TensorType:
     """Return the type with both lengths of its square matrices, as far as one of them is known.
 
     Raises:
-        ShapeError: The matrices are not square, or it has fewer than two axes.
+        ShapeError: The matrices are not square, or x has fewer than two axes.
     """
-    if x.ndim < 2 or len({*x.shape[-2:]} - {None}) > 1:
+    if x.ndim < 2 or not agree(*x.shape[-2:]):
         raise ShapeError(f"{op}({x!r}): expected square matrices in the last two axes.")
-    n, m = x.shape[-2:]
-    n = m if n is None else n
+    n = common(*x.shape[-2:])
     return x.with_shape((*x.shape[:-2], n, n))
 
 
 def common_lengths(op: str, types: Sequence[TensorType], heads: Sequence[Shape]) -> Shape:
-    """Return the lengths common to all, as far as one is known of each.
+    """Return the common length of each axis, None if no type states it.
 
     Raises:
-        ShapeError: They differ.
+        ShapeError: The numbers of axes or the lengths differ.
     """
     if len({len(head) for head in heads}) == 1:
-        sets = [set(axis) - {None} for axis in zip(*heads, strict=True)]
-        if all(len(found) < 2 for found in sets):
-            return tuple(found.pop() if found else None for found in sets)
+        axes = [*zip(*heads, strict=True)]
+        if all(agree(*lengths) for lengths in axes):
+            return tuple([common(*lengths) for lengths in axes])
     raise ShapeError(f"{op}({', '.join(map(repr, types))}): lengths differ.")
-
-
-def length_checks(places: Sequence[tuple[int, int]], types: Sequence[TensorType]) -> list[Check]:
-    """Return pairs of leading lengths to compare at run time, where types leave them open.
-
-    Args:
-        places: Inputs and axes of theirs, which may count from the end.
-        types: Those of the inputs.
-    """
-    if all(types[i].shape[axis] is not None for i, axis in places):
-        return []
-    (i, axis), *rest = places
-    return [(i, axis % types[i].ndim, j, other % types[j].ndim) for j, other in rest]
 
 
 def in_floats(op: str, *values: Any) -> tuple[list[Tensor], str]:
@@ -99,8 +86,8 @@ def lapack(name: str, *arrays: np.ndarray[Any, Any]) -> Any:
     """Return LAPACK's routine of that name for the arrays' dtype; SciPy is loaded on demand."""
     from scipy.linalg.lapack import get_lapack_funcs
 
-    (found,) = get_lapack_funcs((name,), arrays)
-    return found
+    (routine,) = get_lapack_funcs((name,), arrays)
+    return routine
 
 
 # Transposes.
@@ -118,17 +105,17 @@ def above(x: Tensor) -> Tensor:
 
 def half_diagonal(x: Tensor) -> Tensor:
     """Return the lower triangles of matrices, with half their diagonals."""
-    place = above(x)
-    return where(less(place, 0), x, where(equal(place, 0), x / 2, 0))
+    offset = above(x)
+    return where(less(offset, 0), x, where(equal(offset, 0), x / 2, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror(Op):
-    """The symmetric or Hermitian matrices that have this triangle of the ones given.
+    """The symmetric or Hermitian matrices that share one triangle with the operand's.
 
     Attributes:
         lower: Which triangle, with the diagonal, is read.
-        conjugated: Whether the other one is conjugated, which makes the diagonal real.
+        conjugated: Whether the other triangle is conjugated, which makes the diagonal real.
     """
 
     lower: bool
@@ -137,9 +124,6 @@ class Mirror(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         return square("mirror", x)
-
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         half = np.tril(x, -1) if self.lower else np.triu(x, 1)
@@ -151,14 +135,14 @@ class Mirror(Op):
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """An element affects both positions that it fills."""
-        place = above(g)
+        """Return the gradient; each element that is read affects two positions."""
+        offset = above(g)
         other = adjoint(g) if self.conjugated else matrix_transpose(g)
-        own = less(place, 0) if self.lower else greater(place, 0)
+        is_read = less(offset, 0) if self.lower else greater(offset, 0)
         middle = g
         if self.conjugated and is_complex(g.dtype):
             middle = cast(real(g), g.dtype)
-        return (where(own, g + other, where(equal(place, 0), middle, 0)),)
+        return (where(is_read, g + other, where(equal(offset, 0), middle, 0)),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0])
@@ -167,7 +151,7 @@ class Mirror(Op):
         return Tensor.make(self, x)
 
 
-def mirrored(x: Tensor, lower: bool, conjugated: bool) -> Tensor:
+def symmetrise(x: Tensor, lower: bool, conjugated: bool) -> Tensor:
     """Return the symmetric or Hermitian matrices of one triangle; symmetric ones unchanged."""
     if isinstance(x.op, Mirror) and (x.op.conjugated == conjugated or not is_complex(x.dtype)):
         return x

@@ -41,11 +41,11 @@ def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fal
         x: Any shape; real or complex. Integers become float64.
         ord: Infinity may be the string ``"inf"``, or ``"-inf"``.
             Of vectors, None or 2 for the root of the sum of squares, 1 for the sum of magnitudes,
-            ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for how many are not
-            zero, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"`` for
-            the root of the sum of squares, 1 and -1 for the largest and smallest sum of magnitudes
-            of a column, ``inf`` and ``-inf`` of a row, 2 and -2 for the largest and smallest
-            singular value, ``"nuc"`` for the sum of all.
+            ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for the number of
+            nonzeros, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"``
+            for the root of the sum of squares, 1 and -1 for the largest and smallest sum of
+            magnitudes of a column, ``inf`` and ``-inf`` of a row, 2 and -2 for the largest and
+            smallest singular value, ``"nuc"`` for the sum of all.
         axis: The axis of the vectors, or the two of the matrices' rows and columns; by default the
             last two axes are matrices, and the only one of a vector is a vector. (NumPy takes more
             than two axes as one vector; here ``vector_norm`` does.)
@@ -56,8 +56,8 @@ def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fal
 
     Raises:
         ArgumentError: ``ord`` is none of these.
-        AxisError: x has no such axes.
-        ShapeError: They are not a vector and no matrix.
+        AxisError: x lacks some of the axes.
+        ShapeError: There are more than two of them.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -66,23 +66,23 @@ def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fal
         [0.0, 0.0]
     """
     x = _floating(x)
-    given = range(builtins.max(x.ndim - 2, 0), x.ndim) if axis is None else known_axes(axis)
-    wanted = [given] if isinstance(given, int) else given
+    requested = range(builtins.max(x.ndim - 2, 0), x.ndim) if axis is None else known_axes(axis)
+    wanted = [requested] if isinstance(requested, int) else requested
     axes = tuple(axes_of("norm", a, x.ndim)[0] for a in wanted)
     axes_of("norm", axes, x.ndim)
     ord = INFINITIES.get(ord, ord) if isinstance(ord, str) else ord
     if len(axes) == 1 and x.ndim > 1 and ord in ("fro", "f"):
         ord = None
     if len(axes) == 1 or ord is None:
-        made = _vector_norm(x, ord, axes)
+        result = _vector_norm(x, ord, axes)
     elif len(axes) == 2:
-        made = _matrix_norm(x, ord, *axes)
+        result = _matrix_norm(x, ord, *axes)
     else:
         raise ShapeError(
             f"norm({x!r}): {len(axes)} axes are neither a vector nor a matrix.",
             "Pass one or two of them as axis=; vector_norm takes several as one vector.",
         )
-    return _finished(made, axes, keepdims)
+    return _drop_axes(result, axes, keepdims)
 
 
 def _as_in_numpy(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -120,7 +120,7 @@ def vector_norm(
     """
     x = _floating(x)
     axes = axes_of("vector_norm", axis, x.ndim)
-    return _finished(_vector_norm(x, ord, axes), axes, keepdims)
+    return _drop_axes(_vector_norm(x, ord, axes), axes, keepdims)
 
 
 @function
@@ -148,7 +148,7 @@ def matrix_norm(x: TensorLike, *, keepdims: bool = False, ord: Any = "fro") -> T
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm: expected matrices, got {x!r}.")
     axes = (x.ndim - 2, x.ndim - 1)
-    return _finished(_matrix_norm(x, ord, *axes), axes, keepdims)
+    return _drop_axes(_matrix_norm(x, ord, *axes), axes, keepdims)
 
 
 def _floating(x: Any) -> Tensor:
@@ -156,14 +156,13 @@ def _floating(x: Any) -> Tensor:
     return x if is_inexact(x.dtype) else cast(x, "float64")
 
 
-def _finished(y: Tensor, axes: Any, keepdims: bool) -> Tensor:
-    """The norms with or without the reduced axes."""
+def _drop_axes(y: Tensor, axes: Any, keepdims: bool) -> Tensor:
     axes = tuple(range(axes)) if isinstance(axes, int) else axes
     return y if keepdims or not axes else squeeze(y, axes)
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
-    """The norm of vectors; the axes are kept."""
+    """Return the norm of vectors, with axes of length 1."""
     if ord is None or ord == 2:
         return _root(sum(squared_magnitude(x), axes, keepdims=True))
     x = abs(x)
@@ -183,14 +182,14 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
 
 
 def _root(squares: Tensor) -> Tensor:
-    # At 0 the root has no slope; the part chosen there has slope 0 instead.
+    # The root has no derivative at 0; the branch chosen there has derivative 0.
     zero = equal(squares, 0)
     return where(zero, 0, sqrt(where(zero, 1, squares)))
 
 
 def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
-    # Neither power has a finite slope everywhere at 0, where 0 is chosen. A zero among the elements
-    # makes the norm of negative order 0.
+    # Neither power has a finite derivative everywhere at 0, where 0 is chosen. A zero among the
+    # elements makes the norm of negative order 0.
     zero = equal(x, 0)
     powers = where(zero, 0, power(where(zero, 1, x), ord))
     total = sum(powers, axes, keepdims=True)
@@ -199,7 +198,7 @@ def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
-    """The norm of matrices; the axes are kept."""
+    """Return the norm of matrices, with axes of length 1."""
     if ord in (2, -2, "nuc"):
         return _spectral_norm(x, ord, row, column)
     if ord is None or ord in ("fro", "f"):
@@ -210,13 +209,13 @@ def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
             f"norm: ord={ord!r} is not a norm of matrices.",
             "Use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf.",
         )
-    summed, left = (row, column) if ord in (1, -1) else (column, row)
+    summed, other = (row, column) if ord in (1, -1) else (column, row)
     extreme = max if ord > 0 else min
-    return extreme(sum(x, summed, keepdims=True), left, keepdims=True)
+    return extreme(sum(x, summed, keepdims=True), other, keepdims=True)
 
 
 def _spectral_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
     values, dtype = as_matrices("norm", moveaxis(x, (row, column), (-2, -1)))
     combine: Any = {2: max, -2: min, "nuc": sum}[ord]
-    made = rounded_back(combine(Tensor.make(Svdvals(), values), -1), dtype)
-    return expand_dims(made, tuple(sorted((row, column))))
+    norms = rounded_back(combine(Tensor.make(Svdvals(), values), -1), dtype)
+    return expand_dims(norms, tuple(sorted((row, column))))

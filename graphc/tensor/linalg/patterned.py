@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, TensorType, numpy_dtype
+from graphc.ir import TensorType, numpy_dtype
+from graphc.ir.lengths import total
 from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to, repeated
 from graphc.tensor.arrays.create import arange, eye, zeros, zeros_like
 from graphc.tensor.arrays.index import flip
@@ -22,7 +23,7 @@ from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, not_equal, where
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
-from graphc.tensor.linalg.mirror import common_lengths, length_checks
+from graphc.tensor.linalg.mirror import common_lengths
 
 
 def cuts(x: Tensor, sizes: Sequence[Any], axis: int) -> list[Tensor]:
@@ -40,13 +41,8 @@ class BlockDiagonal(Composite):
     def infer(self, *types: TensorType) -> TensorType:
         heads = common_lengths(self.name, types, [t.shape[:-2] for t in types])
         sides = [[t.shape[axis] for t in types] for axis in (-2, -1)]
-        whole = [None if None in side else sum(n for n in side if n is not None) for side in sides]
+        whole = [total(*side) for side in sides]
         return types[0].with_shape((*heads, *whole))
-
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        axes = range(types[0].ndim - 2)
-        found = [length_checks([(k, axis) for k in range(len(types))], types) for axis in axes]
-        return [check for checks in found for check in checks]
 
     def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
         sides = [[x.shape[axis] for x in xs] for axis in (-2, -1)]
@@ -111,7 +107,7 @@ def block_diag(*matrices: TensorLike) -> Tensor:
 
 
 def _vectors(op: str, *values: Any) -> list[Tensor]:
-    """Vectors in the last axis, of one dtype, whose axes in front broadcast.
+    """Return vectors in the last axis, of one dtype, whose axes in front are broadcast.
 
     Raises:
         ShapeError: One is a scalar.
@@ -124,9 +120,8 @@ def _vectors(op: str, *values: Any) -> list[Tensor]:
     return [broadcast_to(x, (*front, length(x, -1))) for x in xs]
 
 
-def _picked(x: Tensor, places: Tensor) -> Tensor:
-    """A matrix of elements of each vector."""
-    return take(x, places, x.ndim - 1)
+def _take_last(x: Tensor, indices: Tensor) -> Tensor:
+    return take(x, indices, x.ndim - 1)
 
 
 @function
@@ -141,7 +136,7 @@ def toeplitz(c: TensorLike, r: TensorLike | None = None) -> Tensor:
         As many rows as c has elements, and as many columns as r.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: An argument is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -153,7 +148,7 @@ def toeplitz(c: TensorLike, r: TensorLike | None = None) -> Tensor:
     n, m = length(c, -1), length(r, -1)
     # The diagonals from the lowest one up.
     diagonals = concatenate([flip(c, -1), r[..., 1:]], -1)
-    return _picked(diagonals, expand_dims(arange(m), 0) - expand_dims(arange(n), 1) + (n - 1))
+    return _take_last(diagonals, expand_dims(arange(m), 0) - expand_dims(arange(n), 1) + (n - 1))
 
 
 @function
@@ -168,7 +163,7 @@ def hankel(c: TensorLike, r: TensorLike | None = None) -> Tensor:
         As many rows as c has elements, and as many columns as r.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: An argument is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -179,7 +174,7 @@ def hankel(c: TensorLike, r: TensorLike | None = None) -> Tensor:
     c, r = _vectors("hankel", c, c * 0 if r is None else r)
     n, m = length(c, -1), length(r, -1)
     antidiagonals = concatenate([c, r[..., 1:]], -1)
-    return _picked(antidiagonals, expand_dims(arange(n), 1) + expand_dims(arange(m), 0))
+    return _take_last(antidiagonals, expand_dims(arange(n), 1) + expand_dims(arange(m), 0))
 
 
 @function
@@ -190,7 +185,7 @@ def circulant(c: TensorLike) -> Tensor:
         c: The first column; the last axis.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: An argument is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -199,7 +194,7 @@ def circulant(c: TensorLike) -> Tensor:
     """
     (c,) = _vectors("circulant", c)
     n = length(c, -1)
-    return _picked(c, (expand_dims(arange(n), 1) - arange(n)) % n)
+    return _take_last(c, (expand_dims(arange(n), 1) - arange(n)) % n)
 
 
 @function
@@ -211,7 +206,7 @@ def companion(a: TensorLike) -> Tensor:
             float64.
 
     Raises:
-        ShapeError: Fewer than two are known to be there.
+        ShapeError: There are fewer than two, as far as the type states.
 
     Example:
         >>> import graphc.tensor as gt
@@ -236,7 +231,7 @@ def leslie(f: Any, s: Any) -> Tensor:
         s: The fraction of each age but the last that survives, one element less.
 
     Raises:
-        ShapeError: A scalar.
+        ShapeError: An argument is a scalar.
 
     Example:
         >>> import graphc.tensor as gt
@@ -278,8 +273,8 @@ def hilbert(n: Any) -> Tensor:
         >>> gt.linalg.hilbert(2).eval(mode="NUMPY").round(3).tolist()
         [[1.0, 0.5], [0.5, 0.333]]
     """
-    places = arange(n)
-    return 1 / cast(expand_dims(places, 1) + places + 1, "float64")
+    indices = arange(n)
+    return 1 / cast(expand_dims(indices, 1) + indices + 1, "float64")
 
 
 def _known_size(op: str, n: Any) -> int:
@@ -307,8 +302,8 @@ def hadamard(n: int, dtype: Any = int) -> Tensor:
     size = _known_size("hadamard", n)
     if size.bit_count() != 1:
         raise ArgumentError(f"hadamard: {n!r} is not a power of 2.")
-    places = np.arange(size)
-    odd = np.bitwise_count(places[:, None] & places) % 2
+    indices = np.arange(size)
+    odd = np.bitwise_count(indices[:, None] & indices) % 2
     kind = numpy_dtype("int64" if dtype is int else np.dtype(dtype).name)
     return constant((1 - 2 * odd.astype(np.int64)).astype(kind), bake=True)
 
@@ -335,12 +330,12 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
         raise ArgumentError(
             f"pascal: unknown kind={kind!r}.", "Use 'symmetric', 'lower' or 'upper'."
         )
-    whole = kind == "symmetric"
-    rows = [[math.comb(i + j if whole else i, j) for j in range(size)] for i in range(size)]
+    is_symmetric = kind == "symmetric"
+    rows = [[math.comb(i + j if is_symmetric else i, j) for j in range(size)] for i in range(size)]
     if exact and any(x >= 2**63 for row in rows for x in row):
         raise ArgumentError(f"pascal({n}): an element exceeds int64.", "Use exact=False.")
-    made = np.array(rows, np.int64 if exact else np.float64).reshape(size, size)
-    return constant(made.T.copy() if kind == "upper" else made, bake=True)
+    matrix = np.array(rows, np.int64 if exact else np.float64).reshape(size, size)
+    return constant(matrix.T.copy() if kind == "upper" else matrix, bake=True)
 
 
 @function
@@ -349,11 +344,11 @@ def dft(n: int, scale: str | None = None) -> Tensor:
 
     Args:
         n: The number of rows and columns, a Python integer.
-        scale: What it is divided by: None for nothing, ``"sqrtn"`` for the root of n, which makes
+        scale: The divisor: None for 1, ``"sqrtn"`` for the root of n, which makes
             it unitary, ``"n"`` for n.
 
     Raises:
-        ArgumentError: No such ``scale``.
+        ArgumentError: ``scale`` is none of these.
 
     Example:
         >>> import graphc.tensor as gt
@@ -364,7 +359,7 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     if scale not in {None, "sqrtn", "n"}:
         raise ArgumentError(f"dft: unknown scale={scale!r}.", "Use None, 'sqrtn' or 'n'.")
     by = {None: 1.0, "sqrtn": math.sqrt(size), "n": float(size)}[scale]
-    places = np.arange(size)
-    turns = np.outer(places, places) % max(size, 1) / max(size, 1)
-    made = np.exp(-2j * np.pi * turns) / by
-    return constant(made, bake=True)
+    indices = np.arange(size)
+    turns = np.outer(indices, indices) % max(size, 1) / max(size, 1)
+    matrix = np.exp(-2j * np.pi * turns) / by
+    return constant(matrix, bake=True)

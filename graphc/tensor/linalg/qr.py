@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks
+from graphc.ir.lengths import least
 from graphc.tensor.arrays.create import zeros, zeros_like
 from graphc.tensor.arrays.diagonal import diagonal
 from graphc.tensor.arrays.join import concatenate
@@ -25,7 +26,6 @@ from graphc.tensor.linalg.spectra import (
     as_matrices,
     check_matrix,
     min_dimension,
-    min_length,
     on_diagonal,
     rounded_back,
     row,
@@ -37,7 +37,7 @@ from graphc.tensor.linalg.triangular import SolveTriangular
 class Orthogonal(Op):
     """``q`` and ``r`` with ``x = q @ r``: q has orthonormal columns, r is upper triangular.
 
-    They are LAPACK's: those of its Householder reflections.
+    The factors are LAPACK's, by Householder reflections.
 
     Attributes:
         full: q is m by m and r m by n; otherwise m by k and k by n, k the smaller of m and n.
@@ -49,7 +49,7 @@ class Orthogonal(Op):
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("qr", x)
         *front, m, n = x.shape
-        k = m if self.full else min_length(m, n)
+        k = m if self.full else least(m, n)
         return TupleType((x.with_shape((*front, m, k)), x.with_shape((*front, k, n))))
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
@@ -57,7 +57,7 @@ class Orthogonal(Op):
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         q, r = picks(y)
-        return (derived(g[0], g[1], q, r, x),)
+        return (qr_gradient(g[0], g[1], q, r, x),)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Node.make(self, x)
@@ -76,11 +76,11 @@ class ComplexQR(Orthogonal):
     by_numpy = True
 
 
-def derived(gq: Any, gr: Any, q: Tensor, r: Tensor, x: Tensor) -> Tensor:
-    """Return the gradient with respect to x, given those with respect to q and r.
+def qr_gradient(gq: Any, gr: Any, q: Tensor, r: Tensor, x: Tensor) -> Tensor:
+    """Return the gradient with respect to x, given the gradients with respect to q and r.
 
-    The first k columns of x decide on q, and the others on nothing but theirs of r. Of the columns
-    of a full q behind them only the span is derived.
+    The first k columns of x determine q; the others determine only their columns of r. Of the
+    further columns of a full q, only the span has a gradient.
 
     Source: Roberts & Roberts, arXiv:2009.10071, 2020.
     """
@@ -99,18 +99,18 @@ def derived(gq: Any, gr: Any, q: Tensor, r: Tensor, x: Tensor) -> Tensor:
         others = q[..., :, k:]
         rest = rest - matmul(others, matmul(adjoint(gq[..., :, k:]), basis))
     of_r = matmul(gr[..., :k, :k], adjoint(first))
-    made = rest + matmul(basis, _rotation(turned - of_r) + of_r)
-    # made @ inv(first).H, as a solution with the triangular matrix.
-    made = adjoint(Tensor.make(SolveTriangular(False, False, False), first, adjoint(made)))
+    gradient = rest + matmul(basis, _rotation(turned - of_r) + of_r)
+    # gradient @ inv(first).H, as a solution with the triangular matrix.
+    gradient = adjoint(Tensor.make(SolveTriangular(False, False, False), first, adjoint(gradient)))
     if not is_wide:
-        return made
-    return concatenate([made, matmul(basis, gr[..., :k, k:])], -1)
+        return gradient
+    return concatenate([gradient, matmul(basis, gr[..., :k, k:])], -1)
 
 
 def _rotation(x: Tensor) -> Tensor:
-    """The gradient with respect to a change of basis that keeps r's diagonal real."""
-    made = tril(x - adjoint(x), -1)
-    return made + on_diagonal(1j * imag(diagonal(x, 0, -2, -1))) if is_complex(x.dtype) else made
+    """Return the gradient with respect to a change of basis that keeps r's diagonal real."""
+    skew = tril(x - adjoint(x), -1)
+    return skew + on_diagonal(1j * imag(diagonal(x, 0, -2, -1))) if is_complex(x.dtype) else skew
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +139,17 @@ class PivotedQR(Op):
         q[:], p = np.eye(m, k), np.empty((*front, n), np.int32)
         p[:] = np.arange(n)
         mode = "full" if self.full else "economic"
-        for place in np.ndindex(front if x.size else (0,)):
-            q[place], r[place], p[place] = scipy.linalg.qr(
-                x[place], mode=mode, pivoting=True, check_finite=False
+        for index in np.ndindex(front if x.size else (0,)):
+            q[index], r[index], p[index] = scipy.linalg.qr(
+                x[index], mode=mode, pivoting=True, check_finite=False
             )
         return q, r, p
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
-        """The columns keep their order under small changes."""
+        """Return the gradient; the columns keep their order under small changes."""
         q, r, p = picks(y)
-        made = derived(g[0], g[1], q, r, take_along_axis(x, row(p), -1))
-        return (take_along_axis(made, row(argsort(p, -1)), -1),)
+        gradient = qr_gradient(g[0], g[1], q, r, take_along_axis(x, row(p), -1))
+        return (take_along_axis(gradient, row(argsort(p, -1)), -1),)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Node.make(self, x)
@@ -160,7 +160,7 @@ class Reflectors(Op):
     """LAPACK's Householder reflectors below r's diagonal, their scales, and pivots on request.
 
     Attributes:
-        pivoted: Columns change places, and where they came from is a third result, int32.
+        pivoted: Whether columns are permuted; the permutation is then a third result, int32.
     """
 
     pivoted: bool
@@ -170,7 +170,7 @@ class Reflectors(Op):
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("qr", x)
         *front, m, n = x.shape
-        items = (x, x.with_shape((*front, min_length(m, n))))
+        items = (x, x.with_shape((*front, least(m, n))))
         return TupleType((*items, TensorType("int32", (*front, n))) if self.pivoted else items)
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
@@ -181,12 +181,12 @@ class Reflectors(Op):
         packed, scales = np.empty_like(x), np.empty((*front, min(m, n)), x.dtype)
         p = np.empty((*front, n), np.int32)
         p[:] = np.arange(n)
-        for place in np.ndindex(front if x.size else (0,)):
-            (packed[place], scales[place]), _, *found = scipy.linalg.qr(
-                x[place], mode="raw", pivoting=self.pivoted, check_finite=False
+        for index in np.ndindex(front if x.size else (0,)):
+            (packed[index], scales[index]), _, *pivots = scipy.linalg.qr(
+                x[index], mode="raw", pivoting=self.pivoted, check_finite=False
             )
-            if found:
-                (p[place],) = found
+            if pivots:
+                (p[index],) = pivots
         return (packed, scales, p) if self.pivoted else (packed, scales)
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
@@ -250,9 +250,9 @@ def qr(
 ) -> Tensor | list[Tensor]:
     """Return matrices as ``q @ r``: q has orthonormal columns, r is upper triangular.
 
-    The gradient is that of LAPACK's factors where the first k columns are linearly independent,
-    with k the smaller of m and n. The columns of a full q behind those of x may be any that
-    complete a basis; there the gradient is right of what depends on their span alone.
+    The gradient is right where the first k columns are linearly independent, with k the smaller of
+    m and n. The further columns of a full q may be any that complete a basis; the gradient is right
+    for functions that depend on their span alone.
 
     Args:
         A: Matrices of m rows and n columns, the last two axes. Integers and bool become float64;
@@ -261,12 +261,12 @@ def qr(
             ``"reduced"``: m by k and k by n. ``"r"``: r alone, m by n. ``"raw"``: LAPACK's packed
             reflections, m by n, their scales, and r, k by n; they have no derivative.
         overwrite_a: As in SciPy; arrays never change.
-        pivoting: Whether columns change places so that r's diagonal falls in magnitude. The
-            places p they came from, int32, are a further result: ``A[:, p] = q @ r``.
+        pivoting: Whether columns are permuted so that r's diagonal falls in magnitude. The
+            permutation p, int32, is a further result: ``A[:, p] = q @ r``.
         lwork: As in SciPy; the workspace is always of the best size.
 
     Returns:
-        q and r, or what the mode says, and p with ``pivoting``; a single result by itself.
+        q and r, or the results of the mode, and p with ``pivoting``; a single result by itself.
 
     Raises:
         ArgumentError: There is no such mode.
@@ -283,9 +283,13 @@ def qr(
             f"qr: unknown mode={mode!r}.", f"Use one of {', '.join(map(repr, MODES))}."
         )
     x, dtype = as_matrices("qr", A)
-    made = _packed(x, bool(pivoting)) if mode == "raw" else _factors(x, MODES[mode], bool(pivoting))
-    made = [rounded_back(y, dtype) for y in made]
-    return made if len(made) > 1 else made[0]
+    results = (
+        _raw_factors(x, bool(pivoting))
+        if mode == "raw"
+        else _factors(x, MODES[mode], bool(pivoting))
+    )
+    results = [rounded_back(y, dtype) for y in results]
+    return results if len(results) > 1 else results[0]
 
 
 def _factors(x: Tensor, mode: str, pivoting: bool) -> list[Tensor]:
@@ -299,6 +303,6 @@ def _factors(x: Tensor, mode: str, pivoting: bool) -> list[Tensor]:
     return [r if length(r, -2) is m else concatenate([r, below], -2), *p]
 
 
-def _packed(x: Tensor, pivoting: bool) -> list[Tensor]:
+def _raw_factors(x: Tensor, pivoting: bool) -> list[Tensor]:
     packed, scales, *p = picks(Node.make(Reflectors(pivoting), x))
     return [packed, scales, triu(packed[..., : min_dimension(x), :]), *p]

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
-from graphc.ir import Check, Node, Op, TensorType, TupleType, is_complex, picks
+from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks
+from graphc.ir.lengths import agree
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
-from graphc.tensor.linalg.equations import Sylvester, batch_checks, batch_shape
-from graphc.tensor.linalg.mirror import adjoint, length_checks, square
+from graphc.tensor.linalg.equations import Sylvester, batch_shape
+from graphc.tensor.linalg.mirror import adjoint, square
 from graphc.tensor.linalg.spectra import (
     as_batched_matrices,
     as_matrices,
     broadcast_batch,
     check_matrix,
     complex_of,
+    map_matrices,
     rounded_back,
-    stacked,
 )
 
 SORTS = ("lhp", "rhp", "iuc", "ouc")
@@ -36,8 +37,8 @@ def _output(x: Any) -> str:
 class SchurForm(Op):
     """``t`` and ``z`` with ``x = z @ t @ z.H``: z is unitary, t upper triangular.
 
-    Of real matrices both are real, and t has blocks of two rows on its diagonal for pairs of
-    complex eigenvalues. Both are NaN of a matrix that is not finite.
+    For real matrices both are real, and t has blocks of two rows on its diagonal for pairs of
+    complex eigenvalues. Both are NaN for a matrix that is not finite.
     """
 
     name = "schur"
@@ -47,11 +48,8 @@ class SchurForm(Op):
         t = square("schur", x)
         return TupleType((t, t))
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
-
     def sorts(self) -> str | None:
-        """The half-plane or disc whose eigenvalues come first."""
+        """Return the half-plane or disc whose eigenvalues come first; None for LAPACK's order."""
         return None
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
@@ -60,7 +58,7 @@ class SchurForm(Op):
         def one(a: Any) -> Any:
             return scipy.linalg.schur(a, _output(a), sort=self.sorts(), check_finite=False)[:2]
 
-        return stacked(one, [x], [x.shape[-2:]] * 2, [x.dtype] * 2)
+        return map_matrices(one, [x], [x.shape[-2:]] * 2, [x.dtype] * 2)
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         raise UnsupportedOperationError(
@@ -85,7 +83,7 @@ class SortedSchur(SchurForm):
     """The decomposition with the eigenvalues of a part of the plane first.
 
     Attributes:
-        sort: Which part: one of SORTS.
+        sort: The part, one of SORTS.
     """
 
     sort: str
@@ -114,14 +112,11 @@ class QZ(Op):
         check_matrix("qz", a)
         batch_shape("qz", a, b)
         t, other = square("qz", a), square("qz", b)
-        if None not in {t.shape[-1], other.shape[-1]} and t.shape[-1] != other.shape[-1]:
+        if not agree(t.shape[-1], other.shape[-1]):
             raise ShapeError(f"qz({a!r}, {b!r}): lengths differ.")
         t = other if t.shape[-1] is None else t
         values = t.with_shape(t.shape[:-1])
         return TupleType((t, t, values.with_dtype(complex_of(t.dtype)), values, t, t))
-
-    def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return [*batch_checks(a, b), *length_checks([(0, -2), (0, -1), (1, -2), (1, -1)], (a, b))]
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         import scipy.linalg
@@ -134,7 +129,7 @@ class QZ(Op):
 
         kinds = [dtype, dtype, np.dtype(complex_of(dtype.name)), dtype, dtype, dtype]
         shapes = [(n, n), (n, n), (n,), (n,), (n, n), (n, n)]
-        return stacked(one, [a, b], shapes, kinds)
+        return map_matrices(one, [a, b], shapes, kinds)
 
     def pullback(self, g: Sequence[Any], y: Node, a: Tensor, b: Tensor) -> Any:
         raise UnsupportedOperationError("qz has no derivative.", where=y.where)
@@ -154,11 +149,8 @@ class MatrixSqrt(Op):
         check_matrix("sqrtm", x)
         return square("sqrtm", x)
 
-    def checks(self, x: TensorType) -> Sequence[Check]:
-        return length_checks([(0, -2), (0, -1)], [x])
-
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        (y,) = stacked(lambda a: (_root(a),), [x], [x.shape[-2:]], [x.dtype])
+        (y,) = map_matrices(lambda a: (_root(a),), [x], [x.shape[-2:]], [x.dtype])
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -200,7 +192,7 @@ def schur(
     Args:
         A: Matrices, the last two axes. Integers and bool become float64; half-width floats are
             computed in float32.
-        output: ``"real"``: of real matrices both are real, and t has blocks of two rows on its
+        output: ``"real"``: for real matrices both are real, and t has blocks of two rows on its
             diagonal for pairs of complex eigenvalues; ``"complex"``: t is a triangle.
         sort: Which eigenvalues come first: ``"lhp"``, with negative real parts, ``"rhp"``, with
             others, ``"iuc"``, of magnitudes up to 1, ``"ouc"``, of larger ones; None for LAPACK's
@@ -210,7 +202,7 @@ def schur(
         ``t`` and ``z``; NaN for a matrix that holds NaN or infinity. They have no derivative.
 
     Raises:
-        ArgumentError: No such output or sort.
+        ArgumentError: The output or the sort is unknown.
         ShapeError: The matrices are not square.
 
     Example:
@@ -239,17 +231,17 @@ def qz(
 
     Args:
         A: Matrices, the last two axes.
-        B: As many; axes in front broadcast.
+        B: As many matrices; axes in front broadcast.
         output: As for ``schur``.
         sort: As for ``schur``, of the generalised eigenvalues; none on the edge counts.
-        return_eigenvalues: Give these, too.
+        return_eigenvalues: Return the eigenvalues, too.
 
     Returns:
         ``aa``, ``bb``, ``q`` and ``z``; or ``aa``, ``bb``, ``alpha``, ``beta``, ``q`` and ``z``,
         with eigenvalues ``alpha / beta``. They have no derivative.
 
     Raises:
-        ArgumentError: No such output or sort.
+        ArgumentError: The output or the sort is unknown.
         ShapeError: The matrices are not square.
 
     Example:
@@ -298,9 +290,8 @@ def sqrtm(A: TensorLike) -> Tensor:  # noqa: N803 (SciPy's name)
             are computed in float32.
 
     Returns:
-        An array of A's shape. It is NaN of a real matrix whose root is not real, as where an
-        eigenvalue is negative: cast it to complex first. So is it of one that holds NaN or
-        infinity.
+        An array of A's shape; NaN for a matrix that holds NaN or infinity, and for a real one whose
+        root is not real, as where an eigenvalue is negative: cast it to complex first.
 
     Raises:
         ShapeError: The matrices are not square.

@@ -1,4 +1,4 @@
-"""Linear systems, solved by what is known of their matrices."""
+"""Linear systems, solved by the declared kind of their matrices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import Check, TensorType, is_complex
+from graphc.ir import TensorType, is_complex
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
 from graphc.tensor.arrays.reduce import Composite, sum
 from graphc.tensor.arrays.triangle import tril, triu
@@ -19,28 +19,28 @@ from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.lu import check_square, factors, lu_solved
-from graphc.tensor.linalg.mirror import adjoint, as_columns, in_floats, mirrored
+from graphc.tensor.linalg.lu import check_square, factors, solve_by_lu
+from graphc.tensor.linalg.mirror import adjoint, as_columns, in_floats, symmetrise
 from graphc.tensor.linalg.triangular import (
     SolveTriangular,
-    solve_checks,
+    solve_arrays,
     solve_type,
-    solved,
     solved_adjoint,
 )
-from graphc.tensor.linalg.tridiagonal import tridiagonal_solved
+from graphc.tensor.linalg.tridiagonal import solve_tridiagonal
 
 
 @dataclass(frozen=True, slots=True)
 class Solve(Composite):
     """The solution x of ``a @ x = b``, for as many matrices a as b.
 
-    Its parts are factors of a and what solves their equations, so that the same factors serve the
-    gradient, the determinant and the inverse.
+    The operation expands to factors of a and solutions with them, so that the same factors serve
+    the gradient, the determinant and the inverse.
 
     Attributes:
-        assume: What a is, one of ``SOLVERS``. What that says is zero or equal need not be read.
-        transposed: a's transpose stands in its place.
+        assume: The kind of a, one of ``SOLVERS``. Elements that follow from the kind need not be
+            read.
+        transposed: Whether a's transpose replaces a.
     """
 
     assume: str
@@ -49,9 +49,6 @@ class Solve(Composite):
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         return solve_type(self.name, a, b)
-
-    def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return solve_checks(a, b)
 
     def expand(self, a: Tensor, b: Tensor) -> Tensor:
         return SOLVERS[self.assume](a, b, self.transposed)
@@ -107,7 +104,7 @@ def _general(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
     if b.type.shape[-2] is None or b.type.shape[-2] != a.type.shape[-2]:
         # Rows are exchanged before their number is known.
         b = specify_shape(b, [*[None] * (b.ndim - 2), length(a, -2), None])
-    return lu_solved(packed, order, b, transposed)
+    return solve_by_lu(packed, order, b, transposed)
 
 
 def _positive(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
@@ -140,7 +137,7 @@ SOLVERS: dict[str, Callable[[Tensor, Tensor, bool], Tensor]] = {
     "lower triangular": partial(_triangular, lower=True),
     "upper triangular": partial(_triangular, lower=False),
     "diagonal": _diagonal,
-    "tridiagonal": tridiagonal_solved,
+    "tridiagonal": solve_tridiagonal,
     "orthogonal": _orthogonal,
 }
 """The solver of each kind of matrix, given the matrix, b, and whether it is transposed."""
@@ -152,10 +149,10 @@ ASSUMPTIONS = {kind: kind for kind in SOLVERS} | {
     "positive definite": "pos",
     "unitary": "orthogonal",
 }
-"""The names of assumptions, long and short, and those of operations."""
+"""The kind of matrix by its names, long and short."""
 
 
-def assumed(op: str, assume: Any) -> str:
+def assumption_name(op: str, assume: Any) -> str:
     """Return the short name of an assumption.
 
     Raises:
@@ -185,22 +182,22 @@ def solve(  # noqa: PLR0913 (SciPy's arguments)
 ) -> Tensor:
     """Return the solution x of ``a @ x = b``.
 
-    Singular matrices give infinities or NaN, and what is not positive definite NaN where that was
-    assumed.
+    Singular matrices give infinities or NaN. With ``assume_a="pos"``, matrices that are not
+    positive definite give NaN.
 
     Args:
         a: Square matrices in the last two axes.
         b: A vector, or matrices in the last two axes. Axes in front broadcast.
-        lower: Of symmetric, Hermitian and positive definite matrices, whether the lower triangle is
-            read, not the upper one. It is then the only one that there is a gradient by.
+        lower: For symmetric, Hermitian and positive definite matrices, whether the lower triangle
+            is read, not the upper one. The gradient is zero in the other triangle.
         overwrite_a: As in SciPy; a is never changed.
         overwrite_b: As in SciPy; b is never changed.
         check_finite: As in SciPy; non-finite values are computed with in any case.
-        assume_a: What a is: ``"general"`` (or ``"gen"``), ``"symmetric"`` (``"sym"``),
+        assume_a: The kind of a: ``"general"`` (or ``"gen"``), ``"symmetric"`` (``"sym"``),
             ``"hermitian"`` (``"her"``), ``"positive definite"`` (``"pos"``), ``"diagonal"``,
             ``"tridiagonal"``, ``"banded"``, ``"lower triangular"``, ``"upper triangular"``,
-            ``"orthogonal"``. Other elements than these matrices have are not read.
-        transposed: Take a's transpose in its place.
+            ``"orthogonal"``. Elements that are zero by their kind are not read.
+        transposed: Solve with the transpose of a.
         b_ndim: 1 where b's last axis is a vector, 2 for matrices in the last two; by default 1 for
             a vector alone.
 
@@ -208,7 +205,7 @@ def solve(  # noqa: PLR0913 (SciPy's arguments)
         An array of b's shape, with the axes in front of both.
 
     Raises:
-        ArgumentError: No such ``assume_a`` or ``b_ndim``.
+        ArgumentError: ``assume_a`` or ``b_ndim`` is none of these.
         ShapeError: a is not square, or lengths do not fit.
 
     Example:
@@ -216,12 +213,12 @@ def solve(  # noqa: PLR0913 (SciPy's arguments)
         >>> gt.linalg.solve([[0.0, 2.0], [4.0, 4.0]], [2.0, 8.0]).eval(mode="NUMPY").tolist()
         [1.0, 1.0]
     """
-    kind = assumed("solve", assume_a)
+    kind = assumption_name("solve", assume_a)
     (a, b), dtype = in_floats("solve", a, b)
     if kind in {"sym", "her", "pos"}:
-        a = mirrored(a, lower, kind != "sym")
+        a = symmetrise(a, lower, kind != "sym")
     op = Solve(kind, bool(transposed))
-    return cast(solved("solve", partial(Tensor.make, op), a, b, b_ndim), dtype)
+    return cast(solve_arrays("solve", partial(Tensor.make, op), a, b, b_ndim), dtype)
 
 
 @function
@@ -261,4 +258,4 @@ def cho_solve(
         inner = conj(Tensor.make(SolveTriangular(False, True, False), a, conj(b)))
         return Tensor.make(SolveTriangular(False, False, False), a, inner)
 
-    return solved("cho_solve", solve, c, b, b_ndim)
+    return solve_arrays("cho_solve", solve, c, b, b_ndim)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir import TensorType, is_float, promote
+from graphc.ir.lengths import least
 from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to, repeated
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import max
@@ -31,11 +32,11 @@ Array = np.ndarray[Any, Any]
 
 
 def check_matrix(op: str, x: TensorType | Tensor) -> None:
-    """Raise unless it is an array of matrices in a dtype that LAPACK computes in.
+    """Raise unless x holds matrices in a dtype that LAPACK computes in.
 
     Raises:
-        ShapeError: It has fewer than two axes.
-        DTypeError: It is no float32, float64, complex64 or complex128.
+        ShapeError: x has fewer than two axes.
+        DTypeError: x is no float32, float64, complex64 or complex128.
     """
     check_floats(op, x)
     if x.ndim < 2:
@@ -45,16 +46,11 @@ def check_matrix(op: str, x: TensorType | Tensor) -> None:
         )
 
 
-def min_length(n: int | None, m: int | None) -> int | None:
-    """Return the smaller of two lengths, where it is known."""
-    return min(n, m) if n is not None and m is not None else 0 if 0 in {n, m} else None
-
-
 def min_dimension(x: Tensor) -> Any:
     """Return the number of rows or columns of matrices, whichever are fewer."""
     m, n = lengths(x)[-2:]
-    known = min_length(*x.type.shape[-2:])
-    return where(less_equal(m, n), m, n) if known is None else known
+    static = least(*x.type.shape[-2:])
+    return where(less_equal(m, n), m, n) if static is None else static
 
 
 def complex_of(dtype: str) -> str:
@@ -66,7 +62,7 @@ def as_matrices(op: str, x: Any) -> tuple[Tensor, str]:
     """Return matrices in the dtype of the computation, and the dtype of the results.
 
     Raises:
-        ShapeError: It has fewer than two axes.
+        ShapeError: x has fewer than two axes.
     """
     (x,), dtype = in_floats(op, x)
     check_matrix(op, x)
@@ -84,7 +80,7 @@ def as_batched_matrices(op: str, *values: Any) -> tuple[list[Tensor], str]:
 
 
 def broadcast_batch(size: Any, batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the inputs of a batch, those that are equal for all of it repeated."""
+    """Return the inputs of a batch, where unbatched inputs are repeated."""
     pairs = zip(xs, batched, strict=True)
     return [x if flag else repeated(x, size) for x, flag in pairs]
 
@@ -117,7 +113,7 @@ def on_diagonal(values: Tensor) -> Tensor:
 
 
 def nearly_zero(values: Tensor) -> Tensor:
-    """Return which numbers are zero up to rounding, beside the largest of these."""
+    """Return which numbers are zero up to rounding, relative to the largest."""
     size = abs(values)
     rounding = float(np.finfo(size.type.numpy_dtype).eps)
     n = cast(as_tensor(length(values, -1)), size.dtype)
@@ -127,8 +123,8 @@ def nearly_zero(values: Tensor) -> Tensor:
 def inverse_gaps(values: Tensor) -> Tensor:
     """Return ``1 / (values[j] - values[i])``, and 0 where the two are equal up to rounding.
 
-    A function whose derivative exists at repeated eigenvalues does not depend on which vectors
-    stand for them, so that what is multiplied by these zeros is zero as well.
+    A function with a derivative at repeated eigenvalues does not depend on the choice of their
+    vectors, so the factors of these zeros are zero as well.
     """
     gaps = row(values) - column(values)
     alike = less_equal(abs(gaps), row(nearly_zero(values)))
@@ -144,18 +140,18 @@ def by_lapack(
     shapes: Sequence[tuple[int, ...]],
     dtypes: Sequence[Any],
 ) -> tuple[Array, ...]:
-    """Return ``stacked``, for functions that take batches: all at once, unless one fails."""
+    """Return ``map_matrices``, for functions that take batches: all at once, unless one fails."""
     if all(np.isfinite(x).all() for x in xs):
         try:
-            found = compute(*xs)
+            results = compute(*xs)
         except np.linalg.LinAlgError:
-            return stacked(compute, xs, shapes, dtypes)
-        pairs = zip(found, dtypes, strict=True)
+            return map_matrices(compute, xs, shapes, dtypes)
+        pairs = zip(results, dtypes, strict=True)
         return tuple(np.asarray(y).astype(dtype, copy=False) for y, dtype in pairs)
-    return stacked(compute, xs, shapes, dtypes)
+    return map_matrices(compute, xs, shapes, dtypes)
 
 
-def stacked(
+def map_matrices(
     compute: Callable[..., Any],
     xs: Sequence[Array],
     shapes: Sequence[tuple[int, ...]],
@@ -163,23 +159,23 @@ def stacked(
 ) -> tuple[Array, ...]:
     """Return the results of a function of matrices for each of a batch; NaN where it fails.
 
-    It fails where an element is not finite, and where the function says so.
+    A matrix that is not finite is a failure, too.
 
     Args:
-        compute: Takes a matrix of each array, and gives a sequence of results.
+        compute: Function of one matrix of each array, which returns a sequence of results.
         xs: Arrays of matrices, of one batch.
-        shapes: Of the results of one element of the batch.
-        dtypes: Of the results.
+        shapes: Shapes of the results for one element of the batch.
+        dtypes: Dtypes of the results.
     """
     front = xs[0].shape[:-2]
     pairs = zip(shapes, dtypes, strict=True)
-    made = tuple(np.empty((*front, *shape), dtype) for shape, dtype in pairs)
-    if any(y.size for y in made):
-        for place in np.ndindex(front):
-            found = _attempt(compute, [x[place] for x in xs])
-            for i, y in enumerate(made):
-                y[place] = np.nan if found is None else found[i]
-    return made
+    results = tuple(np.empty((*front, *shape), dtype) for shape, dtype in pairs)
+    if any(y.size for y in results):
+        for index in np.ndindex(front):
+            values = _attempt(compute, [x[index] for x in xs])
+            for i, y in enumerate(results):
+                y[index] = np.nan if values is None else values[i]
+    return results
 
 
 def _attempt(compute: Callable[..., Any], xs: Sequence[Array]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Node, Op, TensorType, TupleType, picks, real_dtype
+from graphc.ir.lengths import least
 from graphc.tensor.core.elementwise import cast, less_equal, where
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
@@ -21,7 +22,6 @@ from graphc.tensor.linalg.spectra import (
     check_matrix,
     column,
     inverse_gaps,
-    min_length,
     nearly_zero,
     on_diagonal,
     rounded_back,
@@ -36,7 +36,7 @@ class SVD(Op):
     The singular values are real and fall; there are k of an m by n matrix, the smaller of the two.
 
     Attributes:
-        full: u is m by m and vh n by n, and not m by k and k by n.
+        full: Whether u is m by m and vh n by n, not m by k and k by n.
     """
 
     full: bool
@@ -45,7 +45,7 @@ class SVD(Op):
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("svd", x)
         *front, m, n = x.shape
-        k = min_length(m, n)
+        k = least(m, n)
         rows, columns = (m, n) if self.full else (k, k)
         s = TensorType(real_dtype(x.dtype), (*front, k))
         return TupleType((x.with_shape((*front, m, rows)), s, x.with_shape((*front, columns, n))))
@@ -62,11 +62,11 @@ class SVD(Op):
         )
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
-        """With ``p = uh @ dx @ v``, the rotations of u and v follow from the parts of p.
+        """Derive the rotations of u and v from the parts of ``p = uh @ dx @ v``.
 
-        The part that is its own adjoint is divided by differences of singular values, the other by
-        sums: so what depends on u @ vh has a gradient where singular values are equal.
-        Of the vectors in ``full`` that no singular value belongs to, only their span is derived.
+        The Hermitian part is divided by differences of singular values, the other by sums:
+        functions of u @ vh alone have a gradient where singular values are equal.
+        Of the vectors in ``full`` without a singular value, only the span has a gradient.
 
         Source: Wan & Zhang, arXiv:1909.02659, 2019.
         """
@@ -81,20 +81,20 @@ class SVD(Op):
             near = cast(inverse_gaps(s), x.dtype) * (of_u + of_v)
             far = cast(_inverse_sums(s), x.dtype) * (of_u - of_v)
             core = core + (near + adjoint(near) + far - adjoint(far)) / 2
-        made = matmul(matmul(left, core), right)
-        inverse = cast(inverted(s), x.dtype)
+        gradient = matmul(matmul(left, core), right)
+        inverse = cast(safe_inverse(s), x.dtype)
         m, n = x.type.shape[-2:]
-        if gu is not None and _may_exceed(m, n):
+        if gu is not None and _has_extra_vectors(m, n):
             rest = gu[..., :, :k] - matmul(left, of_u)
             if self.full:
                 rest = rest - matmul(u[..., :, k:], matmul(adjoint(gu[..., :, k:]), left))
-            made = made + matmul(rest * row(inverse), right)
-        if gvh is not None and _may_exceed(n, m):
+            gradient = gradient + matmul(rest * row(inverse), right)
+        if gvh is not None and _has_extra_vectors(n, m):
             rest = gvh[..., :k, :] - matmul(adjoint(of_v), right)
             if self.full:
                 rest = rest - matmul(matmul(right, adjoint(gvh[..., k:, :])), vh[..., k:, :])
-            made = made + matmul(left * row(inverse), rest)
-        return (made,)
+            gradient = gradient + matmul(left * row(inverse), rest)
+        return (gradient,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Node.make(self, x)
@@ -108,7 +108,7 @@ class Svdvals(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         check_matrix("svdvals", x)
-        return TensorType(real_dtype(x.dtype), (*x.shape[:-2], min_length(*x.shape[-2:])))
+        return TensorType(real_dtype(x.dtype), (*x.shape[:-2], least(*x.shape[-2:])))
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         (s,) = by_lapack(
@@ -127,12 +127,11 @@ class Svdvals(Op):
         return Tensor.make(self, x)
 
 
-def _may_exceed(m: int | None, n: int | None) -> bool:
-    """Whether there may be vectors without a singular value."""
+def _has_extra_vectors(m: int | None, n: int | None) -> bool:
     return m is None or n is None or m > n
 
 
-def inverted(s: Tensor) -> Tensor:
+def safe_inverse(s: Tensor) -> Tensor:
     """Return ``1 / s``, and 0 where a singular value is zero up to rounding."""
     zero = less_equal(s, nearly_zero(s))
     return where(zero, 0, 1 / where(zero, 1, s))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Check, Op, TensorType
+from graphc.ir import Op, TensorType
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.axes import expand_dims, matrix_transpose, moveaxis, squeeze
@@ -26,7 +26,6 @@ from graphc.tensor.linalg.mirror import (
     common_lengths,
     in_floats,
     lapack,
-    length_checks,
     square,
 )
 
@@ -36,7 +35,7 @@ def solve_type(op: str, a: TensorType, b: TensorType) -> TensorType:
 
     Raises:
         ShapeError: a is not square, or lengths differ.
-        DTypeError: They are not of one dtype of floats.
+        DTypeError: a and b are not of one dtype of floats.
     """
     check_floats(op, a, b)
     a = square(op, a)
@@ -45,21 +44,14 @@ def solve_type(op: str, a: TensorType, b: TensorType) -> TensorType:
     return b.with_shape((*common_lengths(op, (a, b), (a.shape[:-1], b.shape[:-1])), b.shape[-1]))
 
 
-def solve_checks(a: TensorType, b: TensorType) -> list[Check]:
-    """Return the pairs of lengths of a and b that must be equal at run time."""
-    heads = [length_checks([(0, i), (1, i)], (a, b)) for i in range(a.ndim - 2)]
-    rows = length_checks([(0, a.ndim - 2), (0, a.ndim - 1), (1, a.ndim - 2)], (a, b))
-    return [*(check for checks in heads for check in checks), *rows]
-
-
 @dataclass(frozen=True, slots=True)
 class SolveTriangular(Op):
     """The solution x of ``a @ x = b`` for triangular a; the other triangle is not read.
 
     Attributes:
-        lower: Which triangle a is.
-        transposed: a's transpose stands in its place.
-        unit_diagonal: Its diagonal is not read, and taken to be ones.
+        lower: Whether a is a lower triangle.
+        transposed: Whether a's transpose replaces a.
+        unit_diagonal: Whether the diagonal is taken to be ones and not read.
     """
 
     lower: bool
@@ -72,14 +64,11 @@ class SolveTriangular(Op):
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         return solve_type(self.name, a, b)
 
-    def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return solve_checks(a, b)
-
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         y = np.empty_like(b)
         trtrs = lapack("trtrs", a, b)
-        for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
-            y[place] = self._one(trtrs, a[place], b[place])
+        for index in np.ndindex(b.shape[:-2] if b.size else (0,)):
+            y[index] = self._one(trtrs, a[index], b[index])
         return y
 
     def _one(self, trtrs: Any, a: Any, b: Any) -> Any:
@@ -87,16 +76,16 @@ class SolveTriangular(Op):
         x, info = trtrs(
             a.T, b, lower=not self.lower, trans=not self.transposed, unitdiag=self.unit_diagonal
         )
-        return x if info == 0 else self._of_singular(a, b)
+        return x if info == 0 else self._substitute(a, b)
 
-    def _of_singular(self, a: Any, b: Any) -> Any:
-        """By substitution, so that a zero on the diagonal gives infinities and NaN."""
+    def _substitute(self, a: Any, b: Any) -> Any:
+        """Solve by substitution, so that a zero on the diagonal gives infinities and NaN."""
         a = a.T if self.transposed else a
         lower = self.lower != self.transposed
         x = b.copy()
         for i in range(len(a)) if lower else reversed(range(len(a))):
-            known = slice(0, i) if lower else slice(i + 1, None)
-            x[i] = b[i] - a[i, known] @ x[known]
+            previous = slice(0, i) if lower else slice(i + 1, None)
+            x[i] = b[i] - a[i, previous] @ x[previous]
             if not self.unit_diagonal:
                 x[i] = x[i] / a[i, i]
         return x
@@ -127,39 +116,39 @@ def solved_adjoint(lower: Tensor, b: Tensor) -> Tensor:
 
 
 def over_columns(
-    solve: Callable[..., Tensor], parts: Sequence[Tensor], cores: Sequence[int], b: Tensor
+    solve: Callable[..., Tensor], arrays: Sequence[Tensor], cores: Sequence[int], b: Tensor
 ) -> Tensor:
     """Return x for matrices and right-hand sides whose axes in front broadcast.
 
     Right-hand sides of one matrix stand beside each other, so that it is factorised once.
 
     Args:
-        solve: Gives x, given the parts and b with equal axes in front.
-        parts: What tells the matrices.
-        cores: The number of axes each part has for one of them, the last ones.
+        solve: Function that returns x for the arrays and b with equal axes in front.
+        arrays: Arrays that define the matrices.
+        cores: The number of last axes of each array that belong to one matrix.
         b: Matrices in the last two axes.
     """
-    rank = max(x.ndim - core for x, core in zip((*parts, b), (*cores, 2), strict=True))
-    parts = [as_tensor(x, ndim=rank + core) for x, core in zip(parts, cores, strict=True)]
+    rank = max(x.ndim - core for x, core in zip((*arrays, b), (*cores, 2), strict=True))
+    arrays = [as_tensor(x, ndim=rank + core) for x, core in zip(arrays, cores, strict=True)]
     b = as_tensor(b, ndim=rank + 2)
     shared = tuple(
         axis
         for axis in range(rank)
-        if b.type.shape[axis] != 1 and all(x.type.shape[axis] == 1 for x in parts)
+        if b.type.shape[axis] != 1 and all(x.type.shape[axis] == 1 for x in arrays)
     )
     k = len(shared)
     if shared:
-        parts = [squeeze(x, shared) for x in parts]
+        arrays = [squeeze(x, shared) for x in arrays]
         b = moveaxis(b, shared, tuple(range(-k - 1, -1)))
     beside = lengths(b)[-k - 1 :]
     if shared:
         b = reshape(b, (*lengths(b)[: -k - 1], math.prod(beside)))
-    front = [_common_length([*parts, b], axis) for axis in range(rank - k)]
-    *parts, b = (
+    front = [_common_length([*arrays, b], axis) for axis in range(rank - k)]
+    *arrays, b = (
         broadcast_to(x, (*front, *lengths(x)[x.ndim - core :]))
-        for x, core in zip((*parts, b), (*cores, 2), strict=True)
+        for x, core in zip((*arrays, b), (*cores, 2), strict=True)
     )
-    x = solve(*parts, b)
+    x = solve(*arrays, b)
     if not shared:
         return x
     x = reshape(x, (*lengths(x)[:-1], *beside))
@@ -167,10 +156,10 @@ def over_columns(
 
 
 def _common_length(xs: Sequence[Tensor], axis: int) -> int | Tensor:
-    """The length of all that do not broadcast."""
+    """Return the length of an axis among the arrays that do not broadcast along it."""
     having = [x for x in xs if x.type.shape[axis] != 1]
-    known = [x for x in having if x.type.shape[axis] is not None]
-    source = known or having
+    static = [x for x in having if x.type.shape[axis] is not None]
+    source = static or having
     return length(source[0], axis) if source else 1
 
 
@@ -189,7 +178,7 @@ def with_columns(b: Tensor, b_ndim: int | None, op: str) -> tuple[Tensor, bool]:
     return (expand_dims(b, b.ndim), True) if b_ndim == 1 else (b, False)
 
 
-def solved(
+def solve_arrays(
     op: str,
     solve: Callable[[Tensor, Tensor], Tensor],
     a: Any,
@@ -227,8 +216,8 @@ def solve_triangular(  # noqa: PLR0913 (SciPy's arguments)
     Args:
         a: Square matrices in the last two axes; the other triangle is not read.
         b: A vector, or matrices in the last two axes. Axes in front broadcast.
-        trans: 0 or ``"N"`` for a itself, 1 or ``"T"`` for its transpose in its place, 2 or ``"C"``
-            for its adjoint.
+        trans: 0 or ``"N"`` to solve with a, 1 or ``"T"`` with its transpose, 2 or ``"C"`` with its
+            adjoint.
         lower: Whether a is a lower triangle, not an upper one.
         unit_diagonal: Take the diagonal to be ones, and do not read it.
         check_finite: As in SciPy; non-finite values are computed with in any case.
@@ -239,7 +228,7 @@ def solve_triangular(  # noqa: PLR0913 (SciPy's arguments)
         An array of b's shape, with the axes in front of both.
 
     Raises:
-        ArgumentError: No such ``trans`` or ``b_ndim``.
+        ArgumentError: ``trans`` or ``b_ndim`` is none of these.
         ShapeError: a is not square, or lengths do not fit.
 
     Example:
@@ -256,4 +245,4 @@ def solve_triangular(  # noqa: PLR0913 (SciPy's arguments)
     if how == "C":
         a = conj(as_tensor(a))
     op = SolveTriangular(bool(lower), how != "N", bool(unit_diagonal))
-    return solved("solve_triangular", partial(Tensor.make, op), a, b, b_ndim)
+    return solve_arrays("solve_triangular", partial(Tensor.make, op), a, b, b_ndim)

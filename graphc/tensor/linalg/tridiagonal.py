@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ShapeError, UnsupportedOperationError
-from graphc.ir import Check, Node, Op, TensorType, TupleType, picks
+from graphc.ir import Node, Op, TensorType, TupleType, picks
+from graphc.ir.lengths import agree, common, greatest
 from graphc.tensor.arrays.broadcast import one_slice, repeated
 from graphc.tensor.arrays.diagonal import Diagonal
 from graphc.tensor.arrays.join import concatenate
@@ -26,7 +27,6 @@ from graphc.tensor.linalg.mirror import (
     common_lengths,
     in_floats,
     lapack,
-    length_checks,
 )
 from graphc.tensor.linalg.triangular import over_columns, with_columns
 
@@ -50,64 +50,56 @@ class SolveTridiagonal(Op):
         heads = common_lengths(self.name, types, (low.shape, d.shape, up.shape, b.shape[:-1]))
         return b.with_shape((*heads, b.shape[-1]))
 
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        axes = range(types[0].ndim)
-        found = [length_checks([(k, i) for k in range(4)], types) for i in axes]
-        return [check for checks in found for check in checks]
-
     def perform(self, low: Array, d: Array, up: Array, b: Array) -> Any:
         gtsv = lapack("gtsv", d, b)
         y = np.empty_like(b)
-        for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        for index in np.ndindex(b.shape[:-2] if b.size else (0,)):
             if d.shape[-1] == 1:
-                y[place] = b[place] / d[place][:, None] if d[place][0] else np.nan
+                y[index] = b[index] / d[index][:, None] if d[index][0] else np.nan
                 continue
-            *_, x, info = gtsv(low[place][1:], d[place], up[place][:-1], b[place])
-            y[place] = np.nan if info else x
+            *_, x, info = gtsv(low[index][1:], d[index], up[index][:-1], b[index])
+            y[index] = np.nan if info else x
         return y
 
     def pullback(
         self, g: Tensor, y: Tensor, low: Tensor, d: Tensor, up: Tensor, b: Tensor
     ) -> Sequence[Any]:
-        by_b = conj(Tensor.make(self, _later(up), d, _earlier(low), conj(g)))
+        by_b = conj(Tensor.make(self, _shift_later(up), d, _shift_earlier(low), conj(g)))
         x = conj(y)
         by_d = -sum(by_b * x, -1)
         by_low = -sum(by_b[..., 1:, :] * x[..., :-1, :], -1)
         by_up = -sum(by_b[..., :-1, :] * x[..., 1:, :], -1)
         n = length(d, -1)
-        return _behind_zero(by_low, n), by_d, _before_zero(by_up, n), by_b
+        return _prepend_zero(by_low, n), by_d, _append_zero(by_up, n), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return _over_batch(self, size, batched, inputs)
+        return _batch_systems(self, size, batched, inputs)
 
 
-def _over_batch(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Tensor:
-    """A batch of systems, whose right-hand sides come last."""
-    *parts, b = inputs
+def _batch_systems(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Tensor:
+    *matrix, b = inputs
     if not any(batched[:-1]):
-        return as_columns(lambda _, b: Tensor.make(op, *parts, b), size, (False, True), parts[0], b)
+        return as_columns(
+            lambda _, b: Tensor.make(op, *matrix, b), size, (False, True), matrix[0], b
+        )
     pairs = zip(inputs, batched, strict=True)
-    return Tensor.make(op, *[x if own else repeated(x, size) for x, own in pairs])
+    return Tensor.make(op, *[x if is_batched else repeated(x, size) for x, is_batched in pairs])
 
 
-def _behind_zero(x: Tensor, n: int | Tensor) -> Tensor:
-    """Vectors of n elements: a zero, then the given elements."""
+def _prepend_zero(x: Tensor, n: int | Tensor) -> Tensor:
     return concatenate([one_slice(as_tensor(0, dtype=x.dtype), x, x.ndim - 1), x], -1)[..., :n]
 
 
-def _before_zero(x: Tensor, n: int | Tensor) -> Tensor:
-    """Vectors of n elements: the given elements, then a zero."""
+def _append_zero(x: Tensor, n: int | Tensor) -> Tensor:
     return concatenate([x, one_slice(as_tensor(0, dtype=x.dtype), x, x.ndim - 1)], -1)[..., :n]
 
 
-def _later(x: Tensor) -> Tensor:
-    """The vectors shifted one position later, zero at the first."""
-    return _behind_zero(x[..., :-1], length(x, -1))
+def _shift_later(x: Tensor) -> Tensor:
+    return _prepend_zero(x[..., :-1], length(x, -1))
 
 
-def _earlier(x: Tensor) -> Tensor:
-    """The vectors shifted one position earlier, zero at the last."""
-    return _before_zero(x[..., 1:], length(x, -1))
+def _shift_earlier(x: Tensor) -> Tensor:
+    return _append_zero(x[..., 1:], length(x, -1))
 
 
 def diagonals(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,13 +108,13 @@ def diagonals(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return low, d, up
 
 
-def tridiagonal_solved(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
+def solve_tridiagonal(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
     """Return the solution x of ``a @ x = b``, or with a transposed, for tridiagonal a."""
     low, d, up = diagonals(check_square(a))
     if transposed:
         low, up = up, low
     n = length(d, -1)
-    return Tensor.make(SolveTridiagonal(), _behind_zero(low, n), d, _before_zero(up, n), b)
+    return Tensor.make(SolveTridiagonal(), _prepend_zero(low, n), d, _append_zero(up, n), b)
 
 
 # Factors, for many right-hand sides one after the other.
@@ -144,31 +136,31 @@ class FactorTridiagonal(Op):
         types = (low, d, up)
         *head, _ = common_lengths(self.name, types, [(*t.shape[:-1], None) for t in types])
         lengths = [(t.shape[-1], k) for t, k in zip(types, (1, 0, 1), strict=True)]
-        found = {n + k for n, k in lengths if n is not None}
-        if len(found) > 1:
+        counts = [None if n is None else n + k for n, k in lengths]
+        if not agree(*counts):
             raise ShapeError(
                 f"{self.name}({low!r}, {d!r}, {up!r}): the outer diagonals must be one element "
                 "shorter."
             )
-        n = found.pop() if found else None
-        sizes = [None if n is None else max(n - k, 0) for k in (1, 0, 1, 2)]
-        parts = [d.with_shape((*head, size)) for size in sizes]
-        return TupleType((*parts, TensorType("int32", (*head, n))))
+        n = common(*counts)
+        sizes = [None if n is None else greatest(n - k, 0) for k in (1, 0, 1, 2)]
+        factors = [d.with_shape((*head, size)) for size in sizes]
+        return TupleType((*factors, TensorType("int32", (*head, n))))
 
     def perform(self, low: Array, d: Array, up: Array) -> Any:
         gttrf = lapack("gttrf", d)
         n = d.shape[-1]
         shapes = [max(n - k, 0) for k in (1, 0, 1, 2)]
-        parts = [np.zeros((*d.shape[:-1], size), d.dtype) for size in shapes]
+        factors = [np.zeros((*d.shape[:-1], size), d.dtype) for size in shapes]
         exchanges = np.ones(d.shape, np.int32)
-        parts[1][...] = d
-        for place in np.ndindex(d.shape[:-1] if n > 1 else (0,)):
-            given = low[place], d[place], up[place]
-            *found, order, _ = gttrf(*given) if n > 2 else _two_by_two(*given)
-            for part, made in zip(parts, found, strict=True):
-                part[place] = made[: part.shape[-1]]
-            exchanges[place] = order
-        return (*parts, exchanges)
+        factors[1][...] = d
+        for index in np.ndindex(d.shape[:-1] if n > 1 else (0,)):
+            elements = low[index], d[index], up[index]
+            *results, order, _ = gttrf(*elements) if n > 2 else _factor_two_by_two(*elements)
+            for part, result in zip(factors, results, strict=True):
+                part[index] = result[: part.shape[-1]]
+            exchanges[index] = order
+        return (*factors, exchanges)
 
     def pullback(self, g: Any, y: Node, *inputs: Tensor) -> Sequence[Any]:
         return [_no_gradient()] * 3
@@ -178,14 +170,14 @@ class FactorTridiagonal(Op):
         return Node.make(self, *[x if own else repeated(x, size) for x, own in pairs])
 
 
-def _dense(low: Array, d: Array, up: Array) -> Array:
-    """The 2 by 2 matrix, which SciPy's wrappers of the tridiagonal routines refuse."""
+def _two_by_two_matrix(low: Array, d: Array, up: Array) -> Array:
+    """Return the 2 by 2 matrix, which SciPy's wrappers of the tridiagonal routines refuse."""
     return np.array([[d[0], up[0]], [low[0], d[1]]])
 
 
-def _two_by_two(low: Array, d: Array, up: Array) -> tuple[Any, ...]:
-    """The factors of such a matrix, as LAPACK has them for larger ones."""
-    packed, order, info = lapack("getrf", d)(_dense(low, d, up))
+def _factor_two_by_two(low: Array, d: Array, up: Array) -> tuple[Any, ...]:
+    """Return the factors of a 2 by 2 matrix, as LAPACK has them for larger ones."""
+    packed, order, info = lapack("getrf", d)(_two_by_two_matrix(low, d, up))
     return packed[1, :1], np.diagonal(packed), packed[0, 1:], d[:0], order + 1, info
 
 
@@ -201,7 +193,7 @@ class SolveTridiagonalFactors(Op):
     """The solution x of ``a @ x = b``, from FactorTridiagonal's five results, and b.
 
     Attributes:
-        transposed: a's transpose stands in its place.
+        transposed: Whether a's transpose replaces a.
     """
 
     transposed: bool
@@ -213,22 +205,23 @@ class SolveTridiagonalFactors(Op):
         _, d, _, _, exchanges, b = types
         check_floats(self.name, *types[:4], b)
         heads = common_lengths(self.name, types, (d.shape, exchanges.shape, b.shape[:-1]))
+        common_lengths(self.name, types, [t.shape[:-1] for t in types[:4]])
         return b.with_shape((*heads, b.shape[-1]))
 
     def perform(self, *values: Array) -> Any:
-        *parts, b = values
+        *factors, b = values
         gttrs, getrs = lapack("gttrs", b), lapack("getrs", b)
         y = np.empty_like(b)
-        for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        for index in np.ndindex(b.shape[:-2] if b.size else (0,)):
             if b.shape[-2] == 1:
-                y[place] = b[place] / parts[1][place][:, None]
+                y[index] = b[index] / factors[1][index][:, None]
                 continue
-            given = [part[place] for part in parts]
+            elements = [part[index] for part in factors]
             if b.shape[-2] == 2:
-                packed = _dense(*given[:3])
-                y[place] = getrs(packed, given[4] - 1, b[place], trans=self.transposed)[0]
+                packed = _two_by_two_matrix(*elements[:3])
+                y[index] = getrs(packed, elements[4] - 1, b[index], trans=self.transposed)[0]
                 continue
-            y[place] = gttrs(*given, b[place], trans="NT"[self.transposed])[0]
+            y[index] = gttrs(*elements, b[index], trans="NT"[self.transposed])[0]
         return y
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
@@ -239,30 +232,31 @@ class SolveTridiagonalFactors(Op):
     ) -> Sequence[Any]:
         if any(wanted[:4]):
             _no_gradient()
-        *parts, _ = inputs
+        *factors, _ = inputs
         other = SolveTridiagonalFactors(not self.transposed)
-        floats = [conj(part) for part in parts[:4]]
-        return (*[None] * 5, Tensor.make(other, *floats, parts[4], g))
+        floats = [conj(part) for part in factors[:4]]
+        return (*[None] * 5, Tensor.make(other, *floats, factors[4], g))
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return _over_batch(self, size, batched, inputs)
+        return _batch_systems(self, size, batched, inputs)
 
 
 @function
 def tridiagonal_lu_factor(a: TensorLike) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the arguments of ``tridiagonal_lu_solve``, for tridiagonal matrices.
 
-    There is no gradient by these; ``solve(a, b, assume_a="tridiagonal")`` has one.
+    The factors have no gradient; ``solve(a, b, assume_a="tridiagonal")`` has one.
 
     Args:
-        a: Square matrices in the last two axes; what is on none of the three diagonals is not read.
+        a: Square matrices in the last two axes; elements off the three diagonals are
+            not read.
 
     Returns:
         The elements of L below its diagonal, the diagonal of U and the two above it, and the row
         that each was exchanged with, int32, from 1 on.
 
     Raises:
-        ShapeError: Fewer than two axes.
+        ShapeError: a has fewer than two axes.
 
     Example:
         >>> import graphc.tensor as gt
@@ -274,8 +268,8 @@ def tridiagonal_lu_factor(a: TensorLike) -> tuple[Tensor, Tensor, Tensor, Tensor
     (a,), dtype = in_floats("tridiagonal_lu_factor", a)
     if a.ndim < 2:
         raise ShapeError(f"tridiagonal_lu_factor: expected matrices, got {a!r}.")
-    *parts, exchanges = picks(Node.make(FactorTridiagonal(), *diagonals(a)))
-    low, d, up, second = (cast(part, dtype) for part in parts)
+    *factors, exchanges = picks(Node.make(FactorTridiagonal(), *diagonals(a)))
+    low, d, up, second = (cast(part, dtype) for part in factors)
     return low, d, up, second, exchanges
 
 
@@ -294,7 +288,7 @@ def tridiagonal_lu_solve(
         b: A vector, or matrices in the last two axes. Axes in front broadcast.
         b_ndim: 1 where b's last axis is a vector, 2 for matrices in the last two; by default 1 for
             a vector alone.
-        transposed: Take a's transpose in its place.
+        transposed: Solve with the transpose of a.
 
     Returns:
         An array of b's shape, with the axes in front of both.
@@ -307,9 +301,9 @@ def tridiagonal_lu_solve(
         >>> gt.linalg.tridiagonal_lu_solve(factors, b).round(6).eval(mode="NUMPY").tolist()
         [1.0, 1.0, 1.0]
     """
-    *parts, exchanges = map(as_tensor, a_diagonals)
-    (*parts, b), dtype = in_floats("tridiagonal_lu_solve", *parts, b)
+    *factors, exchanges = map(as_tensor, a_diagonals)
+    (*factors, b), dtype = in_floats("tridiagonal_lu_solve", *factors, b)
     b, is_vector = with_columns(b, b_ndim, "tridiagonal_lu_solve")
     solve = partial(Tensor.make, SolveTridiagonalFactors(bool(transposed)))
-    x = over_columns(solve, (*parts, exchanges), [1] * 5, b)
+    x = over_columns(solve, (*factors, exchanges), [1] * 5, b)
     return cast(squeeze(x, x.ndim - 1) if is_vector else x, dtype)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Check, Op, TensorType, is_complex, is_inexact
+from graphc.ir import Op, TensorType, is_complex, is_inexact
+from graphc.ir.lengths import agree, common
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis, squeeze, transpose
@@ -33,16 +34,16 @@ from graphc.tensor.signal.pad import pad
 class Convolution(Op):
     """Sums of ``a[i - t] * b[t]`` over the last, spatial axes, where both have an element.
 
-    In front of these, each operand has axes of three kinds, in this order, and the result has
-    the groups', a's rows, b's columns, and the spatial axes. bool is "or" of "and".
+    In front of these, each operand has axes of three kinds: groups, rows (a) or columns (b), and
+    channels. The result has groups, rows, columns and the spatial axes. bool is "or" of "and".
 
     Attributes:
-        groups: How many leading axes go along in pairs.
-        rows: How many a has for itself.
-        columns: How many b has for itself.
-        channels: How many pairs of axes are summed over.
-        full: Every sum of one product at least, n + k - 1 along an axis; else those of all of b's
-            elements alone, n - k + 1.
+        groups: The number of leading axes that a, b and the result share.
+        rows: The number of axes that a alone has.
+        columns: The number of axes that b alone has.
+        channels: The number of pairs of axes that are summed over.
+        full: Whether the result has every sum of one product at least, n + k - 1 along an axis;
+            else only the sums of all of b's elements, n - k + 1.
     """
 
     groups: int
@@ -53,11 +54,9 @@ class Convolution(Op):
     name = "convolve"
 
     def first(self, side: int) -> int:
-        """The first spatial axis of an operand."""
         return self.groups + (self.rows, self.columns)[side] + self.channels
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs of axes of a and b that have the same length."""
         channels = zip(
             range(self.groups + self.rows, self.first(0)),
             range(self.groups + self.columns, self.first(1)),
@@ -69,43 +68,37 @@ class Convolution(Op):
         if a.dtype != b.dtype or is_complex(a.dtype):
             raise DTypeError(f"convolve({a!r}, {b!r}): expected real arrays of one dtype.")
         for i, j in self.pairs():
-            n, m = a.shape[i], b.shape[j]
-            if n is not None and m is not None and n != m:
+            if not agree(a.shape[i], b.shape[j]):
                 raise ShapeError(
-                    f"convolve({a!r}, {b!r}): axis {i} of the first has length {n}, axis {j} of "
-                    f"the second {m}.",
+                    f"convolve({a!r}, {b!r}): axis {i} of the first has length {a.shape[i]}, axis "
+                    f"{j} of the second {b.shape[j]}.",
                     "Make them equal, or one of them 1.",
                 )
-        groups = [b.shape[i] if n is None else n for i, n in enumerate(a.shape[: self.groups])]
+        groups = [common(n, b.shape[i]) for i, n in enumerate(a.shape[: self.groups])]
         rows = a.shape[self.groups : self.groups + self.rows]
         columns = b.shape[self.groups : self.groups + self.columns]
         return a.with_shape((*groups, *rows, *columns, *self.spatial(a.shape, b.shape)))
 
     def spatial(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-        """The result's spatial lengths, given the operands' shapes; None is unknown.
+        """Return the result's spatial lengths, given the operands' shapes; None is unknown.
 
         Raises:
-            ShapeError: An operand is empty, or b is longer than a where only whole sums count.
+            ShapeError: An operand is empty, or b is longer than a and not ``full``.
         """
-        both = list(zip(a[self.first(0) :], b[self.first(1) :], strict=True))
-        for n, k in both:
-            short = None not in (n, k) and not self.full and n < k
+        pairs = list(zip(a[self.first(0) :], b[self.first(1) :], strict=True))
+        for n, k in pairs:
+            short = isinstance(n, int) and isinstance(k, int) and not self.full and n < k
             if 0 in {n, k} or short:
                 raise ShapeError(
                     f"convolve: cannot convolve {n} elements with {k}.",
                     "Pass at least one element of each, and the longer array first.",
                 )
-        return tuple(None if None in (n, k) else self.result(n, k) for n, k in both)
+        return tuple(None if None in (n, k) else self.result(n, k) for n, k in pairs)
 
     def result(self, n: Any, k: Any) -> Any:
-        """The length of a result's axis, given the operands'."""
         return n + k - 1 if self.full else n - k + 1
 
-    def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return [(0, i, 1, j) for i, j in self.pairs() if a.shape[i] is None or b.shape[j] is None]
-
     def merged(self, a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:
-        """The operands with one axis of each kind, and the result's shape."""
         spatial = self.spatial(a.shape, b.shape)
         g, r, k = self.groups, self.rows, self.columns
         groups, rows, channels = a.shape[:g], a.shape[g : g + r], a.shape[g + r : self.first(0)]
@@ -124,10 +117,10 @@ class Convolution(Op):
             y = np.convolve(left[0, 0, 0], right[0, 0, 0], "full" if self.full else "valid")
         else:
             spatial = shape[len(shape) - left.ndim + 3 :]
-            y = (_added_up if self.full else _gathered)(left, right, spatial)
+            y = (_sum_full if self.full else _sum_valid)(left, right, spatial)
         return y.reshape(shape).astype(a.dtype, copy=False)
 
-    # Both gradients are convolutions again; they differ by which operand is flipped.
+    # Both gradients are convolutions; they differ by which operand is flipped.
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Sequence[Any]:
         return self.pullback_to((True, True), g, y, a, b)
@@ -138,42 +131,44 @@ class Convolution(Op):
         if not is_inexact(a.dtype):
             return None, None
         by_a, by_b = wanted
-        return self._by_a(g, a, b) if by_a else None, self._by_b(g, a, b) if by_b else None
+        return self._gradient_of_a(g, a, b) if by_a else None, self._gradient_of_b(
+            g, a, b
+        ) if by_b else None
 
-    def _by_a(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """The gradient of a: groups, rows, columns of g with groups, channels, columns of b."""
+    def _gradient_of_a(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Convolve groups, rows, columns of g with groups, channels, columns of b."""
         op = self.of(self.groups, self.rows, self.channels, self.columns, full=not self.full)
         b = flipped(self._channels_first(b, self.columns), b.ndim - self.first(1))
         return Tensor.make(op, g, b)
 
-    def _by_b(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """The gradient of b: groups, columns, rows of g with groups, channels, rows of a."""
+    def _gradient_of_b(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Convolve groups, columns, rows of g with groups, channels, rows of a."""
         spatial = a.ndim - self.first(0)
-        g = _exchanged(g, self.groups, self.rows, self.columns)
+        g = _swap_axes(g, self.groups, self.rows, self.columns)
         a = flipped(self._channels_first(a, self.rows), spatial)
         if self.full:
             op = self.of(self.groups, self.columns, self.channels, self.rows, full=False)
             return Tensor.make(op, g, a)
         op = self.of(self.groups, self.channels, self.columns, self.rows, full=False)
-        return _exchanged(Tensor.make(op, a, g), self.groups, self.channels, self.columns)
+        return _swap_axes(Tensor.make(op, a, g), self.groups, self.channels, self.columns)
 
     def _channels_first(self, x: Tensor, own: int) -> Tensor:
-        return _exchanged(x, self.groups, own, self.channels)
+        return _swap_axes(x, self.groups, own, self.channels)
 
     def of(self, groups: int, rows: int, columns: int, channels: int, *, full: bool) -> Convolution:
-        """The same algorithm over other axes."""
+        """Return the same algorithm over other axes."""
         return replace(
             self, groups=groups, rows=rows, columns=columns, channels=channels, full=full
         )
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor, b: Tensor) -> Any:
         da, db = tangents
-        parts = [] if da is None else [Tensor.make(self, da, b)]
-        parts += [] if db is None else [Tensor.make(self, a, db)]
-        return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        terms = [] if da is None else [Tensor.make(self, da, b)]
+        terms += [] if db is None else [Tensor.make(self, a, db)]
+        return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        """Two batches become a pair of groups; the batch of one operand a row, or a column."""
+        """Make two batches a pair of groups; the batch of one operand a row, or a column."""
         if all(batched):
             return Tensor.make(replace(self, groups=self.groups + 1), a, b)
         if batched[0]:
@@ -184,7 +179,7 @@ class Convolution(Op):
         return moveaxis(y, self.groups + self.rows, 0)
 
 
-def _exchanged(x: Tensor, first: int, some: int, others: int) -> Tensor:
+def _swap_axes(x: Tensor, first: int, some: int, others: int) -> Tensor:
     """Swap ``some`` axes from the first on with ``others`` axes behind them."""
     middle = first + some
     order = [*range(first), *range(middle, middle + others), *range(first, middle)]
@@ -197,15 +192,14 @@ def _taps(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _product(a: np.ndarray[Any, Any], tap: np.ndarray[Any, Any]) -> Any:
-    """The product of one element of b: its groups, columns and channels with all of a."""
+    """Multiply one element of b, its groups, columns and channels, with all of a."""
     if a.shape[2] == 1:
         b = tap.reshape((tap.shape[0], 1, tap.shape[1], *(1,) * (a.ndim - 3)))
         return a * b
     return np.einsum("grc...,gkc->grk...", a, tap)
 
 
-def _gathered(a: Any, b: Any, spatial: Sequence[int]) -> Any:
-    """The sums over all of b's elements."""
+def _sum_valid(a: Any, b: Any, spatial: Sequence[int]) -> Any:
     y = np.zeros((*a.shape[:2], b.shape[1], *spatial), a.dtype)
     for tap in _taps(b.shape[3:]):
         first = [k - 1 - t for k, t in zip(b.shape[3:], tap, strict=True)]
@@ -214,10 +208,10 @@ def _gathered(a: Any, b: Any, spatial: Sequence[int]) -> Any:
     return y
 
 
-def _added_up(a: Any, b: Any, spatial: Sequence[int]) -> Any:
-    """All sums, looping over the elements of the smaller operand."""
+def _sum_full(a: Any, b: Any, spatial: Sequence[int]) -> Any:
+    """Return all sums, looping over the elements of the smaller operand."""
     if prod(a.shape[3:]) < prod(b.shape[3:]):
-        return np.swapaxes(_added_up(b, a, spatial), 1, 2)
+        return np.swapaxes(_sum_full(b, a, spatial), 1, 2)
     y: Any = np.zeros((*a.shape[:2], b.shape[1], *spatial), a.dtype)
     for tap in _taps(b.shape[3:]):
         part = tuple(slice(t, t + n) for t, n in zip(tap, a.shape[3:], strict=True))
@@ -237,10 +231,10 @@ class FourierConvolution(Convolution):
         return y.astype(a.dtype, copy=False)
 
     def by(self, fft: Any, a: Any, b: Any) -> Any:
-        """Products of spectra, by a library's transforms of its floating arrays.
+        """Multiply spectra, by a library's transforms of its floating arrays.
 
-        Sums that go around n elements are whole from the first k - 1 on, which is all that counts
-        where not all sums do.
+        Without ``full``, the sums from k - 1 on are needed, which do not wrap around n
+        elements.
         """
         a, b, shape = self.merged(a, b)
         sides = list(zip(a.shape[3:], b.shape[3:], strict=True))
@@ -276,66 +270,66 @@ def flipped(x: Tensor, spatial: int) -> Tensor:
     return flip(x, tuple(range(x.ndim - spatial, x.ndim)))
 
 
-def _of_parts(op: Convolution, a: Tensor, b: Tensor, spatial: int) -> Tensor:
-    """A complex convolution as a real one: both parts are a channel of a, and two axes of b.
+def _convolve_complex(op: Convolution, a: Tensor, b: Tensor, spatial: int) -> Tensor:
+    """Convolve complex arrays as real ones: parts are a channel of a, and two axes of b.
 
     (p + iq)(r + is) = (pr - qs) + i(ps + qr).
     """
     at = a.ndim - spatial, b.ndim - spatial
     re, im = real(b), imag(b)
-    parts = stack([real(a), imag(a)], at[0])
+    a_parts = stack([real(a), imag(a)], at[0])
     turned = stack([stack([re, -im], at[1]), stack([im, re], at[1])], at[1])
-    both = Tensor.make(replace(op, columns=op.columns + 1, channels=1), parts, turned)
-    column = both.ndim - spatial - 1
-    return complex(*(both[slice_at_axis(i, column)] for i in (0, 1)))
+    y = Tensor.make(replace(op, columns=op.columns + 1, channels=1), a_parts, turned)
+    column = y.ndim - spatial - 1
+    return complex(*(y[slice_at_axis(i, column)] for i in (0, 1)))
 
 
 KINDS = {(True, True): "group", (True, False): "row", (False, True): "column"}
 """The kind of a leading axis, by whether each operand has one not known to be 1 long."""
 
 
-def _convolved(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution], *, full: bool) -> Tensor:
+def _convolve(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution], *, full: bool) -> Tensor:
     """Convolve over the last axes; those in front broadcast."""
     ndim = max(a.ndim, b.ndim) - spatial
     long = zip(_longer(a, spatial, ndim), _longer(b, spatial, ndim), strict=True)
     kinds = [KINDS.get(sides, "one") for sides in long]
-    a, b = _arranged(a, spatial, kinds, "row"), _arranged(b, spatial, kinds, "column")
+    a, b = _arrange_axes(a, spatial, kinds, "row"), _arrange_axes(b, spatial, kinds, "column")
     groups, rows, columns = (kinds.count(kind) for kind in ("group", "row", "column"))
     op = cls(groups, rows, columns, 0, full)
-    y = _of_parts(op, a, b, spatial) if is_complex(a.dtype) else Tensor.make(op, a, b)
-    made = [i for kind in ("group", "row", "column") for i, k in enumerate(kinds) if k == kind]
-    y = _in_order(y, [made.index(i) for i in sorted(made)])
-    ones = [i for i, kind in enumerate(kinds) if kind == "one"]
-    return expand_dims(y, ones) if ones else y
+    y = _convolve_complex(op, a, b, spatial) if is_complex(a.dtype) else Tensor.make(op, a, b)
+    axes = [i for kind in ("group", "row", "column") for i, k in enumerate(kinds) if k == kind]
+    y = _move_to_front(y, [axes.index(i) for i in sorted(axes)])
+    unit_axes = [i for i, kind in enumerate(kinds) if kind == "one"]
+    return expand_dims(y, unit_axes) if unit_axes else y
 
 
 def _longer(x: Tensor, spatial: int, ndim: int) -> list[bool]:
-    """Which of the leading axes exist and are not statically 1 long."""
+    """Return which of the leading axes exist and are not statically 1 long."""
     own = [n != 1 for n in x.type.shape[: x.ndim - spatial]]
     return [False] * (ndim - len(own)) + own
 
 
-def _in_order(x: Tensor, first: Sequence[int]) -> Tensor:
-    """Move the given axes to the front in this order, the others behind them."""
+def _move_to_front(x: Tensor, first: Sequence[int]) -> Tensor:
     order = [*first, *range(len(first), x.ndim)]
     return x if order == [*range(x.ndim)] else transpose(x, order)
 
 
-def _arranged(x: Tensor, spatial: int, kinds: Sequence[str], own: str) -> Tensor:
-    """The groups first, then the operand's own axes, without those of length 1."""
+def _arrange_axes(x: Tensor, spatial: int, kinds: Sequence[str], own: str) -> Tensor:
+    """Put the groups first, then the operand's own axes, and drop axes of length 1."""
     held = kinds[len(kinds) + spatial - x.ndim :]
     dropped = tuple(i for i, kind in enumerate(held) if kind not in {"group", own})
-    kept = [kind for kind in held if kind in {"group", own}]
+    remaining = [kind for kind in held if kind in {"group", own}]
     x = squeeze(x, dropped) if dropped else x
-    return _in_order(x, [i for kind in ("group", own) for i, k in enumerate(kept) if k == kind])
+    return _move_to_front(
+        x, [i for kind in ("group", own) for i, k in enumerate(remaining) if k == kind]
+    )
 
 
 def _sizes(x: Tensor, spatial: int) -> list[Any]:
     return [length(x, axis) for axis in range(x.ndim - spatial, x.ndim)]
 
 
-def _padded(x: Tensor, sides: Sequence[tuple[Any, Any]]) -> Tensor:
-    """Pad the last axes with zeros on both sides."""
+def _pad_last_axes(x: Tensor, sides: Sequence[tuple[Any, Any]]) -> Tensor:
     if all(isinstance(n, int) and n == 0 for side in sides for n in side):
         return x
     return pad(x, [*[(0, 0)] * (x.ndim - len(sides)), *sides])
@@ -343,7 +337,7 @@ def _padded(x: Tensor, sides: Sequence[tuple[Any, Any]]) -> Tensor:
 
 def full_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution]) -> Tensor:
     """Return every sum of at least one product."""
-    return _convolved(a, b, spatial, cls, full=True)
+    return _convolve(a, b, spatial, cls, full=True)
 
 
 def valid_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution]) -> Tensor:
@@ -353,23 +347,23 @@ def valid_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution]
         ShapeError: Neither is as long as the other on each axis.
     """
     sides = list(zip(_sizes(a, spatial), _sizes(b, spatial), strict=True))
-    known = [(n, k) for n, k in sides if isinstance(n, int) and isinstance(k, int)]
-    if any(n > k for n, k in known) and any(n < k for n, k in known):
+    static = [(n, k) for n, k in sides if isinstance(n, int) and isinstance(k, int)]
+    if any(n > k for n, k in static) and any(n < k for n, k in static):
         raise ShapeError(
             f"convolve({a!r}, {b!r}) with mode='valid': each array is longer than the other on "
             "some axis.",
             "Make one of them at least as long on each axis.",
         )
-    if len(known) == len(sides):
-        if any(n < k for n, k in known):
+    if len(static) == len(sides):
+        if any(n < k for n, k in static):
             a, b = b, a
-        return _convolved(a, b, spatial, cls, full=False)
+        return _convolve(a, b, spatial, cls, full=False)
     # Which one is longer is found at run time; if it is b, a is zero-padded.
     widths = [
         max(k - n, 0) if isinstance(n, int) and isinstance(k, int) else maximum(k - n, 0)
         for n, k in sides
     ]
-    return _convolved(_padded(a, [(w, w) for w in widths]), b, spatial, cls, full=False)
+    return _convolve(_pad_last_axes(a, [(w, w) for w in widths]), b, spatial, cls, full=False)
 
 
 def same_convolution(
@@ -381,12 +375,12 @@ def same_convolution(
         a: The first operand.
         b: The second one.
         spatial: The number of convolved axes.
-        cls: How.
-        later: Of the two middles there may be, the later one.
+        cls: The algorithm.
+        later: Whether to return the later one if there are two middle parts.
     """
     sizes = _sizes(b, spatial)
     sides = [((k - 1) // 2, k // 2) if later else (k // 2, (k - 1) // 2) for k in sizes]
-    return _convolved(_padded(a, sides), b, spatial, cls, full=False)
+    return _convolve(_pad_last_axes(a, sides), b, spatial, cls, full=False)
 
 
 MODES = ("full", "same", "valid")
@@ -415,7 +409,7 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Tensor:
 
     Args:
         a: A vector of any dtype.
-        v: Another; the two may change places.
+        v: A vector of any dtype; the two may be exchanged.
         mode: ``"full"``: every sum of at least one product; ``"same"``: as many as the longer
             vector has elements; ``"valid"``: the sums of all elements of the shorter one.
 
@@ -423,8 +417,8 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Tensor:
         For n and k elements, ``n + k - 1``, ``max(n, k)`` or ``abs(n - k) + 1``.
 
     Raises:
-        ShapeError: It is not a vector, or one is empty.
-        ArgumentError: No such mode.
+        ShapeError: An operand is not a vector, or is empty.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -450,15 +444,15 @@ def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Tensor:
 
     Args:
         a: A vector of any dtype.
-        v: Another; where the two change places, the result is reversed and conjugate.
+        v: A vector of any dtype; if the two are exchanged, the result is reversed and conjugate.
         mode: As for ``convolve``.
 
     Returns:
         As for ``convolve``.
 
     Raises:
-        ShapeError: It is not a vector, or one is empty.
-        ArgumentError: No such mode.
+        ShapeError: An operand is not a vector, or is empty.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt

@@ -1,4 +1,4 @@
-"""Interpolation between given points on a line."""
+"""Interpolation between points on a line."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def _nearest(at: Any, x0: Any, x1: Any, y0: Any, y1: Any) -> Any:
 METHODS: dict[str, Between] = {
     "linear": _linear,
     "nearest": _nearest,
-    "first": lambda at, x0, x1, y0, y1: y0,
-    "last": lambda at, x0, x1, y0, y1: y1,
     "mean": lambda at, x0, x1, y0, y1: (y0 + y1) / 2,
 }
 """The value at a position between two points."""
+
+STEPS = {"first": -1, "last": 0}
+"""Methods that take the value of one point: its offset from the number of points to the left."""
 
 
 def interpolate1d(
@@ -43,23 +44,24 @@ def interpolate1d(
     right_pad: TensorLike | None = None,
     extrapolate: bool = True,
 ) -> Callable[[TensorLike], Tensor]:
-    """Return a function that interpolates between given points.
+    """Return a function that interpolates between points.
 
     Args:
-        x: The given points: an ascending vector of at least two.
+        x: The points: a vector of at least two, in any order.
         y: The values at the points, a vector.
         method: Between two points: ``"linear"``, ``"nearest"``, the ``"first"`` of their values,
             the ``"last"``, or the ``"mean"``.
-        left_pad: The value in front of the first point; that of the first point by default.
-        right_pad: The value behind the last point; that of the last point by default.
-        extrapolate: Go on outside as between the outermost two points; the pads are unused.
+        left_pad: The value in front of the first point; by default the first point's.
+        right_pad: The value behind the last point; by default the last point's.
+        extrapolate: Outside of the points, continue the line or the mean of the outermost two, and
+            for other methods take the value of the outermost one; the pads are unused.
 
     Returns:
         A function of an array of any shape.
 
     Raises:
-        ArgumentError: No such method.
-        ShapeError: x and y are no vectors of one length.
+        ArgumentError: If there is no such method.
+        ShapeError: If x and y are not vectors of one length.
 
     Example:
         >>> import graphc.tensor as gt
@@ -67,29 +69,35 @@ def interpolate1d(
         >>> f([-5, 0.5, 2]).eval(mode="NUMPY").tolist()
         [-1.0, 5.0, 20.0]
     """
-    if method not in METHODS:
-        raise ArgumentError(
-            f"interpolate1d: unknown method={method!r}.", f"Use one of {', '.join(METHODS)}."
-        )
+    if method not in {*METHODS, *STEPS}:
+        methods = ", ".join([*METHODS, *STEPS])
+        raise ArgumentError(f"interpolate1d: unknown method={method!r}.", f"Use one of {methods}.")
     x, y = _points(as_floating(x), as_floating(y))
-    left = y[0] if left_pad is None else left_pad
-    right = y[-1] if right_pad is None else right_pad
+    order = argsort(x)
+    x, y = x[order], y[order]
+    before = y[0] if left_pad is None else left_pad
+    behind = y[-1] if right_pad is None else right_pad
 
-    def interpolated(at: Any) -> Tensor:
+    def interpolate(at: Any) -> Tensor:
         at = as_floating(at)
-        last = clip(searchsorted(x, at), 1, as_tensor(length(x, 0)) - 1)
+        below, end = searchsorted(x, at), as_tensor(length(x, 0)) - 1
+        last = clip(below, 1, end)
         first = last - 1
-        between: Tensor = METHODS[method](at, x[first], x[last], y[first], y[last])
+        between: Tensor = (
+            y[clip(below + STEPS[method], 0, end)]
+            if method in STEPS
+            else METHODS[method](at, x[first], x[last], y[first], y[last])
+        )
         if extrapolate:
             return between
-        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))
+        return where(less(at, x[0]), before, where(greater(at, x[-1]), behind, between))
 
-    return interpolated
+    return interpolate
 
 
 def _points(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    known = {n for t in (x, y) for n in t.type.shape if n is not None}
-    if x.ndim != 1 or y.ndim != 1 or len(known) > 1:
+    sizes = {n for t in (x, y) for n in t.type.shape if n is not None}
+    if x.ndim != 1 or y.ndim != 1 or len(sizes) > 1:
         raise ShapeError(
             f"interp: expected points and values of one length, got {x!r} and {y!r}.",
             "Pass two vectors of one length.",
@@ -106,14 +114,14 @@ def interp(
     right: TensorLike | None = None,
     period: TensorLike | None = None,
 ) -> Tensor:
-    """Return the linear interpolation between given points.
+    """Return the linear interpolation between points.
 
     Args:
         x: The points to interpolate at; any shape.
-        xp: The given points: an ascending vector, or any vector with a ``period``.
+        xp: The points: a vector in any order.
         fp: The values at the points.
-        left: The value in front of the first point; that of the first point by default.
-        right: The value behind the last point; that of the last point by default.
+        left: The value in front of the first point; by default the first point's.
+        right: The value behind the last point; by default the last point's.
         period: The points repeat with it; ``left`` and ``right`` are unused.
 
     Returns:

@@ -13,11 +13,11 @@ from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor
 
 MOST = 1024
-"""The most elements of a window of which a graph has a part each."""
+"""The most elements of a window, as the graph has a part for each."""
 
 
 def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Tensor:
-    """Elements added before and behind those of an axis; taken away where a number is negative."""
+    """Add elements before and behind an axis; remove some where a number is negative."""
 
     def block(n: Any) -> list[Tensor]:
         if isinstance(n, int) and n <= 0:
@@ -26,17 +26,17 @@ def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Ten
         return [broadcast_to(value, tuple(shape))]
 
     low, high = padding
-    parts = [*block(low), x, *block(high)]
-    wide = concatenate(parts, axis=axis) if len(parts) > 1 else x
+    pieces = [*block(low), x, *block(high)]
+    wide = concatenate(pieces, axis=axis) if len(pieces) > 1 else x
     cut = [-n if isinstance(n, int) and n < 0 else 0 for n in padding]
     if not any(cut):
         return wide
-    kept = slice(cut[0], length(wide, axis) - cut[1])
-    return wide[(*[slice(None)] * axis, kept)]
+    selection = slice(cut[0], length(wide, axis) - cut[1])
+    return wide[(*[slice(None)] * axis, selection)]
 
 
 def dilated(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
-    """Put elements between those along an axis."""
+    """Insert elements between those along an axis."""
     n, shape = length(x, axis), lengths(x)
     gaps = broadcast_to(value, (*shape[: axis + 1], interior, *shape[axis + 1 :]))
     together = concatenate([expand_dims(x, axis + 1), gaps], axis=axis + 1)
@@ -47,20 +47,20 @@ def dilated(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
 def patches(
     x: Tensor, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Tensor:
-    """All windows of an array, along its first axes.
+    """Return all windows of an array, along its first axes.
 
     Returns:
-        The windows' elements in row-major order along a new axis 0; then where a window is along
-        each axis of ``sizes``; then the axes beyond.
+        The windows' elements in row-major order along a new axis 0; then the window's
+        position along each axis of ``sizes``; then the axes beyond.
     """
     counts = []
     for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
         counts.append((length(x, axis) - (size - 1) * dilation - 1) // stride + 1)
-    parts = []
+    elements = []
     for corner in itertools.product(*map(range, sizes)):
         cuts = []
         for at, n, stride, dilation in zip(corner, counts, strides, dilations, strict=True):
             begin = at * dilation
             cuts.append(slice(begin, begin + (n - 1) * stride + 1, stride))
-        parts.append(x[tuple(cuts)])
-    return stack(parts)
+        elements.append(x[tuple(cuts)])
+    return stack(elements)

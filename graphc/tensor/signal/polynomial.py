@@ -26,14 +26,14 @@ def polyval(p: TensorLike, x: TensorLike) -> Tensor:
     """Return the value of a polynomial, by Horner's rule.
 
     Args:
-        p: The coefficients, the highest power's first: a vector of a length that is known.
+        p: The coefficients, the highest power's first: a vector of static length.
         x: The points to evaluate at, of any shape.
 
     Returns:
         An array of x's shape.
 
     Raises:
-        ShapeError: p is not a vector, or its length is not known.
+        ShapeError: p is not a vector, or its length is not static.
 
     Example:
         >>> polyval([1.0, 0.0, -2.0], [0.0, 2.0, 3.0]).eval(mode="NUMPY").tolist()
@@ -58,14 +58,14 @@ def polyadd(a1: TensorLike, a2: TensorLike) -> Tensor:
     """Return the sum of two polynomials.
 
     Args:
-        a1: The coefficients of one, a vector.
-        a2: The coefficients of the other.
+        a1: The coefficients of the first, a vector.
+        a2: The coefficients of the second, a vector.
 
     Example:
         >>> polyadd([1, 2], [9, 5, 4]).eval(mode="NUMPY").tolist()
         [9, 6, 6]
     """
-    a, b = _of_one_length("polyadd", a1, a2)
+    a, b = _pad_to_one_length("polyadd", a1, a2)
     return a + b
 
 
@@ -78,17 +78,16 @@ def polysub(a1: TensorLike, a2: TensorLike) -> Tensor:
         >>> gt.polysub([2, 1], [1, 0, 0]).eval(mode="NUMPY").tolist()
         [-1, 2, 1]
     """
-    a, b = _of_one_length("polysub", a1, a2)
+    a, b = _pad_to_one_length("polysub", a1, a2)
     return a - b
 
 
-def _of_one_length(op: str, a1: Any, a2: Any) -> tuple[Tensor, Tensor]:
-    """Prepend zeros to the shorter one."""
+def _pad_to_one_length(op: str, a1: Any, a2: Any) -> tuple[Tensor, Tensor]:
     (a, b), _ = operands(op, (a1, a2))
     a, b = _coefficients(op, a), _coefficients(op, b)
     n, m = length(a, 0), length(b, 0)
-    known = isinstance(n, int) and isinstance(m, int)
-    most = max(n, m) if known else maximum(n, m)
+    is_static = isinstance(n, int) and isinstance(m, int)
+    most = max(n, m) if is_static else maximum(n, m)
     return pad(a, [(most - n, 0)]), pad(b, [(most - m, 0)])
 
 

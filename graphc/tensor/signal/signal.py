@@ -33,8 +33,8 @@ BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 """The boundaries of an image, and the mode of ``pad`` for each."""
 
 
-def _given(op: str, in1: Any, in2: Any, spatial: int | None) -> tuple[Tensor, Tensor, int]:
-    """Both in one dtype, and how many axes are convolved: all by default."""
+def _operands(op: str, in1: Any, in2: Any, spatial: int | None) -> tuple[Tensor, Tensor, int]:
+    """Return both operands in one dtype, and the number of convolved axes, all by default."""
     (a, b), _ = operands(op, (in1, in2))
     if a.ndim != b.ndim if spatial is None else min(a.ndim, b.ndim) < spatial:
         wanted = "as many axes" if spatial is None else f"{spatial} axes at least"
@@ -42,14 +42,13 @@ def _given(op: str, in1: Any, in2: Any, spatial: int | None) -> tuple[Tensor, Te
     return a, b, a.ndim if spatial is None else spatial
 
 
-def _by(op: str, a: Tensor, b: Tensor, spatial: int, method: str) -> type[Convolution]:
-    """The algorithm that a method names."""
+def _algorithm(op: str, a: Tensor, b: Tensor, spatial: int, method: str) -> type[Convolution]:
     check_mode(op, method, METHODS)
     if method != "auto":
         return FourierConvolution if method == "fft" else Convolution
     sizes = [[length(x, i) for i in range(x.ndim - spatial, x.ndim)] for x in (a, b)]
-    known = all(isinstance(n, int) for x in sizes for n in x)
-    if not known or not is_inexact(a.dtype):
+    is_static = all(isinstance(n, int) for x in sizes for n in x)
+    if not is_static or not is_inexact(a.dtype):
         return Convolution
     sums = prod(n + k - 1 for n, k in zip(*sizes, strict=True))
     whole = prod(fast_length(n + k - 1) for n, k in zip(*sizes, strict=True))
@@ -69,7 +68,7 @@ def _convolution(
     return (same_convolution if mode == "same" else valid_convolution)(a, b, spatial, cls)
 
 
-def _turned(x: Tensor, spatial: int) -> Tensor:
+def _reverse(x: Tensor, spatial: int) -> Tensor:
     return flipped(conj(x) if is_complex(x.dtype) else x, spatial)
 
 
@@ -87,7 +86,7 @@ def convolve1d(in1: TensorLike, in2: TensorLike, mode: str = "full") -> Tensor:
 
     Raises:
         ShapeError: An operand has no axis, or no elements.
-        ArgumentError: No such mode.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -95,7 +94,7 @@ def convolve1d(in1: TensorLike, in2: TensorLike, mode: str = "full") -> Tensor:
         >>> y.eval(mode="NUMPY").tolist()
         [[1, 1, 1], [0, 1, -1]]
     """
-    a, b, spatial = _given("convolve1d", in1, in2, 1)
+    a, b, spatial = _operands("convolve1d", in1, in2, 1)
     return _convolution("convolve1d", a, b, spatial, mode, Convolution)
 
 
@@ -111,8 +110,8 @@ def convolve(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str =
             is faster, where the lengths are known and the numbers are floating, else ``"direct"``.
 
     Raises:
-        ShapeError: They differ in the number of axes, or have no elements.
-        ArgumentError: No such mode or method.
+        ShapeError: The operands differ in the number of axes, or have no elements.
+        ArgumentError: The mode or method is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -120,8 +119,8 @@ def convolve(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str =
         >>> y.eval(mode="NUMPY").tolist()
         [[1, 3, 2], [3, 7, 4]]
     """
-    a, b, spatial = _given("convolve", in1, in2, None)
-    cls = _by("convolve", a, b, spatial, method)
+    a, b, spatial = _operands("convolve", in1, in2, None)
+    cls = _algorithm("convolve", a, b, spatial, method)
     return _convolution("convolve", a, b, spatial, mode, cls) if spatial else a * b
 
 
@@ -135,9 +134,9 @@ def correlate(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str 
         >>> gt.signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0]).eval(mode="NUMPY").tolist()
         [1.0, 2.0, 3.0, 0.0]
     """
-    a, b, spatial = _given("correlate", in1, in2, None)
-    cls = _by("correlate", a, b, spatial, method)
-    b = _turned(b, spatial)
+    a, b, spatial = _operands("correlate", in1, in2, None)
+    cls = _algorithm("correlate", a, b, spatial, method)
+    b = _reverse(b, spatial)
     return _convolution("correlate", a, b, spatial, mode, cls) if spatial else a * b
 
 
@@ -145,21 +144,21 @@ def fftconvolve(in1: TensorLike, in2: TensorLike, mode: str = "full", axes: Axis
     """Return the convolution of two arrays by Fourier transforms.
 
     Args:
-        in1: Any shape; integers are taken for float64.
+        in1: Any shape; integers become float64.
         in2: As many axes.
         mode: As for ``convolve1d``.
         axes: The axes to convolve over, all by default; the others broadcast.
 
     Raises:
-        ShapeError: They differ in the number of axes, or have no elements, or no such axis.
-        ArgumentError: No such mode.
+        ShapeError: The operands differ in the number of axes, or have no elements, or no such axis.
+        ArgumentError: The mode is unknown.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.signal.fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0]).round(6).eval(mode="NUMPY").tolist()
         [0.0, 1.0, 2.0, 3.0]
     """
-    a, b, _ = _given("fftconvolve", in1, in2, None)
+    a, b, _ = _operands("fftconvolve", in1, in2, None)
     if not is_inexact(a.dtype):
         a, b = cast(a, "float64"), cast(b, "float64")
     if not a.ndim:
@@ -185,14 +184,14 @@ def convolve2d(
         in1: Any dtype; an image, or a batch of them.
         in2: Any dtype.
         mode: As for ``convolve1d``, on each of the two axes.
-        boundary: What stands beyond the edges of ``in1``: ``"fill"``: ``fillvalue``; ``"wrap"``:
+        boundary: The values beyond the edges of ``in1``: ``"fill"``: ``fillvalue``; ``"wrap"``:
             the opposite edge; ``"symm"``: its mirror image.
         fillvalue: A number.
         method: As for ``convolve``.
 
     Raises:
         ShapeError: An operand has fewer than two axes, or no elements.
-        ArgumentError: No such mode, boundary or method.
+        ArgumentError: The mode, boundary or method is unknown.
 
     Example:
         >>> import graphc.tensor as gt
@@ -200,7 +199,7 @@ def convolve2d(
         >>> y.eval(mode="NUMPY").tolist()
         [[2, 1], [4, 3]]
     """
-    a, b, _ = _given("convolve2d", in1, in2, 2)
+    a, b, _ = _operands("convolve2d", in1, in2, 2)
     edge = _Boundary(boundary, fillvalue, [(k // 2, (k - 1) // 2) for k in _image(b)])
     return _over_image("convolve2d", a, b, mode, edge, method)
 
@@ -223,10 +222,10 @@ def correlate2d(
         >>> gt.signal.correlate2d(np.ones((2, 2)), np.ones((2, 2))).eval(mode="NUMPY").tolist()
         [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
-    a, b, _ = _given("correlate2d", in1, in2, 2)
-    # Of two elements in the middle SciPy takes the other one here.
+    a, b, _ = _operands("correlate2d", in1, in2, 2)
+    # If two elements are in the middle, SciPy takes the other one here.
     edge = _Boundary(boundary, fillvalue, [((k - 1) // 2, k // 2) for k in _image(b)])
-    return _over_image("correlate2d", a, _turned(b, 2), mode, edge, method)
+    return _over_image("correlate2d", a, _reverse(b, 2), mode, edge, method)
 
 
 def _image(x: Tensor) -> list[Any]:
@@ -235,7 +234,7 @@ def _image(x: Tensor) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Boundary:
-    """The boundary of an image: what lies beyond its edges, and how wide it is in mode "same"."""
+    """The boundary of an image: the values beyond its edges, and its width in mode "same"."""
 
     boundary: str
     fillvalue: Any
@@ -248,7 +247,6 @@ class _Boundary:
         return self.boundary == "fill" and zero
 
     def around(self, a: Tensor, beyond: Sequence[tuple[Any, Any]]) -> Tensor:
-        """The image with the boundary added."""
         widths = [*[(0, 0)] * (a.ndim - 2), *beyond]
         if self.boundary == "fill":
             return pad(a, widths, constant_values=cast(self.fillvalue, a.dtype))
@@ -261,7 +259,7 @@ def _over_image(op: str, a: Tensor, b: Tensor, mode: str, edge: _Boundary, metho
         raise ArgumentError(
             f"{op}: unknown boundary={edge.boundary!r}.", f"Use one of {', '.join(BOUNDARIES)}."
         )
-    cls = _by(op, a, b, 2, method)
+    cls = _algorithm(op, a, b, 2, method)
     if mode == "valid" or (mode == "full" and edge.is_zero):
         return _convolution(op, a, b, 2, mode, cls)
     whole = [(k - 1, k - 1) for k in _image(b)]

@@ -15,9 +15,9 @@ from graphc.tensor.special.bessel import i0
 
 
 def _from_middle(op: str, m: Any) -> Tensor:
-    """Evenly spaced numbers from -1 to 1; 0 if there is one."""
-    (known,), symbolic = entries(op, m)
-    count: Any = symbolic[0] if known is None else known
+    """Return evenly spaced numbers from -1 to 1; 0 if there is one."""
+    (static,), symbolic = entries(op, m)
+    count: Any = symbolic[0] if static is None else static
     twice = 2 * arange(count) - (count - 1)
     ends = max(count - 1, 1) if isinstance(count, int) else maximum(count - 1, 1)
     return cast(twice, config.floatX) / cast(ends, config.floatX)

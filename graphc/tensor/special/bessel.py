@@ -37,12 +37,12 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    missing_gradient,
     not_equal,
     real_inexact,
     sign,
     sqrt,
     unary,
-    undefined,
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
@@ -60,31 +60,15 @@ from graphc.tensor.special.series import (
 from graphc.tensor.special.stirling import stirling
 
 RECIPROCAL_EVEN = (
-    1.0,
-    -0.6558780715202539,
-    0.16653861138229148,
-    -0.009621971527876973,
-    -0.0011651675918590652,
-    0.0001280502823881162,
-    -1.2504934821426706e-06,
-    -2.056338416977607e-07,
-    5.002007644469223e-09,
-    1.0434267116911005e-10,
-    -3.696805618642206e-12,
-)
+    1.0, -0.6558780715202539, 0.16653861138229148, -0.009621971527876973, -0.0011651675918590652,
+    0.0001280502823881162, -1.2504934821426706e-06, -2.056338416977607e-07, 5.002007644469223e-09,
+    1.0434267116911005e-10, -3.696805618642206e-12,
+)  # fmt: skip
 RECIPROCAL_ODD = (
-    -0.5772156649015329,
-    0.04200263503409524,
-    0.04219773455554433,
-    -0.0072189432466631,
-    0.00021524167411495098,
-    2.013485478078824e-05,
-    -1.133027231981696e-06,
-    -6.116095104481416e-09,
-    1.18127457048702e-09,
-    -7.782263439905071e-12,
-    -5.100370287454476e-13,
-)
+    -0.5772156649015329, 0.04200263503409524, 0.04219773455554433, -0.0072189432466631,
+    0.00021524167411495098, 2.013485478078824e-05, -1.133027231981696e-06, -6.116095104481416e-09,
+    1.18127457048702e-09, -7.782263439905071e-12, -5.100370287454476e-13,
+)  # fmt: skip
 """Coefficients of 1 / gamma(1 + m) = even(m * m) - m * odd(m * m) (DLMF 5.7.1)."""
 
 
@@ -148,14 +132,14 @@ FAR = 1e300
 """Beyond this squares and products overflow, and an order is negligible beside x."""
 
 
-def _below_far(found: Any, v: Any, x: Any) -> Any:
-    """A function that decays like ``x**-0.5``, from its values at smaller x."""
+def _below_far(compute: Any, v: Any, x: Any) -> Any:
+    """Extend a function that decays like ``x**-0.5`` from smaller x."""
     far = greater(x, FAR)
-    return where(far, 2.0**-16, 1) * found(minimum(v, FAR), where(far, x * 2.0**-32, x))
+    return where(far, 2.0**-16, 1) * compute(minimum(v, FAR), where(far, x * 2.0**-32, x))
 
 
 def _k_edge(xp: Any, v: Any, x: Any) -> Any:
-    """The limit of K where an argument is 0 or infinite, NaN where there is none.
+    """Return the limit of K where an argument is 0 or infinite, NaN where there is none.
 
     ``xp`` is a namespace of elementwise functions: NumPy, or ``graphc.tensor.core.elementwise``.
     """
@@ -164,9 +148,9 @@ def _k_edge(xp: Any, v: Any, x: Any) -> Any:
     return xp.where(xp.isnan(v) | xp.isnan(x) | xp.less(x, 0), np.nan, edge)
 
 
-def _kve_edges(v: Tensor, x: Tensor, found: Any) -> Any:
+def _kve_edges(v: Tensor, x: Tensor, inner: Any) -> Any:
     sound = greater(x, 0) & less(x, np.inf) & less(abs(v), np.inf)
-    y = _below_far(found, where(sound, abs(v), 1), where(sound, x, 1))
+    y = _below_far(inner, where(sound, abs(v), 1), where(sound, x, 1))
     return where(sound, y, _k_edge(elementwise, v, x))
 
 
@@ -201,11 +185,11 @@ def _scaled_i(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     half = n / 2
     short = (n + n * (n / (root + 2 * x))) / (n + root)
     rise = v * where(greater(t, 0.5), log1p(-where(greater(t, 0.5), short, 0)), log(t))
-    return rise + half - x * short, width * area * sqrt(2 * n / (n + root)) * _of_stirling(half)
+    return rise + half - x * short, width * area * sqrt(2 * n / (n + root)) * _stirling_ratio(half)
 
 
-def _of_stirling(x: Tensor) -> Any:
-    """Stirling's formula over gamma, divided by pi * sqrt(2)."""
+def _stirling_ratio(x: Tensor) -> Any:
+    """Return Stirling's formula over gamma, divided by pi * sqrt(2)."""
     near = less(x, 10)
     small, large = where(near, x, 10), where(near, 10, x)
     direct = gammaln(small) - (small - 0.5) * log(small) + small - np.log(2 * np.pi).item() / 2
@@ -233,7 +217,7 @@ def _even(v: Tensor) -> Tensor:
 
 
 def _i_edge(xp: Any, v: Any, x: Any, at_infinity: float) -> Any:
-    """The limit of I or J where an argument is 0 or infinite, NaN where there is none.
+    """Return the limit of I or J where an argument is 0 or infinite, NaN where there is none.
 
     ``xp`` is as for ``_k_edge``, and ``at_infinity`` the limit as x goes to infinity.
     """
@@ -265,26 +249,26 @@ def _with_edges(name: str, edge: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
-def _with_sign(v: Tensor, x: Tensor, found: Any, at_infinity: float) -> Any:
-    """A function of x > 0 continued to all x, for integer v, with the values at the edges."""
+def _with_sign(v: Tensor, x: Tensor, compute: Any, at_infinity: float) -> Any:
+    """Continue a function of x > 0 to all x, for integer v, with the values at the edges."""
     whole = equal(v, floor(v))
     sound = not_equal(x, 0) & less(abs(x), np.inf) & less(abs(v), np.inf)
     sound = sound & logical_or(greater(x, 0), whole)
-    y = found(where(sound, v, 1), where(sound, abs(x), 1))
+    y = compute(where(sound, v, 1), where(sound, abs(x), 1))
     edge = _i_edge(elementwise, v, x, at_infinity)
     return where(sound, where(less(x, 0) & logical_not(_even(v)), -y, y), edge)
 
 
 @wide
 def _iv(v: Tensor, x: Tensor) -> Any:
-    found = partial(_below_far, lambda v, x: _ive_of(v, x, 1.0))
-    return _with_sign(v, x, found, np.inf)
+    compute = partial(_below_far, lambda v, x: _ive_of(v, x, 1.0))
+    return _with_sign(v, x, compute, np.inf)
 
 
 @wide
 def _ive(v: Tensor, x: Tensor) -> Any:
-    found = partial(_below_far, lambda v, x: _ive_of(v, x, 0.0))
-    return _with_sign(v, x, found, 0.0)
+    compute = partial(_below_far, lambda v, x: _ive_of(v, x, 0.0))
+    return _with_sign(v, x, compute, 0.0)
 
 
 # J, the function of the first kind.
@@ -321,7 +305,7 @@ def _watson(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _bend(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The sine and cosine of b, at which the next path leaves the axis, whether b is minimal."""
+    """Return sine and cosine of b, where the next path leaves the axis; whether b is minimal."""
     ratio = minimum(v / x, 1)
     steep = sqrt((1 - ratio) * (1 + ratio))
     least = minimum(1.4 * x ** (-1 / 3), 1)
@@ -331,9 +315,9 @@ def _bend(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """J and Y for 0 <= v <= x and x >= 2: Schlaefli's integral (DLMF 10.9.18) past its saddle.
+    """Compute J and Y for 0 <= v <= x and x >= 2: Schlaefli's integral (DLMF 10.9.18).
 
-    w = s + i * t goes from minus infinity to infinity + i * pi through i * b, with
+    Past the saddle, w = s + i * t goes from minus infinity to infinity + i * pi through i * b, with
     tan(t / 2) = tan(b / 2) * exp(s / sin(b)).
     """
 
@@ -352,7 +336,7 @@ def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return [size * (c - rate * z), size * (z + rate * c)]
 
     sine, cosine, slow = _bend(v, x)
-    # Where x is so large, only its phase and the falling amplitude are left of it.
+    # Beyond this x, only its phase and the falling amplitude matter.
     mild = minimum(x, 1e100)
     width = 1 / sqrt(mild * sine)
     parameters = (minimum(v, mild), mild, sine, cosine)
@@ -378,10 +362,10 @@ def _second_kind(v: Tensor, x: Tensor) -> Tensor:
         half = exp((s - 2 * low) / steep)
         t = 2 * arctan(half)
         rate = 2 * half / (1 + half * half) / steep
-        place = s - low
+        position = s - low
         level = v * low - x * sinh(low)
-        size = exp(x * sinh(place) * cos(t) - v * place - level)
-        angle = x * cosh(place) * sin(t) - v * t
+        size = exp(x * sinh(position) * cos(t) - v * position - level)
+        angle = x * cosh(position) * sin(t) - v * t
         return [size * (cos(angle) - rate * sin(angle))]
 
     rise = sqrt((v - x) * (v + x))
@@ -393,7 +377,7 @@ def _second_kind(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _jv_positive(v: Tensor, x: Tensor) -> Any:
-    """``jv(v, x)`` for x > 0; for negative orders by those of the opposite order (DLMF 10.4.5)."""
+    """``jv(v, x)`` for x > 0; negative orders by J and Y of the opposite order (DLMF 10.4.5)."""
     near = less(x, 2)
     series = _power_series(where(near, v, 0), where(near, x, 1))
     z, order = where(near, 2, x), abs(v)
@@ -433,7 +417,7 @@ def _of_order(order: float) -> Any:
     return expand
 
 
-# Rows. Slopes take both neighbours of an order in one array, as each takes long to compile.
+# Rows. Gradients take both neighbours of an order in one array, as each takes long to compile.
 
 
 def _neighbours(row: Elementwise, v: Tensor, x: Tensor, *steps: int) -> list[Any]:
@@ -484,7 +468,7 @@ jv: Binary = binary(
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
     real_inexact,
     lambda g, y, v, x: (
-        undefined("jv", "its order", v),
+        missing_gradient("jv", "its order", v),
         g * _half_difference(jv, v, x),
     ),
     _with_edges("jv", partial(_i_edge, at_infinity=np.nan)),
@@ -538,7 +522,7 @@ iv: Binary = binary(
     "The modified Bessel function of the first kind, of order v",
     real_inexact,
     lambda g, y, v, x: (
-        undefined("iv", "its order", v),
+        missing_gradient("iv", "its order", v),
         g * _half_sum(iv, v, x),
     ),
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
@@ -552,7 +536,7 @@ ive: Binary = binary(
     "exp(-|x|) * iv(v, x)",
     real_inexact,
     lambda g, y, v, x: (
-        undefined("ive", "its order", v),
+        missing_gradient("ive", "its order", v),
         g * _scaled_slope(ive, v, x, sign(x)),
     ),
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
@@ -563,7 +547,7 @@ kv: Binary = binary(
     "The modified Bessel function of the second kind, of order v",
     real_inexact,
     lambda g, y, v, x: (
-        undefined("kv", "its order", v),
+        missing_gradient("kv", "its order", v),
         -g * _half_sum(kv, v, x),
     ),
     _with_edges("kv", _k_edge),
@@ -577,7 +561,7 @@ kve: Binary = binary(
     "exp(x) * kv(v, x)",
     real_inexact,
     lambda g, y, v, x: (
-        undefined("kve", "its order", v),
+        missing_gradient("kve", "its order", v),
         -g * _scaled_slope(kve, v, x, 1),
     ),
     _with_edges("kve", _k_edge),

@@ -25,25 +25,31 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    missing_gradient,
     not_equal,
     real_inexact,
     several,
     sqrt,
-    undefined,
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, constant, function
 from graphc.tensor.core.trigonometric import sin
 from graphc.tensor.special.gamma import digamma, gamma_sign, gammaln, log_gamma_quantile
-from graphc.tensor.special.series import computed, excess_of_exp, integral, shortfall_of_log1p, wide
+from graphc.tensor.special.series import (
+    excess_of_exp,
+    from_definition,
+    integral,
+    shortfall_of_log1p,
+    wide,
+)
 from graphc.tensor.special.special import ndtri, xlog1py, xlogy
 from graphc.tensor.special.stirling import stirling
 from graphc.tensor.statistics.nans import largest_number
 
 
 def _positive_betaln(a: Tensor, b: Tensor) -> Any:
-    """For a, b > 0, where Stirling's formula replaces differences of large logarithms."""
+    """Compute for a, b > 0, by Stirling's formula instead of differences of large logarithms."""
     p, q = minimum(a, b), maximum(a, b)
     small = gammaln(p) + (gammaln(minimum(q, 10)) - gammaln(minimum(p, 10) + minimum(q, 10)))
     large, most = maximum(p, 10), maximum(q, 10)
@@ -51,7 +57,7 @@ def _positive_betaln(a: Tensor, b: Tensor) -> Any:
     ratio = some / most
     ahead = (most - 0.5) * log1p(ratio) + some * log(most + some) - some
     mixed = gammaln(some) - (ahead + stirling(most + some) - stirling(most))
-    both = (
+    large_both = (
         stirling(large)
         + stirling(most)
         - stirling(large + most)
@@ -59,7 +65,7 @@ def _positive_betaln(a: Tensor, b: Tensor) -> Any:
         + (large - 0.5) * (log(large) - log(large + most))
         - most * log1p(large / most)
     )
-    return where(less_equal(q, 10), small, where(less_equal(p, 10), mixed, both))
+    return where(less_equal(q, 10), small, where(less_equal(p, 10), mixed, large_both))
 
 
 @wide
@@ -85,10 +91,10 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
 
 def _rise(a: Tensor, total: Tensor) -> Any:
     """``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
-    both = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
-    both = both & equal(total, floor(total))
-    rise = digamma(where(both, 1 - a, a)) - digamma(where(both, 1 - total, total))
-    return where(both, rise, rise)  # one value, which documentation states for each case
+    at_poles = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
+    at_poles = at_poles & equal(total, floor(total))
+    rise = digamma(where(at_poles, 1 - a, a)) - digamma(where(at_poles, 1 - total, total))
+    return where(at_poles, rise, rise)  # one value, which documentation states for each case
 
 
 betaln = binary(
@@ -96,7 +102,7 @@ betaln = binary(
     "The logarithm of the beta function's magnitude",
     real_inexact,
     lambda g, y, a, b: (g * _rise(a, a + b), g * _rise(b, a + b)),
-    computed(_betaln),
+    from_definition(_betaln),
     commutes=True,
     expand=_betaln,
     definition="``log(|gamma(a) * gamma(b) / gamma(a + b)|)``.",
@@ -105,27 +111,27 @@ betaln = binary(
 
 
 def log_beta_first_term(a: Tensor, b: Tensor) -> list[Any]:
-    """The logarithm of ``a * beta(a, b)``, also for a tiny a."""
+    """Return the logarithm of ``a * beta(a, b)``, also for a tiny a."""
     return [_positive_betaln(a + 1, b) + log(a + b)]
 
 
 def _log_beta_share(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
-    """The logarithm of ``x**a * rest**b / (a * beta(a, b))`` for rest = 1 - x.
+    """Return the logarithm of ``x**a * rest**b / (a * beta(a, b))`` for rest = 1 - x.
 
-    It is as exact for large a and b as for small ones.
+    The result is as exact for large a and b as for small ones.
 
     Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
     """
-    both = logical_and(greater(a, 10), greater(b, 10))
-    p, q = where(both, a, 10), where(both, b, 10)
+    both_large = logical_and(greater(a, 10), greater(b, 10))
+    p, q = where(both_large, a, 10), where(both_large, b, 10)
     off = x * q - p * rest
     gap = p * _log_gap(off / p, x * (p + q) / p) + q * _log_gap(-off / q, rest * (p + q) / q)
     error = stirling(p) + stirling(q) - stirling(p + q)
     peaked = -gap - error + log(q / (p + q) / (2 * np.pi * p)) / 2
-    c, d = where(both, 1, a), where(both, 1, b)
+    c, d = where(both_large, 1, a), where(both_large, 1, b)
     (scale,) = log_beta_first_term(c, d)
     fall = d * where(less(x, 0.5), log1p(-x), log(rest))
-    return where(both, peaked, c * log(x) + fall - scale)
+    return where(both_large, peaked, c * log(x) + fall - scale)
 
 
 def _log_gap(off: Tensor, ratio: Tensor) -> Any:
@@ -135,15 +141,15 @@ def _log_gap(off: Tensor, ratio: Tensor) -> Any:
 
 
 def _beta_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
-    """The integrals of I_x(a + 1, b) over its density and of its derivatives.
+    """Integrate I_x(a + 1, b) over its density, and its derivatives.
 
-    With t / (1 - t) = x / (1 - x) * exp(-s) in the integral by t.
+    The substitution is t / (1 - t) = x / (1 - x) * exp(-s).
     """
 
     def integrands(s: Tensor, excess: Tensor, n: Tensor, x: Tensor) -> list[Tensor]:
         moved = x * expm1(-s)
-        left = n * (x * excess_of_exp(-s) - shortfall_of_log1p(moved))
-        y = exp(-excess * s - left)
+        decay = n * (x * excess_of_exp(-s) - shortfall_of_log1p(moved))
+        y = exp(-excess * s - decay)
         return [y, (s + log1p(moved)) * y, log1p(moved) * y]
 
     n = a + b + 1
@@ -154,29 +160,29 @@ def _beta_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
 
 
 def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> list[Tensor]:
-    """Whether all arguments lie within the domain; and a, b and x there, 1, 1 and 1/2 elsewhere."""
+    """Return whether all are within the domain; and a, b, x there, 1, 1 and 1/2 elsewhere."""
     inside = greater(a, 0) & greater(b, 0) & greater(x, 0) & less(x, 1)
     inside = inside & less(a, np.inf) & less(b, np.inf)
     return [inside, where(inside, a, 1), where(inside, b, 1), where(inside, x, 0.5)]
 
 
-def _turned(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
-    """Whether the upper tail is computed; and the parameters and bounds of the computed tail."""
+def _choose_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
+    """Return whether the upper tail is computed, and the computed tail's parameters and bounds."""
     middle = (a + 1) / (a + b + 2)
     upper = greater(x, where(less(b, 0.5), maximum(middle, 0.995), middle))
     pairs = [(b, a), (a, b), (rest, x), (x, rest)]
-    return [upper, *[where(upper, turned, given) for turned, given in pairs]]
+    return [upper, *[where(upper, turned, original) for turned, original in pairs]]
 
 
 def _nearer(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Any]:
-    """Whether the upper tail is used, its first parameter, its relative size, its log factor."""
-    upper, p, q, z, other = _turned(a, b, x, rest)
+    """Return whether the upper tail is used, its first parameter, relative size, log factor."""
+    upper, p, q, z, other = _choose_tail(a, b, x, rest)
     whole, *_ = _beta_tail(p, q, z, other)
     return [upper, p, 1 + z * (p + q) * whole, _log_beta_share(p, q, z, other)]
 
 
 def log_beta_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Any]:
-    """The logarithm of ``betainc(a, b, x)`` for rest = 1 - x, and its derivative in logit(x)."""
+    """Return the logarithm of ``betainc(a, b, x)``, and its derivative in logit(x)."""
     upper, p, shares, log_share = _nearer(a, b, x, rest)
     tail = log_share + log(shares)
     below = where(upper, log1p(-exp(tail)), tail)
@@ -197,7 +203,7 @@ def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Any:
 
 def _betainc_slope(a: Tensor, b: Tensor, x: Tensor, first: bool) -> Any:
     inside, a1, b1, x1 = _beta_inside(a, b, x)
-    upper, p, q, z, rest = _turned(a1, b1, x1, 1 - x1)
+    upper, p, q, z, rest = _choose_tail(a1, b1, x1, 1 - x1)
     n = p + q
     whole, by_p, by_q = _beta_tail(p, q, z, rest)
     over = 1 + z * n * whole
@@ -233,11 +239,11 @@ betainc_by_a = several(
     "The derivative of betainc(a, b, x) with respect to a; relative error about 1e-12",
     real_inexact,
     lambda g, y, a, b, x: (
-        undefined("betainc_by_a", "a", a),
-        undefined("betainc_by_a", "b", b),
+        missing_gradient("betainc_by_a", "a", a),
+        missing_gradient("betainc_by_a", "b", b),
         g * _beta_pdf(a, b, x) * (log(x) - digamma(a) + digamma(a + b)),
     ),
-    computed(_betainc_by_a),
+    from_definition(_betainc_by_a),
     expand=_betainc_by_a,
     facts=Facts(support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
 )
@@ -247,11 +253,11 @@ betainc_by_b = several(
     "The derivative of betainc(a, b, x) with respect to b; relative error about 1e-12",
     real_inexact,
     lambda g, y, a, b, x: (
-        undefined("betainc_by_b", "a", a),
-        undefined("betainc_by_b", "b", b),
+        missing_gradient("betainc_by_b", "a", a),
+        missing_gradient("betainc_by_b", "b", b),
         g * _beta_pdf(a, b, x) * (log1p(-x) - digamma(b) + digamma(a + b)),
     ),
-    computed(_betainc_by_b),
+    from_definition(_betainc_by_b),
     expand=_betainc_by_b,
     facts=Facts(support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
 )
@@ -295,10 +301,10 @@ def _logit_of_exp(y: Tensor) -> Any:
 
 
 def _starts(a: Tensor, b: Tensor, p: Tensor) -> list[Any]:
-    """Starting logits near the quantile, each for other parameters.
+    """Return starting logits near the quantile, each for other parameters.
 
-    The approximation by the normal distribution (Abramowitz & Stegun 26.5.22); of either tail the
-    first term; of either variable the gamma distribution, where it is small.
+    They approximate by the normal distribution (Abramowitz & Stegun 26.5.22), by the first term of
+    either tail, and by the gamma distribution of either variable, where it is small.
     """
     z = -ndtri(p)
     lift = (z * z - 3) / 6
@@ -306,34 +312,33 @@ def _starts(a: Tensor, b: Tensor, p: Tensor) -> list[Any]:
     h = 2 / (r + s)
     w = z * sqrt(maximum(h + lift, 0)) / h - (s - r) * (lift + 5 / 6 - 2 / (3 * h))
     (low,), (high,) = log_beta_first_term(a, b), log_beta_first_term(b, a)
-    left = exp(log_gamma_quantile(b, 1 - p, p)) / (a + (b - 1) / 2)
-    right = exp(log_gamma_quantile(a, p, 1 - p)) / (b + (a - 1) / 2)
+    from_upper = exp(log_gamma_quantile(b, 1 - p, p)) / (a + (b - 1) / 2)
+    from_lower = exp(log_gamma_quantile(a, p, 1 - p)) / (b + (a - 1) / 2)
     return [
         log(a / b) - 2 * w,
         _logit_of_exp((log(p) + low) / a),
         -_logit_of_exp((log1p(-p) + high) / b),
-        _logit_of_exp(-left),
-        -_logit_of_exp(-right),
+        _logit_of_exp(-from_upper),
+        -_logit_of_exp(-from_lower),
     ]
 
 
-def _nearest(a: Tensor, b: Tensor, wanted: Tensor) -> Any:
-    """The start from which Newton's step is shortest."""
+def _nearest_start(a: Tensor, b: Tensor, wanted: Tensor) -> Any:
     starts = [maximum(minimum(u, MOST), -MOST) for u in _starts(a, b, exp(wanted))]
     # Along one axis, as a tail takes many operations.
     a, b, wanted, *starts = (TABLE["expand_dims"](x, x.ndim) for x in (a, b, wanted, *starts))
-    places = constant(np.arange(len(starts)), bake=True)
+    indices = constant(np.arange(len(starts)), bake=True)
     u = starts[0]
     for i, other in enumerate(starts[1:], 1):
-        u = where(equal(places, i), other, u)
+        u = where(equal(indices, i), other, u)
     u = where(isnan(u), 0, u)
     size = abs(_logit_step(a, b, wanted, u))
     size = where(isnan(size), np.inf, size)
-    found, least = u[..., 0], size[..., 0]
+    best, least = u[..., 0], size[..., 0]
     for i in range(1, len(starts)):
         nearer = less(size[..., i], least)
-        found, least = where(nearer, u[..., i], found), where(nearer, size[..., i], least)
-    return found
+        best, least = where(nearer, u[..., i], best), where(nearer, size[..., i], least)
+    return best
 
 
 def _logit_step(a: Tensor, b: Tensor, wanted: Tensor, u: Tensor) -> Any:
@@ -349,7 +354,7 @@ def _betaincinv(a: Tensor, b: Tensor, p: Tensor) -> Any:
     upper = greater(p1, 0.5)
     c, d = where(upper, b1, a1), where(upper, a1, b1)
     wanted = log(where(upper, 1 - p1, p1))
-    u = _nearest(c, d, wanted)
+    u = _nearest_start(c, d, wanted)
     for _ in range(ROUNDS):
         step = _logit_step(c, d, wanted, u)
         u = u - where(isnan(step), 0, maximum(minimum(step, LONGEST), -LONGEST))
@@ -399,7 +404,7 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def _beta_at_zero(a: Tensor, b: Tensor) -> Any:
-    """The beta function where a + b is 0, -1, ...: 0, written so that it has its slope there.
+    """Return beta where a + b is 0, -1, ...: 0, written so that its derivative is right.
 
     By reflection (DLMF 5.5.3), ``1 / gamma(z)`` is ``gamma(1 - z) * sin(pi * z) / pi``.
     """

@@ -1,7 +1,7 @@
 """The hypergeometric function and its derivatives without loops, for backends that lack loops.
 
-As in ``hypergeometric.py`` by the series at 0 and then by Taylor series, but those between fixed
-points, all at once. What moves a parameter is carried along as a tangent.
+The method of ``hypergeometric.py``, the series at 0 and then Taylor series, but between fixed
+points, all at once. The derivative with respect to a parameter is carried along as a tangent.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from graphc.tensor.special.gamma import gamma_sign, gammaln
 from graphc.tensor.special.series import wide
 
 CHUNK, CHUNKS = 256, 4
-"""Terms of the series at 0 that are multiplied at once, and how many times."""
+"""The number of terms of the series at 0 that are multiplied at once, and of such chunks."""
 
 TERMS = 80
-"""Of the Taylor series, whose terms fall like 2**-k."""
+"""The terms of the Taylor series, which fall like 2**-k."""
 
 POINTS = 1 - 2.0 ** -np.arange(1, 65)
-"""Where Taylor series start: each goes half of the way to 1. From the 53rd on it is 1."""
+"""The starts of Taylor series: each goes half of the way to 1. From the 53rd on they are 1."""
 
 NOTHING = 1e-290
-"""A z as small counts as 0."""
+"""A smaller z counts as 0."""
 
 LOST = 1e-9
-"""A last term of this size beside the sum: the series is too short for such parameters."""
+"""If the last term relative to the sum is larger, the series is too short for the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,20 @@ class Dual:
         return Dual(self.value * other.value, slope)
 
     def times(self, factor: Any) -> Dual:
-        """The product with a constant."""
         return Dual(self.value * factor, self.slope * factor)
 
     def plus(self, term: Any) -> Dual:
-        """The sum with a constant."""
         return Dual(self.value + term, self.slope)
 
     def where(self, condition: Any, other: Dual) -> Dual:
-        """This where the condition holds, the other elsewhere."""
         return Dual(
             where(condition, self.value, other.value), where(condition, self.slope, other.slope)
         )
 
     def deeper(self) -> Dual:
-        """The same with one more axis."""
         return Dual(_deeper(self.value), _deeper(self.slope))
 
     def at(self, *index: Any) -> Dual:
-        """The part of both at an index."""
         return Dual(self.value[(..., *index)], self.slope[(..., *index)])
 
 
@@ -94,7 +89,7 @@ def _deeper(x: Any) -> Any:
 
 
 def _degree(*parameters: Dual) -> Any:
-    """The polynomial's degree; infinity where the series does not terminate."""
+    """Return the polynomial's degree; infinity where the series does not terminate."""
     degree: Any = np.inf
     for p in parameters:
         whole = less_equal(p.value, 0) & equal(p.value, floor(p.value)) & equal(p.slope, 0)
@@ -102,10 +97,10 @@ def _degree(*parameters: Dual) -> Any:
     return degree
 
 
-def _continued(parameters: Triple, z: Any) -> Dual:
-    """2F1(a, b; c; z) for z < 1."""
+def _hyp2f1(parameters: Triple, z: Any) -> Dual:
+    """Return 2F1(a, b; c; z) for z < 1."""
     a, b, c = parameters
-    # Of a smaller z, the complex step that other backends take tells nothing.
+    # For a smaller z, the complex step of other backends has no digits.
     z = where(less(abs(z), NOTHING), 0, z)
     degree = _degree(a, b)
     endless = equal(degree, np.inf)
@@ -128,17 +123,17 @@ def _continued(parameters: Triple, z: Any) -> Dual:
     degree = where(turned | eased, _degree(a, b), degree)
     whole = less(degree, np.inf)
     at = where(whole, z, maximum(minimum(z, 0.5), -0.5))
-    y = _moved((a, b, c), where(whole, 0, z), *_series((a, b, c), at, degree))
+    y = _move_beyond_half((a, b, c), where(whole, 0, z), *_series((a, b, c), at, degree))
     return Dual(factor, power.slope * fall * factor) * y
 
 
 def _series(parameters: Triple, at: Any, degree: Any) -> tuple[Dual, Dual]:
-    """The value and the slope at a point by the series at 0 (DLMF 15.2.1)."""
+    """Return the value and the derivative at a point by the series at 0 (DLMF 15.2.1)."""
     zero = 0 * at
     y, slope = Dual(zero + 1, zero), _ratio(parameters, 0)
     p = [x.deeper() for x in parameters]
     at, degree = _deeper(at), _deeper(degree)
-    # What all factors so far make but those that are 0, their slopes, how many are, and theirs.
+    # The product of all nonzero factors so far, its derivative, the number of zeros, and theirs.
     product, change, zeros, unit = (_deeper(x) for x in (zero + 1, zero, zero, zero))
     term = y
     for i in range(CHUNKS):
@@ -158,13 +153,13 @@ def _series(parameters: Triple, at: Any, degree: Any) -> tuple[Dual, Dual]:
         alive = equal(zeros, 0)
         once = where(equal(zeros, 1), product * unit, 0)
         terms = Dual(where(alive, product, 0), where(alive, product * change, once))
-        following = _ratio((p[0], p[1], p[2].where(inside, _fixed(1 + 0 * at))), k + 1)
+        following = _ratio((p[0], p[1], p[2].where(inside, _without_derivative(1 + 0 * at))), k + 1)
         sloped = following * terms
         y = y + Dual(sum(terms.value, -1), sum(terms.slope, -1))
         slope = slope + Dual(sum(sloped.value, -1), sum(sloped.slope, -1))
         product, change, zeros, unit = (x[..., -1:] for x in (product, change, zeros, unit))
         term = terms.at(-1)
-    return _settled(y, term, 0), slope
+    return _mark_lost(y, term, 0), slope
 
 
 def _rate(p: Dual) -> Any:
@@ -179,14 +174,14 @@ def _ratio(parameters: Triple, k: Any) -> Dual:
     return Dual(value, (y.slope - value * c.slope) / c.value)
 
 
-def _settled(y: Dual, term: Dual, least: Any) -> Dual:
-    """NaN where the last term still counts in the sum, or in a lower bound of it."""
+def _mark_lost(y: Dual, term: Dual, least: Any) -> Dual:
+    """Return NaN where the last term still counts in the sum, or in a lower bound of it."""
     lost = greater(abs(term.value), LOST * maximum(abs(y.value), least))
     return Dual(where(lost, np.nan, y.value), where(lost, np.nan, y.slope))
 
 
-def _moved(parameters: Triple, z: Any, y: Dual, slope: Dual) -> Dual:
-    """The value at z from those at 1/2, for z beyond."""
+def _move_beyond_half(parameters: Triple, z: Any, y: Dual, slope: Dual) -> Dual:
+    """Return the value at z from those at 1/2, for z beyond."""
     columns = _steps(parameters, z)
     while columns[0][0].value.type.shape[-1] != 1:
         early, late = ([[x.at(slice(i, None, 2)) for x in row] for row in columns] for i in (0, 1))
@@ -200,7 +195,7 @@ def _moved(parameters: Triple, z: Any, y: Dual, slope: Dual) -> Dual:
 def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
     """Carry value and derivative from each point to the next, or to z (DLMF 15.10.1).
 
-    Of values, then of slopes: by the value, then by the slope.
+    Rows are the value and the derivative; columns what they are multiplied with, in this order.
     """
     a, b, c = (x.deeper() for x in parameters)
     at = constant(POINTS, bake=True)
@@ -221,7 +216,7 @@ def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
         by_q = lead.plus(k * bend).times(rate / (k + 2))
         p, q = q, by_p * p - by_q * q
         total, sloped = total + q, sloped + q.times(k + 2.0)
-    total = _settled(total, q, start)
+    total = _mark_lost(total, q, start)
     still = equal(move, 0)
     unit = [Dual(constant(np.array(x)) + zero, zero + constant(np.zeros(2))) for x in UNITS]
     sloped = unit[1].where(still, sloped.times(1 / where(still, 1, move)))
@@ -232,7 +227,7 @@ def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
 UNITS = ((1.0, 0.0), (0.0, 1.0))
 
 
-def _fixed(x: Any) -> Dual:
+def _without_derivative(x: Any) -> Dual:
     return Dual(x, 0 * x)
 
 
@@ -242,19 +237,19 @@ def _is_pole(x: Any) -> Any:
 
 @wide
 def hyp2f1_in_parts(a: Tensor, b: Tensor, c: Tensor, z: Tensor) -> Any:
-    """2F1(a, b; c; z), infinite or NaN beyond z = 1 where it is not real."""
+    """Return 2F1(a, b; c; z), infinite or NaN beyond z = 1 where it is not real."""
     polynomial = _is_pole(a) | _is_pole(b)
     # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
-    # decays slower would be nothing, and cancel. A whole power is real also beyond z = 1.
+    # decays slower would cancel. An integer power is real also beyond z = 1.
     power = c - a - b
     real = less(z, 1) | (greater(z, 1) & equal(power, floor(power)))
     turned = ~polynomial & real & (_is_pole(c - a) | _is_pole(c - b))
     sound = (less(z, 1) | polynomial | turned) & less(abs(a + b + c + z), np.inf)
     turned = turned & sound
     factor = where(turned, (1 - where(turned, z, 0)) ** where(turned, power, 0), 1)
-    given = [where(turned, c - a, a), where(turned, c - b, b), c]
-    parts = [_fixed(where(sound, x, 1)) for x in given]
-    y = factor * _continued((parts[0], parts[1], parts[2]), where(sound, z, 0)).value
+    numbers = [where(turned, c - a, a), where(turned, c - b, b), c]
+    parameters = [_without_derivative(where(sound, x, 1)) for x in numbers]
+    y = factor * _hyp2f1((parameters[0], parameters[1], parameters[2]), where(sound, z, 0)).value
     # Gauss's sum (DLMF 15.4.20).
     summed = exp(gammaln(c) + gammaln(power) - gammaln(c - a) - gammaln(c - b))
     sign = gamma_sign(c) * gamma_sign(power) * gamma_sign(c - a) * gamma_sign(c - b)
@@ -271,8 +266,8 @@ def slope_in_parts(which: int) -> Any:
         z = xs[3]
         finite = xs[0] + xs[1] + xs[2] + z
         sound = less(z, 1) & less(abs(finite), np.inf)
-        given = [where(sound, x, 1) for x in xs[:3]]
-        a, b, c = (Dual(x, 0 * x + float(i == which)) for i, x in enumerate(given))
-        return where(sound, _continued((a, b, c), where(sound, z, 0)).slope, np.nan)
+        numbers = [where(sound, x, 1) for x in xs[:3]]
+        a, b, c = (Dual(x, 0 * x + float(i == which)) for i, x in enumerate(numbers))
+        return where(sound, _hyp2f1((a, b, c), where(sound, z, 0)).slope, np.nan)
 
     return expand

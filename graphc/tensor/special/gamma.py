@@ -30,18 +30,18 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    missing_gradient,
     real_inexact,
     sign,
     sqrt,
     unary,
-    undefined,
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.special.series import (
-    computed,
     excess_of_exp,
+    from_definition,
     integral,
     shortfall_of_log1p,
     wide,
@@ -94,32 +94,22 @@ digamma: Unary = unary(
 
 
 BERNOULLI = (
-    1 / 6,
-    -1 / 30,
-    1 / 42,
-    -1 / 30,
-    5 / 66,
-    -691 / 2730,
-    7 / 6,
-    -3617 / 510,
-    43867 / 798,
-    -174611 / 330,
-    854513 / 138,
-    -236364091 / 2730,
-)
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 /
+    330, 854513 / 138, -236364091 / 2730,
+)  # fmt: skip
 DIRECT = 12
 """The number of terms of the zeta function that are added before the rest is an integral."""
 
 
 def _positive_zeta(s: Tensor, q: Tensor) -> Tensor:
-    """The Hurwitz zeta function for q > 0, s > 1 by Euler-Maclaurin (DLMF 25.11.7)."""
+    """Compute the Hurwitz zeta function for q > 0, s > 1 by Euler-Maclaurin (DLMF 25.11.7)."""
     end = q + DIRECT
     y = q**-s
     for k in range(1, DIRECT):
         y = y + (q + k) ** -s
     last = end**-s
     y = y + end ** (1 - s) / (s - 1) + last / 2
-    # Where s is large beside its base, the last power is nothing, and so are its products.
+    # Where s is large beside its base, the last power is negligible, and so are its products.
     rate = minimum(1 / end, 1e3 / s)
     term = last * s * rate / 2
     for j, b in enumerate(BERNOULLI, 1):
@@ -131,7 +121,7 @@ def _positive_zeta(s: Tensor, q: Tensor) -> Tensor:
 
 @wide
 def _zeta(s: Tensor, q: Tensor) -> Any:
-    """For q < 0 and a whole s, the terms of negative base by those of their opposites."""
+    """Reflect the terms of negative base, for q < 0 and an integer s."""
     below = less(q, 0)
     whole = logical_and(equal(s, floor(s)), less(s, np.inf))
     sound = greater(s, 1) & logical_or(greater(q, 0), below & whole) & less(abs(q), np.inf)
@@ -154,7 +144,7 @@ zeta: Binary = binary(
     "zeta",
     "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
     real_inexact,
-    lambda g, y, s, q: (undefined("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
+    lambda g, y, s, q: (missing_gradient("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
     from_scipy("zeta"),
     expand=_zeta,
     definition="The sum of ``(q + k)**-s`` over k = 0, 1, ..., for s > 1, and q > 0 or a whole s.",
@@ -164,7 +154,7 @@ zeta: Binary = binary(
 
 @wide
 def _polygamma(n: Tensor, x: Tensor) -> Any:
-    """(-1)**(n + 1) * n! * zeta(n + 1, x) (DLMF 25.11.12)."""
+    """Compute ``(-1)**(n + 1) * n! * zeta(n + 1, x)`` (DLMF 25.11.12)."""
     whole = equal(n, floor(n)) & greater(n, 0) & less(n, np.inf)
     order = where(whole, n, 1)
     sign = where(equal(order, 2 * floor(order / 2)), -1, 1)
@@ -176,7 +166,7 @@ polygamma: Binary = binary(
     "polygamma",
     "The n-th derivative of digamma, for a whole number n",
     real_inexact,
-    lambda g, y, n, x: (undefined("polygamma", "its order", n), g * polygamma(n + 1, x)),
+    lambda g, y, n, x: (missing_gradient("polygamma", "its order", n), g * polygamma(n + 1, x)),
     from_scipy("polygamma", wide=True),
     expand=_polygamma,
     definition="``(-1)**(n + 1) * n! * zeta(n + 1, x)`` for n > 0; ``digamma(x)`` for n = 0.",
@@ -198,7 +188,7 @@ tri_gamma: Unary = unary(
 
 
 def _log_gamma_share(a: Tensor, x: Tensor) -> Any:
-    """The logarithm of ``x**a * exp(-x) / gamma(a + 1)``, accurate for large and small a.
+    """Return the logarithm of ``x**a * exp(-x) / gamma(a + 1)``, for large and small a.
 
     Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
     """
@@ -211,9 +201,9 @@ def _log_gamma_share(a: Tensor, x: Tensor) -> Any:
 
 
 def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
-    """The lower or upper tail over its leading factor, and the integrals of its derivatives.
+    """Return a tail over its leading factor, and the integrals of its derivatives.
 
-    With t = x * exp(-s) or x * exp(s) in the integral of the tail. The lower one is raised first,
+    The substitution is t = x * exp(-s) or x * exp(s). The lower tail is raised first,
     ``P(a, x) = share + P(a + 1, x)``, so that the integrand falls also for a small a.
     """
 
@@ -228,14 +218,14 @@ def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _nearer(a: Tensor, x: Tensor) -> list[Tensor]:
-    """Whether the lower tail is computed, its relative size, and the log of its leading factor."""
+    """Return whether the lower tail is computed, its relative size, log of its leading factor."""
     lower = logical_or(less(x, a), less_equal(x, 1))
     whole, _ = _gamma_tail(a, x, lower)
     return [lower, where(lower, 1 + x * whole, a * whole), _log_gamma_share(a, x)]
 
 
 def _rest(a: Tensor, x: Tensor, tail: Tensor) -> Any:
-    """1 less the tail; the upper one keeps its digits also where a small a makes it small."""
+    """Return 1 less the tail; the upper one keeps its digits where a small a makes it small."""
     tiny = logical_and(less_equal(a, 0.5), less_equal(x, 1))
     return where(tiny, _small_upper(where(tiny, a, 0.5), where(tiny, x, 1)), 1 - tail)
 
@@ -249,17 +239,17 @@ def log_gamma_tails(a: Tensor, x: Tensor) -> list[Any]:
 
 
 def _inside(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Whether a and x are positive and finite; and both, 1 elsewhere."""
+    """Return whether a and x are positive and finite; and both, 1 elsewhere."""
     inside = logical_and(
         logical_and(greater(a, 0), less(a, np.inf)), logical_and(greater(x, 0), less(x, np.inf))
     )
-    # Of numbers so large, only their ratio counts, and squares of their relative steps underflow.
+    # Only the ratio of large numbers counts, and squares of their relative steps underflow.
     shrunk = where(greater(maximum(a, x), 1e290), 2.0**-64, 1)
     return inside, where(inside, a * shrunk, 1), where(inside, x * shrunk, 1)
 
 
 def _at_edges(a: Tensor, x: Tensor, inner: Tensor, inside: Tensor, low: float) -> Any:
-    """The values of P (low = 0) or Q (low = 1) on the borders of their domain, NaN outside."""
+    """Return P (low = 0) or Q (low = 1) on the borders of their domain, NaN outside."""
     at_zero = logical_and(equal(x, 0), greater(a, 0)) | logical_and(isinf(a), less(x, np.inf))
     at_infinity = logical_and(isinf(x), less(a, np.inf)) | logical_and(equal(a, 0), greater(x, 0))
     outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
@@ -284,7 +274,7 @@ def _gammaincc(a: Tensor, x: Tensor) -> Any:
 
 
 def _small_upper(a: Tensor, x: Tensor) -> Tensor:
-    """Q(a, x) for a <= 1/2 and x <= 1, from the power series of P (DLMF 8.7.1)."""
+    """Return Q(a, x) for a <= 1/2 and x <= 1, from the power series of P (DLMF 8.7.1)."""
     term, total = -x, -x / (a + 1)
     for k in range(2, 20):
         term = term * (-x / k)
@@ -294,7 +284,7 @@ def _small_upper(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
-    """The derivative of P(a, exp(u)) in a, over ``x**a * exp(-x) / gamma(a + 1)``."""
+    """Return the derivative of P(a, exp(u)) in a, over ``x**a * exp(-x) / gamma(a + 1)``."""
     x = exp(u)
     # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
     psi = digamma(a)
@@ -317,7 +307,7 @@ def _gammainc_by_a(a: Tensor, x: Tensor) -> Any:
 def _log_gamma_by_a(a: Tensor, u: Tensor) -> Any:
     sound = logical_and(greater(a, 0), less(a, np.inf)) & less(u, np.inf)
     a1 = where(sound, a, 1)
-    # Of an x that is next to 0, the logarithm alone counts.
+    # For x next to 0, the logarithm alone counts.
     far = less(u, -700)
     y = -_shares_by_a(a1, where(sound, maximum(u, -700), 0)) / a1
     tail = (digamma(a1 + 1) - u) / a1
@@ -333,10 +323,10 @@ gammainc_by_a = binary(
     "The derivative of gammainc(a, x) with respect to a; relative error about 1e-12",
     real_inexact,
     lambda g, y, a, x: (
-        undefined("gammainc_by_a", "a", a),
+        missing_gradient("gammainc_by_a", "a", a),
         g * _gamma_pdf(a, x) * (log(x) - digamma(a)),
     ),
-    computed(_gammainc_by_a),
+    from_definition(_gammainc_by_a),
     expand=_gammainc_by_a,
     facts=Facts(support=(NONNEGATIVE, NONNEGATIVE)),
 )
@@ -345,10 +335,10 @@ log_gamma_by_a: Binary = binary(
     "du / da along constant gammainc(a, exp(u)); relative error about 1e-12",
     real_inexact,
     lambda g, y, a, u: (
-        undefined("log_gamma_by_a", "a", a),
+        missing_gradient("log_gamma_by_a", "a", a),
         g * (digamma(a) - u - y * (a - exp(u))),
     ),
-    computed(_log_gamma_by_a),
+    from_definition(_log_gamma_by_a),
     expand=_log_gamma_by_a,
 )
 gammainc = binary(
@@ -396,7 +386,7 @@ def log_gamma_quantile(a: Tensor, p: Tensor, q: Tensor) -> Any:
 
 
 def _gamma_quantile(a: Tensor, p: Tensor, q: Tensor) -> Any:
-    """The x at which the lower tail is p, and the upper one q = 1 - p."""
+    """Return the x at which the lower tail is p, and the upper one q = 1 - p."""
     sound = greater(a, 0) & less(a, np.inf) & greater(p, 0) & greater(q, 0)
     # Products with a smaller one are subnormal.
     a1 = maximum(where(sound, a, 1), 1e-290)
@@ -407,11 +397,15 @@ def _gamma_quantile(a: Tensor, p: Tensor, q: Tensor) -> Any:
     for _ in range(ROUNDS):
         x = exp(u)
         # An x that is 0 is no further from the root.
-        found = greater(x, 0)
-        below, above, density = log_gamma_tails(a1, where(found, x, 1))
+        is_positive = greater(x, 0)
+        below, above, density = log_gamma_tails(a1, where(is_positive, x, 1))
         tail = where(lower, below, above)
         step = (tail - wanted) * exp(tail - density)
-        step = where(found & less(abs(step), LONGEST), step, where(found, LONGEST * sign(step), 0))
+        step = where(
+            is_positive & less(abs(step), LONGEST),
+            step,
+            where(is_positive, LONGEST * sign(step), 0),
+        )
         u = u - where(lower, step, -step)
     edge = where(equal(q, 0), np.inf, where(equal(p, 0), 0, np.nan))
     inside = greater_equal(a, 0) & greater_equal(p, 0) & greater_equal(q, 0)
@@ -468,7 +462,7 @@ def gamma_sign(x: Tensor) -> Tensor:
 
 @function
 def factorial(n: TensorLike) -> Tensor:
-    """Return ``gamma(n + 1)``: n! for whole numbers, and 0 for negative ones as in SciPy.
+    """Return ``gamma(n + 1)``: n! for integers, and 0 for negative numbers as in SciPy.
 
     Args:
         n: Real numbers of any shape.
@@ -489,7 +483,7 @@ def factorial(n: TensorLike) -> Tensor:
 def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """Return the rising factorial ``gamma(z + m) / gamma(z)``, where z and z + m are no poles.
 
-    At infinite z or m it is the limit, if there is one.
+    At infinite z or m the result is the limit, if there is one.
 
     Args:
         z: Real numbers of any shape.
@@ -506,7 +500,7 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
     z, m = as_tensor(z), as_tensor(m)
     far = isinf(z) & isfinite(m) | equal(minimum(z, m), np.inf)
     zero = isinf(m) & isfinite(z) & less_equal(z, 0) & equal(z, floor(z))
-    # What is not chosen must not make the gradient NaN.
+    # The branch that is not chosen must not make the gradient NaN.
     z_near, m_near = where(far | zero, 1, z), where(far | zero, 1, m)
     ratio = exp(gammaln(z_near + m_near) - gammaln(z_near))
     near = gamma_sign(z_near + m_near) * gamma_sign(z_near) * ratio
@@ -580,7 +574,7 @@ def multigammaln(a: TensorLike, d: int) -> Tensor:
         An array of a's shape, of a floating dtype.
 
     Raises:
-        ArgumentError: d is no such integer.
+        ArgumentError: d is not a positive Python integer.
 
     Example:
         >>> import graphc.tensor as gt

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc.tensor.core.elementwise import Elementwise, from_scipy, real_inexact, several, undefined
+from graphc.tensor.core.elementwise import (
+    Elementwise,
+    from_scipy,
+    missing_gradient,
+    real_inexact,
+    several,
+)
 from graphc.tensor.special.continuation import hyp2f1_in_parts, slope_in_parts
 
 TERMS = 2000
@@ -23,7 +29,7 @@ TINY = 1e-20
 """An imaginary step, small enough that its error vanishes beside the derivative."""
 
 Loop = Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]
-"""Changes a state, given a condition and a change, while the condition holds."""
+"""Function of a condition, a change and a state, which changes it while the condition holds."""
 
 
 def _repeat(condition: Callable[[Any], Any], change: Callable[[Any], Any], state: Any) -> Any:
@@ -32,11 +38,12 @@ def _repeat(condition: Callable[[Any], Any], change: Callable[[Any], Any], state
     return state
 
 
-def continued(lib: Any, loop: Loop, *xs: Any) -> Any:
+def hyp2f1_below_one(lib: Any, loop: Loop, *xs: Any) -> Any:
     """Return 2F1(a, b; c; z) for z < 1, of real or complex a, b, c, by an array library.
 
-    The series at 0 up to |z| = 1/2, then Taylor series of the differential equation's solution,
-    each from the value and slope of the one before. Of a polynomial all terms are added.
+    The method is the series at 0 up to |z| = 1/2, then Taylor series of the differential equation's
+    solution, each from the value and derivative of the one before. All terms of a
+    polynomial are added.
 
     Args:
         lib: ``numpy``, ``jax.numpy`` or the like.
@@ -64,37 +71,37 @@ def continued(lib: Any, loop: Loop, *xs: Any) -> Any:
         reach = lib.minimum(lib.abs(at), lib.abs(1 - at)) / 2
         move = lib.clip(z - at, -reach, reach)
         near = lib.abs(z - at) <= reach
-        y, slope = _moved(lib, loop, (a, b, c), at, move, (y, slope))
+        y, slope = _move(lib, loop, (a, b, c), at, move, (y, slope))
         return count + 1, lib.where(near, z, at + move), y, slope
 
     return factor * loop(further, step, (0, at, y, slope))[2]
 
 
 def _degree(lib: Any, a: Any, b: Any) -> Any:
-    """The polynomial's degree; infinity where the series does not terminate."""
+    """Return the polynomial's degree; infinity where the series does not terminate."""
     roots = []
     for p in (a, b):
-        # With an imaginary step it is none.
+        # An imaginary step makes it no polynomial.
         whole = (p.real <= 0) & (p.real == lib.floor(p.real)) & (p.imag == 0)
         roots.append(lib.where(whole, -p.real, np.inf))
     return lib.minimum(*roots)
 
 
 def _is_nothing(lib: Any, total: Any, *terms: Any) -> Any:
-    """Whether terms change no digit of a sum, nor of its imaginary part, which is much smaller."""
+    """Return whether terms change no digit of a sum, nor of its smaller imaginary part."""
     re, im = (sum(lib.abs(part(x)) for x in terms) for part in (lib.real, lib.imag))
     return (re <= NOTHING * lib.abs(total.real)) & (im <= NOTHING * lib.abs(total.imag))
 
 
 def _series(lib: Any, loop: Loop, parameters: Any, at: Any, whole: Any) -> tuple[Any, Any]:
-    """The value and the slope at a point by the series at 0 (DLMF 15.2.1)."""
+    """Return the value and the derivative at a point by the series at 0 (DLMF 15.2.1)."""
     a, b, c = parameters
 
     def more(state: Any) -> Any:
         k, term, y, _ = state
         return (k < TERMS) & lib.any(~_is_nothing(lib, y, term) & (k <= whole))
 
-    def added(state: Any) -> Any:
+    def add_term(state: Any) -> Any:
         k, term, y, slope = state
         term = lib.where(k <= whole, term * (a + k) * (b + k) / ((c + k) * (k + 1)), 0)
         slope = slope + (k + 1) * term
@@ -102,14 +109,14 @@ def _series(lib: Any, loop: Loop, parameters: Any, at: Any, whole: Any) -> tuple
         return k + 1, term, y + term, slope
 
     one = a * 0 + 1
-    _, _, y, slope = loop(more, added, (0.0, one, one, 0 * one))
+    _, _, y, slope = loop(more, add_term, (0.0, one, one, 0 * one))
     return y, slope
 
 
-def _moved(
+def _move(
     lib: Any, loop: Loop, parameters: Any, at: Any, move: Any, start: tuple[Any, Any]
 ) -> tuple[Any, Any]:
-    """The value and the derivative a step further, by the Taylor series from equation 15.10.1."""
+    """Return value and derivative a step further, by the Taylor series (DLMF 15.10.1)."""
     a, b, c = parameters
     y, slope = start
     still = move == 0
@@ -120,14 +127,14 @@ def _moved(
         k, p, q, total, _ = state
         return (k < TERMS) & lib.any(~_is_nothing(lib, total, p, q) & ~still)
 
-    def added(state: Any) -> Any:
+    def add_term(state: Any) -> Any:
         k, p, q, total, sloped = state
         r = (k + a) * (k + b) * p * move * move - (k + 1) * (k * bend + lead) * q * move
         r = lib.where(still, 0, r / ((k + 2) * (k + 1) * base))
         return k + 1, q, r, total + r, sloped + (k + 2) * r
 
     first = slope * move
-    *_, total, sloped = loop(more, added, (0.0, y, first, y + first, first))
+    *_, total, sloped = loop(more, add_term, (0.0, y, first, y + first, first))
     return total, lib.where(still, slope, sloped / lib.where(still, 1, move))
 
 
@@ -140,7 +147,7 @@ def slope(lib: Any, loop: Loop, which: int, *xs: Any) -> Any:
     sound = (z < 1) & lib.isfinite(xs[0] + xs[1] + xs[2] + z)
     inner = [lib.where(sound, x, y) for x, y in zip(xs, (1.0, 1.0, 1.0, 0.0), strict=True)]
     parameters = [x + (1j * TINY if i == which else 0j) for i, x in enumerate(inner[:3])]
-    y = continued(lib, loop, *parameters, inner[3])
+    y = hyp2f1_below_one(lib, loop, *parameters, inner[3])
     return lib.where(sound, y.imag / TINY, np.nan)
 
 
@@ -160,7 +167,7 @@ def _row_of_slope(name: str, which: int) -> Elementwise:
         f"The slope of hyp2f1(a, b, c, z) by {name}; relative error about 1e-12",
         real_inexact,
         lambda g, y, *xs: tuple(
-            undefined(f"hyp2f1_by_{name}", p, x) for p, x in zip("abcz", xs, strict=True)
+            missing_gradient(f"hyp2f1_by_{name}", p, x) for p, x in zip("abcz", xs, strict=True)
         ),
         _slope_in_numpy(which),
         expand=slope_in_parts(which),

@@ -27,38 +27,38 @@ def wide(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Wrap an expansion so that it computes in float64 and rounds to its operands' dtype."""
 
     @wraps(expand)
-    def rounded(*xs: Tensor) -> Tensor:
+    def compute_and_round(*xs: Tensor) -> Tensor:
         return cast(expand(*[cast(x, "float64") for x in xs]), xs[0].dtype)
 
-    WIDE.add(rounded)
-    return rounded
+    WIDE.add(compute_and_round)
+    return compute_and_round
 
 
 def single(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Wrap an expansion so that it computes half-width floats in float32; others unchanged."""
 
     @wraps(expand)
-    def rounded(*xs: Tensor) -> Tensor:
+    def compute_and_round(*xs: Tensor) -> Tensor:
         dtype = xs[0].dtype
         if dtype not in {"float16", "bfloat16"}:
             return expand(*xs)
         return cast(expand(*[cast(x, "float32") for x in xs]), dtype)
 
-    return rounded
+    return compute_and_round
 
 
-def computed(expand: Callable[..., Tensor]) -> Callable[..., Any]:
+def from_definition(expand: Callable[..., Tensor]) -> Callable[..., Any]:
     """Return the NumPy reference of a row that no library has, by evaluating its definition."""
 
     @lru_cache(maxsize=4)
-    def made(types: tuple[TensorType, ...]) -> tuple[list[Tensor], Tensor, list[Node]]:
+    def build(types: tuple[TensorType, ...]) -> tuple[list[Tensor], Tensor, list[Node]]:
         inputs = [type() for type in types]
         y = expand(*inputs)
         return inputs, y, toposort([y], inputs)
 
     def reference(*xs: np.ndarray[Any, Any]) -> Any:
         arrays = [np.asarray(x) for x in xs]
-        inputs, y, nodes = made(tuple([TensorType(dtype_name(x.dtype), x.shape) for x in arrays]))
+        inputs, y, nodes = build(tuple([TensorType(dtype_name(x.dtype), x.shape) for x in arrays]))
         values: dict[Any, Any] = dict(zip(inputs, arrays, strict=True))
         for node in nodes:
             if node not in values:
@@ -105,7 +105,8 @@ def shortfall_of_log1p(x: Tensor) -> Any:
 
 
 def _half_line(step: float, low: float, high: float) -> tuple[Any, Any]:
-    # Takahasi & Mori, Publ. RIMS 9 (1974): s = exp(t - exp(-t)) suits what falls like exp(-s).
+    # Takahasi & Mori, Publ. RIMS 9 (1974): s = exp(t - exp(-t)) suits functions that fall like
+    # exp(-s).
     t = np.arange(low, high, step)
     s = np.exp(t - np.exp(-t))
     return s, step * (1 + np.exp(-t)) * s
@@ -118,17 +119,17 @@ def integral(f: Callable[..., Any], scale: Tensor, *parameters: Tensor) -> list[
     """Return integrals over s from 0 to infinity of functions that decay like ``exp(-s / scale)``.
 
     Args:
-        f: Takes s and the parameters, of one axis more; gives a list of integrands.
-        scale: Where the integrands have fallen to about a third; floating, any shape.
+        f: Function of s and the parameters, with one more axis, that returns a list of integrands.
+        scale: The s at which the integrands have fallen to about a third; floating, any shape.
         parameters: Arrays that broadcast with it.
 
     Returns:
         An array for each integrand, relative error about 1e-14 where it falls at that rate.
     """
-    length, *given = (TABLE["expand_dims"](x, x.ndim) for x in (scale, *parameters))
+    length, *arguments = (TABLE["expand_dims"](x, x.ndim) for x in (scale, *parameters))
     s = length * constant(POINTS, bake=True)
     weights = constant(WEIGHTS, bake=True)
-    return [scale * sum(weights * y, -1) for y in f(s, *given)]
+    return [scale * sum(weights * y, -1) for y in f(s, *arguments)]
 
 
 def around_peak(
@@ -136,19 +137,19 @@ def around_peak(
 ) -> list[Tensor]:
     """Return integrals over all s of functions that decay like ``exp(-(s / width)**2 / 2)``.
 
-    The trapezoidal rule, whose error falls exponentially there (Trefethen & Weideman, SIAM Rev.
-    56(3), 2014).
+    The method is the trapezoidal rule, whose error falls exponentially (Trefethen & Weideman, SIAM
+    Rev. 56(3), 2014).
 
     Args:
-        f: Takes s and the parameters, of one axis more; gives a list of integrands.
+        f: Function of s and the parameters, with one more axis, that returns a list of integrands.
         width: The peak's width; floating, any shape.
         parameters: Arrays that broadcast with it.
-        points: The first and the last one and the step between, in widths.
+        points: The first and the last point and the step between, in widths.
 
     Returns:
         An array for each integrand.
     """
     first, last, step = points
-    length, *given = (TABLE["expand_dims"](x, x.ndim) for x in (width, *parameters))
+    length, *arguments = (TABLE["expand_dims"](x, x.ndim) for x in (width, *parameters))
     s = length * constant(np.arange(first, last, step), bake=True)
-    return [width * step * sum(y, -1) for y in f(s, *given)]
+    return [width * step * sum(y, -1) for y in f(s, *arguments)]

@@ -12,8 +12,8 @@ from graphc.tensor.arrays.reduce import (
     AxisComposite,
     MaxWithDefault,
     apply_composite,
+    restore_axes,
     sum,
-    unreduced,
 )
 from graphc.tensor.core.elementwise import (
     FALLING,
@@ -51,7 +51,7 @@ from graphc.tensor.special.normal import (
     ndtri_in_parts,
     scaled_erfc,
 )
-from graphc.tensor.special.series import computed, integral, polynomial, single, wide
+from graphc.tensor.special.series import from_definition, integral, polynomial, single, wide
 
 ROOT_PI = np.sqrt(np.pi).item()
 ROOT_HALF = np.sqrt(0.5).item()
@@ -116,7 +116,6 @@ erfcinv = unary(
 
 @wide
 def _erfcx(x: Tensor) -> Any:
-    """For x < 0 by reflection."""
     y = scaled_erfc(abs(x))
     return where(less(x, 0), 2 * exp(x * x) - y, y)
 
@@ -134,7 +133,7 @@ erfcx: Unary = unary(
 
 
 def _erfcx_slope(y: Any, x: Any) -> Any:
-    # The two terms are next to each other from x = 50 on: there the tail of their series.
+    # The two terms nearly cancel from x = 50 on: there the tail of their series is used.
     far = greater(x, 50)
     z = where(far, x, 50)
     series = -1 / (ROOT_PI * z * z) * polynomial(1 / (z * z), (1, -3 / 2, 15 / 4, -105 / 8))
@@ -174,8 +173,8 @@ ndtri = unary(
 def _log_ndtr(x: Tensor) -> Any:
     low = less(x, -1)
     tail = where(low, x, -1)
-    left = log(erfcx(-ROOT_HALF * tail) / 2) - tail * tail / 2
-    return where(low, left, log1p(-erfc(ROOT_HALF * where(low, 0, x)) / 2))
+    log_tail = log(erfcx(-ROOT_HALF * tail) / 2) - tail * tail / 2
+    return where(low, log_tail, log1p(-erfc(ROOT_HALF * where(low, 0, x)) / 2))
 
 
 def _hazard(x: Any) -> Any:
@@ -196,7 +195,7 @@ log_ndtr = unary(
 
 @wide
 def _ndtri_exp(y: Tensor) -> Any:
-    """By ndtri near 0, and below -5 by Newton's method for the logarithm of the tail."""
+    """Use ndtri near 0, and below -5 Newton's method for the logarithm of the tail."""
     low = less(y, -5)
     wanted = where(low, y, -5)
     x = -sqrt(-wanted - (log(-wanted) + np.log(4 * np.pi).item()) / 2) / ROOT_HALF
@@ -220,20 +219,19 @@ ndtri_exp = unary(
 
 
 @cache
-def _gauss() -> tuple[Any, Any]:
-    """The nodes and weights of Gauss's rule on (-1, 1)."""
+def _gauss_legendre_rule() -> tuple[Any, Any]:
     return np.polynomial.legendre.leggauss(48)
 
 
 @wide
 def _owens_t(h: Tensor, a: Tensor) -> Any:
-    """By its integral where |a| <= 1, and by that of 1 / a elsewhere (Owen, 1956)."""
-    left, slope = abs(h), abs(a)
+    """Integrate for |a| <= 1, and use the integral of 1 / a elsewhere (Owen, 1956)."""
+    size, slope = abs(h), abs(a)
     steep = greater(slope, 1)
-    right = where(steep, left * slope, left)
-    right = where(isnan(right), 0, right)
-    inner = _owen_integral(right, where(steep, 1 / slope, slope))
-    above, beyond = erfc(ROOT_HALF * left) / 2, erfc(ROOT_HALF * right) / 2
+    scaled = where(steep, size * slope, size)
+    scaled = where(isnan(scaled), 0, scaled)
+    inner = _owen_integral(scaled, where(steep, 1 / slope, slope))
+    above, beyond = erfc(ROOT_HALF * size) / 2, erfc(ROOT_HALF * scaled) / 2
     turned = (above * (1 - beyond) + beyond * (1 - above)) / 2 - inner
     y = where(steep, turned, inner)
     y = where(less(a, 0), -y, y)
@@ -241,9 +239,9 @@ def _owens_t(h: Tensor, a: Tensor) -> Any:
 
 
 def _owen_integral(h: Tensor, a: Tensor) -> Any:
-    # From h * x = 9 on, nothing is left of exp(-(h * x)**2 / 2) beside what came before.
+    # From h * x = 9 on, exp(-(h * x)**2 / 2) is negligible.
     end = minimum(a, 9 / h)
-    nodes, weights = _gauss()
+    nodes, weights = _gauss_legendre_rule()
     x = TABLE["expand_dims"](end / 2, end.ndim) * constant(nodes + 1, bake=True)
     height = TABLE["expand_dims"](h, h.ndim)
     fall = exp(-((height * x) ** 2) / 2) / (1 + x * x)
@@ -261,7 +259,7 @@ owens_t = binary(
         -g * _density(h) * erf(ROOT_HALF * a * h) / 2,
         g * exp(-h * h * (1 + a * a) / 2) / (2 * np.pi * (1 + a * a)),
     ),
-    computed(_owens_t),
+    from_definition(_owens_t),
     expand=_owens_t,
     facts=Facts(range=(-0.25, 0.25)),
     definition="``1 / (2 * pi) * ∫ exp(-h**2 * (1 + t**2) / 2) / (1 + t**2) dt``, t from 0 to a.",
@@ -302,7 +300,7 @@ def _xlog1py(x: Tensor, y: Tensor) -> Any:
 
 
 def _ratio(x: Any, y: Any) -> Any:
-    # 0 / 0 is 0; beside another y a quotient of 0 has a slope by x.
+    # 0 / 0 is 0; for another y a quotient of 0 has a derivative with respect to x.
     zero = logical_and(equal(x, 0), equal(y, 0))
     return where(zero, 0, x / where(zero, 1, y))
 
@@ -342,12 +340,12 @@ def _log_ratio(x: Tensor, y: Tensor) -> Any:
 
 
 def _with_borders(x: Tensor, y: Tensor, inner: Any, at_zero: Any) -> Any:
-    """A function of positive x and y, with the values at and beyond the borders of its domain."""
+    """Return a function of positive x and y, with its values at and beyond the borders."""
     inside = logical_and(greater(x, 0), greater(y, 0))
     at_border = cast(at_zero, x.dtype)
     border = where(logical_and(equal(x, 0), greater_equal(y, 0)), at_border, np.inf)
-    found = where(inside, inner(where(inside, x, 1), where(inside, y, 1)), border)
-    return where(logical_or(isnan(x), isnan(y)), np.nan, found)
+    y_or_border = where(inside, inner(where(inside, x, 1), where(inside, y, 1)), border)
+    return where(logical_or(isnan(x), isnan(y)), np.nan, y_or_border)
 
 
 @single
@@ -388,7 +386,7 @@ LOG_FACTORIALS = np.cumsum(np.log(ORDERS)) + np.log(ORDERS)
 
 @wide
 def _expi(x: Tensor) -> Any:
-    """Its power series (DLMF 6.6.1) from -1 to 40; an integral below; inverse powers above."""
+    """Use the power series (DLMF 6.6.1) from -1 to 40; an integral below; inverse powers above."""
     series = logical_and(greater_equal(x, -1), less_equal(x, 40))
     z = where(series, where(equal(x, 0), 1, x), 1)
     size = TABLE["expand_dims"](log(abs(z)), z.ndim)
@@ -419,7 +417,7 @@ expi = unary(
 
 
 def _sinc_slope(y: Any, x: Any) -> Any:
-    # cos(z) and sin(z) / z are next to each other for a small z = pi * x.
+    # cos(z) and sin(z) / z nearly cancel for a small z = pi * x.
     z = x * np.pi
     small = less(abs(z), 0.3)
     near = where(small, z, 0)
@@ -451,7 +449,7 @@ class Softmax(AxisComposite):
     __slots__ = ()
 
     def expand(self, x: Tensor) -> Tensor:
-        weights = exp(x - unreduced(Tensor.make(MaxWithDefault(self.axes), x), self.axes))
+        weights = exp(x - restore_axes(Tensor.make(MaxWithDefault(self.axes), x), self.axes))
         return weights / sum(weights, self.axes, keepdims=True)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -465,7 +463,7 @@ class LogSoftmax(AxisComposite):
     name = "log_softmax"
 
     def expand(self, x: Tensor) -> Tensor:
-        shifted = x - unreduced(Tensor.make(MaxWithDefault(self.axes), x), self.axes)
+        shifted = x - restore_axes(Tensor.make(MaxWithDefault(self.axes), x), self.axes)
         return shifted - log(sum(exp(shifted), self.axes, keepdims=True))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -478,7 +476,7 @@ def softmax(x: TensorLike, axis: Axis = None) -> Tensor:
 
     Args:
         x: Logarithms of weights; real, any shape.
-        axis: The axes that are added over, all by default.
+        axis: The axes to sum over, all by default.
 
     Returns:
         An array of x's shape and floating dtype.

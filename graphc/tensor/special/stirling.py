@@ -22,76 +22,40 @@ from graphc.tensor.core.trigonometric import sin, tan
 from graphc.tensor.special.series import polynomial, wide
 
 LARGE = 10
-"""From here on the series in inverse powers are exact to 1e-16."""
+"""The x from which the series in inverse powers are exact to 1e-16."""
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 SLOPES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
-"""Of log(x) - 1 / (2 * x) - digamma(x), in inverse squares (DLMF 5.11.2)."""
+"""Coefficients of log(x) - 1 / (2 * x) - digamma(x), in inverse squares (DLMF 5.11.2)."""
 
 ZETAS = (
-    1 - float(np.euler_gamma),
-    0.3224670334241132,
-    -0.0673523010531981,
-    0.020580808427784546,
-    -0.007385551028673986,
-    0.0028905103307415234,
-    -0.001192753911703261,
-    0.0005096695247430425,
-    -0.00022315475845357939,
-    9.945751278180853e-05,
-    -4.492623673813314e-05,
-    2.050721277567069e-05,
-    -9.439488275268397e-06,
-    4.374866789907488e-06,
-    -2.039215753801366e-06,
-    9.55141213040742e-07,
-    -4.492469198764566e-07,
-    2.1207184805554665e-07,
-    -1.0043224823968099e-07,
-    4.7698101693639804e-08,
-    -2.2711094608943164e-08,
-    1.0838659214896955e-08,
-    -5.183475041970047e-09,
-    2.4836745438024785e-09,
-)
+    1 - float(np.euler_gamma), 0.3224670334241132, -0.0673523010531981, 0.020580808427784546,
+    -0.007385551028673986, 0.0028905103307415234, -0.001192753911703261, 0.0005096695247430425,
+    -0.00022315475845357939, 9.945751278180853e-05, -4.492623673813314e-05, 2.050721277567069e-05,
+    -9.439488275268397e-06, 4.374866789907488e-06, -2.039215753801366e-06, 9.55141213040742e-07,
+    -4.492469198764566e-07, 2.1207184805554665e-07, -1.0043224823968099e-07, 4.7698101693639804e-08,
+    -2.2711094608943164e-08, 1.0838659214896955e-08, -5.183475041970047e-09, 2.4836745438024785e-09,
+)  # fmt: skip
 """(-1)**k * (zeta(k) - 1) / k from k = 2 on, after the first."""
 
 ROOT, BEYOND = 1.4616321449683622, 9.549995429965697e-17
 """The positive root of digamma, in two parts."""
 
 DIGAMMA = (
-    0.9510558760318328,
-    -0.21181371064073024,
-    0.06013562106019684,
-    -0.018550615381739702,
-    0.005936795278301875,
-    -0.0019350666647392832,
-    0.0006368880303847901,
-    -0.00021074841284590126,
-    6.99501882655044e-05,
-    -2.325823275895313e-05,
-    7.741234441368395e-06,
-    -2.578133701610713e-06,
-    8.589062683365892e-07,
-    -2.8621216825577647e-07,
-    9.543261570760428e-08,
-    -3.1807298477301726e-08,
-    1.0528133851878114e-08,
-    -3.509235492410718e-09,
-    1.2466690231864029e-09,
-    -4.1555064115551965e-10,
-    8.748420037436287e-11,
-    -2.9161179626023815e-11,
-    2.916093601085364e-11,
-    -9.720300404202244e-12,
-)
-"""Of digamma(x) / (x - root) for x from 1 to 2, in 2 * x - 3: through its values at Chebyshev's
-points; error 4e-18."""
+    0.9510558760318328, -0.21181371064073024, 0.06013562106019684, -0.018550615381739702,
+    0.005936795278301875, -0.0019350666647392832, 0.0006368880303847901, -0.00021074841284590126,
+    6.99501882655044e-05, -2.325823275895313e-05, 7.741234441368395e-06, -2.578133701610713e-06,
+    8.589062683365892e-07, -2.8621216825577647e-07, 9.543261570760428e-08, -3.1807298477301726e-08,
+    1.0528133851878114e-08, -3.509235492410718e-09, 1.2466690231864029e-09, -4.1555064115551965e-10,
+    8.748420037436287e-11, -2.9161179626023815e-11, 2.916093601085364e-11, -9.720300404202244e-12,
+)  # fmt: skip
+"""Coefficients of digamma(x) / (x - root) for x from 1 to 2, in 2 * x - 3: through its values at
+Chebyshev's points; error 4e-18."""
 
 
 def stirling(x: Tensor) -> Any:
-    """The logarithm of gamma over Stirling's formula, for x >= 10 (DLMF 5.11.1)."""
+    """Return the logarithm of gamma over Stirling's formula, for x >= 10 (DLMF 5.11.1)."""
     return polynomial(1 / (x * x), STIRLING) / x
 
 
@@ -100,10 +64,10 @@ def log_gamma_of_one_plus(a: Tensor) -> Any:
     return a * polynomial(a, ZETAS) - log1p(a)
 
 
-def _reduced(x: Tensor) -> tuple[Any, Any, Any]:
-    """``gammaln(z)`` for the z in [3/2, 5/2] that is a whole k below x; k, and the factors between.
+def _reduce(x: Tensor) -> tuple[Any, Any, Any]:
+    """Return ``gammaln(z)`` for z = x - k in [3/2, 5/2]; the integer k; the factors between.
 
-    The last is the product of z, z + 1, ... below x, for 0 < x < 10.
+    The factors are the product of z, z + 1, ... below x, for 0 < x < 10.
     """
     k = floor(x - 1.5)
     off = x - (k + 2)
@@ -114,16 +78,15 @@ def _reduced(x: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _turns(x: Tensor) -> tuple[Any, Any]:
-    """The nearest integer to x, and x less that integer, exactly."""
+    """Return the nearest integer to x, and x less that integer, exactly."""
     whole = floor(x + 0.5)
     return whole, x - whole
 
 
 def _positive_gamma(x: Tensor) -> Any:
-    """For x > 0."""
     small = less(x, LARGE)
     x1 = where(small, x, 1.5)
-    log_z, k, product = _reduced(x1)
+    log_z, k, product = _reduce(x1)
     below = where(less(k, 0), x1, 1) * where(less(k, -1), x1 + 1, 1)
     # Beyond 200 it is infinite; there exp(-x) would be 0.
     x2 = minimum(maximum(x, LARGE), 200)
@@ -151,7 +114,7 @@ def gammaln_in_parts(x: Tensor) -> Any:
     z = where(below, 1 - x, x)
     small = less(z, LARGE)
     x1 = where(small, z, 1.5)
-    log_z, k, product = _reduced(x1)
+    log_z, k, product = _reduce(x1)
     lower = where(less(k, -1), log(x1) + log1p(x1), log1p(x1 - 1))
     inner = log_z + where(less(k, 0), -lower, log(product))
     x2 = maximum(z, LARGE)
@@ -165,7 +128,6 @@ def gammaln_in_parts(x: Tensor) -> Any:
 
 
 def _positive_digamma(x: Tensor) -> Any:
-    """For x > 0."""
     small = less(x, LARGE)
     x1 = where(small, x, 1)
     k = floor(x1) - 1

@@ -1,1 +1,1 @@
-"""Moments, quantiles and histograms, also of what is not NaN."""
+"""Moments, quantiles and histograms, also without NaN."""

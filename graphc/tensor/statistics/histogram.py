@@ -74,11 +74,11 @@ def bincount(
     )
 
 
-def _counts(place: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
-    """The number of occurrences below n, or the sums of weights; the value n is dropped."""
+def _counts(bins: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
+    """Return the number of occurrences below n, or the sums of weights; drop the value n."""
     one = 1 if weights is None else cast(weights, dtype)
     counts = zeros((n + 1,), "int64" if weights is None else dtype)
-    return inc_subtensor(counts[place], one)[:-1]
+    return inc_subtensor(counts[bins], one)[:-1]
 
 
 @function
@@ -88,13 +88,13 @@ def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
     Args:
         x: Real numbers of any shape.
         bins: A vector of edges, ascending or descending.
-        right: Each bin holds its right edge, not its left one.
+        right: Whether each bin holds its right edge, not its left one.
 
     Returns:
         An int64 array of x's shape: 0 in front of all edges, and the number of edges behind them.
 
     Raises:
-        ShapeError: The bins are no vector.
+        ShapeError: The bins are not a vector.
 
     Example:
         >>> import graphc.tensor as gt
@@ -144,8 +144,10 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
     if isinstance(some, int):
         ends = (min(x), max(x)) if some else (0.0, 1.0)
         return as_tensor(ends[0]), as_tensor(ends[1])
-    found = some > 0
-    return where(found, min(x, initial=np.inf), 0.0), where(found, max(x, initial=-np.inf), 1.0)
+    has_values = some > 0
+    return where(has_values, min(x, initial=np.inf), 0.0), where(
+        has_values, max(x, initial=-np.inf), 1.0
+    )
 
 
 @function
@@ -165,7 +167,7 @@ def histogram(
         bins: The number of bins of equal width, or a vector of ascending edges.
         range: The outer edges of bins of equal width, by default the smallest and largest value.
         density: Divide counts by the number of values and the bin's width.
-        weights: Count each value so many times; of x's shape.
+        weights: The count of each value; of x's shape.
 
     Returns:
         The counts, int64 unless there are weights or densities, and the edges.
@@ -178,12 +180,12 @@ def histogram(
     x = ravel(as_tensor(x))
     edges = histogram_bin_edges(x, bins, range)
     n = as_tensor(length(edges, 0)) - 1
-    place = searchsorted(edges, x, "right") - 1
-    place = where(equal(x, edges[-1]), n - 1, place)
+    index = searchsorted(edges, x, "right") - 1
+    index = where(equal(x, edges[-1]), n - 1, index)
     inside = greater_equal(x, edges[0]) & less_equal(x, edges[-1])
     weights = None if weights is None else ravel(as_tensor(weights))
     dtype = "int64" if weights is None else weights.dtype
-    counts = _counts(where(inside, place, n), n, weights, dtype)
+    counts = _counts(where(inside, index, n), n, weights, dtype)
     if not density:
         return counts, edges
     return counts / (edges[1:] - edges[:-1]) / sum(counts), edges

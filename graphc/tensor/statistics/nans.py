@@ -25,7 +25,7 @@ from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, funct
 from graphc.tensor.statistics.statistics import mean, var
 
 
-def _filled(x: Any, value: Any) -> Tensor:
+def _replace_nan(x: Any, value: Any) -> Tensor:
     x = as_tensor(x)
     return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x
 
@@ -40,7 +40,7 @@ def nansum(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool =
         >>> gt.nansum([1.0, np.nan, 2.0]).eval(mode="NUMPY").tolist()
         3.0
     """
-    return sum(_filled(x, 0), axis, dtype, keepdims)
+    return sum(_replace_nan(x, 0), axis, dtype, keepdims)
 
 
 @function
@@ -52,31 +52,31 @@ def nanprod(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool 
         >>> gt.nanprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         6.0
     """
-    return prod(_filled(x, 1), axis, dtype, keepdims)
+    return prod(_replace_nan(x, 1), axis, dtype, keepdims)
 
 
 @function
 def nancumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``.
+    """Return ``cumsum`` with 0 for NaN; arguments as for ``cumsum``.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.nancumsum([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         [2.0, 2.0, 5.0]
     """
-    return cumsum(_filled(x, 0), axis, dtype)
+    return cumsum(_replace_nan(x, 0), axis, dtype)
 
 
 @function
 def nancumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``.
+    """Return ``cumprod`` with 1 for NaN; arguments as for ``cumsum``.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.nancumprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         [2.0, 2.0, 6.0]
     """
-    return cumprod(_filled(x, 1), axis, dtype)
+    return cumprod(_replace_nan(x, 1), axis, dtype)
 
 
 @function
@@ -90,7 +90,7 @@ def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         2.0
     """
     x = as_tensor(x)
-    return _unless_all_nan(max(_filled(x, -np.inf), axis, keepdims), x, axis, keepdims)
+    return _unless_all_nan(max(_replace_nan(x, -np.inf), axis, keepdims), x, axis, keepdims)
 
 
 @function
@@ -103,7 +103,7 @@ def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         2.0
     """
     x = as_tensor(x)
-    return _unless_all_nan(min(_filled(x, np.inf), axis, keepdims), x, axis, keepdims)
+    return _unless_all_nan(min(_replace_nan(x, np.inf), axis, keepdims), x, axis, keepdims)
 
 
 def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
@@ -123,7 +123,7 @@ def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
         >>> gt.nanargmax([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         2
     """
-    return argmax(_filled(x, -np.inf), axis, keepdims)
+    return argmax(_replace_nan(x, -np.inf), axis, keepdims)
 
 
 @function
@@ -137,7 +137,7 @@ def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
         >>> gt.nanargmin([gt.nan, 2.0, 1.0]).eval(mode="NUMPY").tolist()
         2
     """
-    return argmin(_filled(x, np.inf), axis, keepdims)
+    return argmin(_replace_nan(x, np.inf), axis, keepdims)
 
 
 @function
@@ -169,9 +169,9 @@ def nanvar(
         1.0
     """
     x = as_tensor(x)
-    kept = logical_not(isnan(x))
-    y = var(x, axis, dtype, ddof, keepdims, where=kept)
-    enough = sum(kept, axis, keepdims=keepdims) > ddof
+    is_number = logical_not(isnan(x))
+    y = var(x, axis, dtype, ddof, keepdims, where=is_number)
+    enough = sum(is_number, axis, keepdims=keepdims) > ddof
     return where(enough, y, np.array(np.nan, y.type.numpy_dtype))
 
 
@@ -196,10 +196,10 @@ def nan_to_num(
     posinf: TensorLike | None = None,
     neginf: TensorLike | None = None,
 ) -> Tensor:
-    """Return x with numbers in place of NaN and infinities.
+    """Return x with NaN and infinities replaced by numbers.
 
     Args:
-        x: Any dtype and shape; parts of complex numbers are taken each by itself.
+        x: Any dtype and shape; real and imaginary parts are replaced separately.
         nan: The replacement of NaN.
         posinf: The replacement of inf, by default the largest number of the dtype.
         neginf: The replacement of -inf, by default the lowest one.

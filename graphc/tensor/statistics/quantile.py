@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Constant, Leaf, is_inexact, promote
-from graphc.tensor.arrays.reduce import any, as_floating, merge_axes, sum, unreduced
+from graphc.tensor.arrays.reduce import any, as_floating, merge_axes, restore_axes, sum
 from graphc.tensor.arrays.select import take, take_along_axis
 from graphc.tensor.arrays.sort import sort
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
@@ -35,8 +35,8 @@ from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_
 from graphc.tensor.statistics.statistics import mean
 
 
-def _sorted(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
-    """The elements over axes as one last axis, sorted, and these axes."""
+def _sort_last(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
+    """Return the elements over axes as one last axis, sorted, and these axes."""
     axes = axes_of(op, axis, x.ndim)
     return sort(merge_axes(x, axes), -1), axes
 
@@ -61,13 +61,13 @@ def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> float(gt.median([7, 1, 4, 2]).eval(mode="NUMPY"))
         3.0
     """
-    ordered, axes = _sorted("median", as_floating(x), axis)
+    ordered, axes = _sort_last("median", as_floating(x), axis)
     n = length(ordered, -1)
     # Of an odd number a single element, of none no element: its mean is NaN.
     start = (n - 1) // 2 if isinstance(n, int) and n else clip((as_tensor(n) - 1) // 2, 0)
     middle = ordered[..., start : n // 2 + 1]
     y = where(any(isnan(ordered), -1), np.nan, mean(middle, -1))
-    return unreduced(y, axes) if keepdims else y
+    return restore_axes(y, axes) if keepdims else y
 
 
 @function
@@ -82,16 +82,16 @@ def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
         >>> gt.nanmedian([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         2.0
     """
-    ordered, axes = _sorted("nanmedian", as_floating(x), axis)
+    ordered, axes = _sort_last("nanmedian", as_floating(x), axis)
     _refuse_empty("nanmedian", ordered, axes)
-    n = _numbers(ordered)
+    n = _count_numbers(ordered)
     below = take_along_axis(ordered, maximum(n - 1, 0) // 2, -1)
     y = squeeze((below + take_along_axis(ordered, n // 2, -1)) / 2, -1)
-    return unreduced(y, axes) if keepdims else y
+    return restore_axes(y, axes) if keepdims else y
 
 
-def _numbers(ordered: Tensor) -> Tensor:
-    """How many elements of each slice are not NaN, int64; these come first."""
+def _count_numbers(ordered: Tensor) -> Tensor:
+    """Return the number of elements of each slice that are not NaN, int64; these come first."""
     return sum(logical_not(isnan(ordered)), -1, keepdims=True)
 
 
@@ -105,29 +105,29 @@ def _refuse_empty(op: str, ordered: Tensor, axes: tuple[int, ...]) -> None:
 
 # Quantiles.
 
-Place = Callable[[Any, Any], Any]
+Position = Callable[[Any, Any], Any]
 """The position of the quantile q among n sorted elements; between two, they are interpolated."""
 
 
-def _spread(alpha: float, beta: float) -> Place:
+def _spread(alpha: float, beta: float) -> Position:
     return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
-def _averaged(n: Any, q: Any) -> Any:
-    place = n * q - 1
-    return where(equal(place, floor(place)), place + 0.5, ceil(place))
+def _averaged_position(n: Any, q: Any) -> Any:
+    position = n * q - 1
+    return where(equal(position, floor(position)), position + 0.5, ceil(position))
 
 
-def _closest(n: Any, q: Any) -> Any:
-    place = n * q - 1.5
-    below = floor(place)
-    return where(equal(place, below) & equal(remainder(below, 2), 1), below, below + 1)
+def _closest_position(n: Any, q: Any) -> Any:
+    position = n * q - 1.5
+    below = floor(position)
+    return where(equal(position, below) & equal(remainder(below, 2), 1), below, below + 1)
 
 
-METHODS: dict[str, Place] = {
+METHODS: dict[str, Position] = {
     "inverted_cdf": lambda n, q: ceil(n * q - 1),
-    "averaged_inverted_cdf": _averaged,
-    "closest_observation": _closest,
+    "averaged_inverted_cdf": _averaged_position,
+    "closest_observation": _closest_position,
     "interpolated_inverted_cdf": _spread(0, 1),
     "hazen": _spread(0.5, 0.5),
     "weibull": _spread(0, 0),
@@ -154,18 +154,18 @@ def quantile(
 
     Args:
         x: Real numbers of any shape.
-        q: Parts from 0 to 1, of any shape; differentiable.
+        q: Fractions from 0 to 1, of any shape; differentiable.
         axis: Axes to reduce, all by default.
-        method: What lies between two elements: ``"linear"``, ``"lower"``, ``"higher"``,
+        method: The value between two elements: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"``, ``"nearest"``, or a name of one of Hyndman and Fan's, as in NumPy.
         keepdims: Keep the reduced axes, of length 1.
 
     Returns:
-        An array of q's axes, then x's without ``axis``; NaN for a slice that holds NaN. It is
-        floating, but for methods that give elements: these keep x's dtype.
+        An array of q's axes, then x's without ``axis``; NaN for a slice that holds NaN. The
+        dtype is floating, or x's for methods that return elements.
 
     Raises:
-        ArgumentError: No such method, or a q outside.
+        ArgumentError: The method is unknown, or a q is outside of 0 to 1.
         ShapeError: x has no such axis, or a slice is empty.
 
     Source: Hyndman & Fan, The American Statistician 50(4), 1996.
@@ -236,19 +236,19 @@ def _quantile(  # noqa: PLR0913, PLR0917 (those of the public functions)
             f"{op}: unknown method={method!r}.", f"Use one of {', '.join(METHODS)}."
         )
     x = as_tensor(x) if method in ELEMENTS else as_floating(x)
-    ordered, axes = _sorted(op, x, axis)
+    ordered, axes = _sort_last(op, x, axis)
     _refuse_empty(op, ordered, axes)
-    q, dtype = _parts(op, q, ordered.dtype)
+    q, dtype = _fractions(op, q, ordered.dtype)
     y = values(ordered, q, method, dtype)
     y = moveaxis(y, _last(q.ndim, ordered.ndim - 1), list(range(q.ndim))) if q.ndim else y
-    return unreduced(y, tuple(q.ndim + i for i in axes)) if keepdims else y
+    return restore_axes(y, tuple(q.ndim + i for i in axes)) if keepdims else y
 
 
 def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
-    """The quantile, NaN where a slice holds NaN."""
+    """Return the quantile, NaN where a slice holds NaN."""
     n = as_tensor(length(ordered, -1), dtype="float64")
-    place = clip(METHODS[method](n, q), 0, n - 1)
-    y = _values(partial(take, ordered, axis=-1), place, method, dtype)
+    position = clip(METHODS[method](n, q), 0, n - 1)
+    y = _values(partial(take, ordered, axis=-1), position, method, dtype)
     if not is_inexact(ordered.dtype):
         return y
     hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
@@ -256,40 +256,39 @@ def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
 
 
 def _of_numbers(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
-    """The quantile of the elements that are not NaN, whose number each slice has."""
-    n = cast(_numbers(ordered), "float64")
-    place = clip(METHODS[method](n, ravel(q)), 0, maximum(n - 1, 0))
-    y = _values(partial(take_along_axis, ordered, axis=-1), place, method, dtype)
+    n = cast(_count_numbers(ordered), "float64")
+    position = clip(METHODS[method](n, ravel(q)), 0, maximum(n - 1, 0))
+    y = _values(partial(take_along_axis, ordered, axis=-1), position, method, dtype)
     return reshape(y, (*lengths(ordered)[:-1], *lengths(q)))
 
 
-def _values(at: Callable[..., Tensor], place: Tensor, method: str, dtype: str) -> Tensor:
-    """The values at positions in sorted order, interpolated between whole positions."""
-    below = floor(place)
+def _values(at: Callable[..., Tensor], position: Tensor, method: str, dtype: str) -> Tensor:
+    """Return the values at positions in sorted order, interpolated between integer positions."""
+    below = floor(position)
     low = at(indices=cast(below, "int64"))
     if method in ELEMENTS:
         return low
-    high = at(indices=cast(ceil(place), "int64"))
-    return _mixed(cast(low, dtype), cast(high, dtype), cast(place - below, dtype))
+    high = at(indices=cast(ceil(position), "int64"))
+    return _interpolate(cast(low, dtype), cast(high, dtype), cast(position - below, dtype))
 
 
 def _last(count: int, after: int) -> list[int]:
     return list(range(after, after + count))
 
 
-def _parts(op: str, q: Any, dtype: str) -> tuple[Tensor, str]:
-    """The fractions in float64, and the result's dtype: Python numbers are weak."""
+def _fractions(op: str, q: Any, dtype: str) -> tuple[Tensor, str]:
+    """Return the fractions in float64, and the result's dtype: Python numbers are weak."""
     # A NumPy scalar is an int or a float too, and not weak.
     weak = type(q) in {int, float}
     q = as_tensor(q)
     if isinstance(q.op, Constant | Leaf):
-        known = q.op.value if isinstance(q.op, Constant) else q.op.array
-        if not np.all((known >= 0) & (known <= 1)):
-            raise ArgumentError(f"{op}: q={known} is outside its range.")
+        numbers = q.op.value if isinstance(q.op, Constant) else q.op.array
+        if not np.all((numbers >= 0) & (numbers <= 1)):
+            raise ArgumentError(f"{op}: q={numbers} is outside its range.")
     return cast(q, "float64"), dtype if weak else promote(dtype, quotient(q.dtype)[0])  # type: ignore[index]
 
 
-def _mixed(low: Tensor, high: Tensor, part: Tensor) -> Tensor:
+def _interpolate(low: Tensor, high: Tensor, part: Tensor) -> Tensor:
     """Interpolate from low to high; exact at both ends, also where they are infinite."""
     # Where low and high are equal numbers, each still has its part of the derivative.
     rise = where(equal(low, high) & isinf(low), 0, high - low)

@@ -11,7 +11,7 @@ from graphc.ir import is_complex, is_inexact, promote, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.join import concatenate
-from graphc.tensor.arrays.reduce import all, as_floating, counted, max, min, sum
+from graphc.tensor.arrays.reduce import all, as_floating, mask_elements, max, min, sum
 from graphc.tensor.core.arithmetic import squared_magnitude
 from graphc.tensor.core.axes import expand_dims, transpose
 from graphc.tensor.core.elementwise import (
@@ -47,8 +47,7 @@ from graphc.tensor.linalg.dot import dot
 # Moments. Half-width floats are averaged in float32.
 
 
-def _count(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
-    """The number of elements that count in each slice, in x's dtype."""
+def _count_elements(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
     dtype = real_dtype(x.dtype)
     if mask is not None:
         held = broadcast_to(cast(mask, "bool"), lengths(x))
@@ -58,7 +57,7 @@ def _count(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
 
 
 def _wide(x: Any, dtype: Any) -> tuple[Tensor, str]:
-    """The array in the dtype to average in, and the result's dtype."""
+    """Return the array in the dtype to average in, and the result's dtype."""
     x = as_floating(x, dtype)
     return cast(x, widened_name(x.dtype)), x.dtype
 
@@ -92,7 +91,7 @@ def mean(
     x, result = _wide(x, dtype)
     axes = axes_of("mean", axis, x.ndim)
     total = sum(x, axes, keepdims=keepdims, where=where)
-    return cast(total / _count(x, axes, where, keepdims), result)
+    return cast(total / _count_elements(x, axes, where, keepdims), result)
 
 
 @function
@@ -126,16 +125,18 @@ def var(
     """
     x, result = _wide(x, dtype)
     axes = axes_of("var", axis, x.ndim)
-    # What does not count may be NaN, which would be a slope of its square times 0.
-    centred = counted(where, x - mean(x, axes, keepdims=True, where=where), 0)
+    # Elements that do not count may be NaN, whose gradient would be NaN, not 0.
+    centred = mask_elements(where, x - mean(x, axes, keepdims=True, where=where), 0)
     total = sum(squared_magnitude(centred), axes, keepdims=keepdims)
-    return cast(total / _degrees(_count(x, axes, where, keepdims), ddof), real_dtype(result))
+    return cast(
+        total / _degrees_of_freedom(_count_elements(x, axes, where, keepdims), ddof),
+        real_dtype(result),
+    )
 
 
-def _degrees(count: Any, ddof: Any) -> Any:
-    """The degrees of freedom: how many elements there are beyond ``ddof``, never less than 0."""
-    left = count - ddof
-    return maximum(left, 0) if isinstance(left, Tensor) else builtins.max(left, 0)
+def _degrees_of_freedom(count: Any, ddof: Any) -> Any:
+    degrees = count - ddof
+    return maximum(degrees, 0) if isinstance(degrees, Tensor) else builtins.max(degrees, 0)
 
 
 @function
@@ -211,7 +212,7 @@ def average(
     axes = axes_of("average", axis, x.ndim)
     if weights is None:
         y = mean(x, axes, keepdims=keepdims)
-        count = cast(_count(y, (), None, True) * _elements(x, axes), y.dtype)
+        count = cast(_count_elements(y, (), None, True) * _elements(x, axes), y.dtype)
         return (y, broadcast_to(count, lengths(y))) if returned else y
     weights = _beside(x, as_tensor(weights), axes)
     dtype = promote(x.dtype, weights.dtype)
@@ -222,11 +223,11 @@ def average(
 
 
 def _elements(x: Tensor, axes: tuple[int, ...]) -> Any:
-    return _count(as_floating(x), axes, None, False)
+    return _count_elements(as_floating(x), axes, None, False)
 
 
 def _beside(x: Tensor, weights: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Weights of some of x's axes, with axes of length 1 in place of the others."""
+    """Return weights of some of x's axes, with axes of length 1 for the others."""
     if weights.ndim == x.ndim:
         return weights
     if weights.ndim != len(axes):
@@ -279,7 +280,7 @@ def cov(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
         A matrix, or a scalar for one variable.
 
     Raises:
-        ShapeError: An array of more than two axes.
+        ShapeError: An array has more than two axes.
 
     Example:
         >>> import graphc.tensor as gt
@@ -290,7 +291,7 @@ def cov(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
     ddof = (0 if bias else 1) if ddof is None else ddof
     if fweights is None and aweights is None:
         centred = x - mean(x, 1, keepdims=True)
-        scale = _degrees(cast(as_tensor(length(x, 1)), real_dtype(x.dtype)), ddof)
+        scale = _degrees_of_freedom(cast(as_tensor(length(x, 1)), real_dtype(x.dtype)), ddof)
         return _scalar_if_one(dot(centred, conj(transpose(centred))) / scale)
     dtype = real_dtype(x.dtype)
     a = as_tensor(1.0 if aweights is None else aweights, dtype=dtype)
@@ -355,9 +356,9 @@ def isclose(
     Args:
         a: Any dtype and shape.
         b: An array that broadcasts with a.
-        rtol: Relative to b.
-        atol: Absolute.
-        equal_nan: NaN is close to NaN.
+        rtol: The tolerance relative to b.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
 
     Returns:
         An array of bool.
@@ -394,7 +395,7 @@ def array_equal(a: TensorLike, b: TensorLike, equal_nan: bool = False) -> Tensor
     Args:
         a: Any dtype and shape.
         b: Any dtype and shape.
-        equal_nan: NaN equals NaN.
+        equal_nan: Whether NaN equals NaN.
 
     Returns:
         A bool scalar; false where ranks or lengths differ.

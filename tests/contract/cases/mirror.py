@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.linalg.mirror import mirrored
+from graphc.tensor.linalg.mirror import symmetrise
 from tests.contract.case import Case
 
 
@@ -23,7 +23,7 @@ def _mirrored(x: Any, lower: bool, conjugated: bool) -> Any:
 FAMILIES: dict[str, dict[str, Case]] = {
     "mirror": {
         f"mirrored, lower={lower}, conjugated={conjugated}": Case(
-            lambda x, lower=lower, conjugated=conjugated: mirrored(
+            lambda x, lower=lower, conjugated=conjugated: symmetrise(
                 gt.as_tensor(x), lower, conjugated
             ),
             ((2, 3, 3),), ("float32", "float64", "complex64", "complex128"),

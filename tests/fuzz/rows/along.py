@@ -67,8 +67,9 @@ row("ptp", "np.ptp({0}, axis={axis})", lambda g: on_axis(g, FLOATS | {"int64"}),
 row("median", "np.median({0}, axis={axis})", lambda g: on_axis(g, DOUBLE), ulps=2)
 row(
     "quantile",
-    "np.quantile({0}, {q}, axis={axis})",
+    "quantile({0}, {q}, {axis})",
     lambda g: on_axis(g, DOUBLE, {"q": g.pick(["0.25", "0.5", "0.9", "[0.1, 0.6]", "1.0"])}),
+    "gt.quantile({0}, {q}, axis={axis})",
     ulps=8,
     weight=1,
     accumulates=True,

@@ -33,8 +33,10 @@ def elementwise_rows(names: str, arity: int, dtypes: frozenset[str], **more: Any
 
 elementwise_rows("add subtract multiply", 2, NUMBERS, weight=6, ulps=1)
 elementwise_rows("divide", 2, INEXACT | INTEGERS, weight=4, ulps=2)
-elementwise_rows("maximum minimum", 2, REALS, weight=4)
-elementwise_rows("fmax fmin", 2, REALS - BOOL)
+TIES = "np.result_type({0}, {1}).kind == 'f' and np.any({0} == {1})"
+"""The slope is that of one operand or of the other, and together they may have another one."""
+elementwise_rows("maximum minimum", 2, REALS, weight=4, edge=TIES)
+elementwise_rows("fmax fmin", 2, REALS - BOOL, edge=TIES)
 WHOLE = "hasattr({1}, 'dtype') and ({1}).dtype.kind == 'f' and np.any({0} < 0)"
 """Negative numbers have whole powers alone, which have no slope by an exponent that may move."""
 row(
@@ -48,14 +50,18 @@ row(
 elementwise_rows("floor_divide remainder", 2, FLOATS | INTEGERS, ulps=2)
 elementwise_rows("fmod", 2, FLOATS | INTEGERS, ulps=2)
 elementwise_rows("logaddexp", 2, FLOATS, ulps=4)
-elementwise_rows("arctan2 hypot", 2, FLOATS, ulps=4, cusp=True)
+elementwise_rows("hypot", 2, FLOATS, ulps=4, cusp=True)
+ORIGIN = "np.any(({0} == 0) & ({1} == 0))"
+elementwise_rows("arctan2", 2, FLOATS, ulps=4, cusp=True, edge=ORIGIN)
 elementwise_rows("copysign", 2, FLOATS)
-elementwise_rows("equal not_equal", 2, EVERY, weight=3)
-elementwise_rows("less less_equal greater greater_equal", 2, REALS, weight=2)
-elementwise_rows("logical_and logical_or logical_xor", 2, REALS)
+elementwise_rows("equal not_equal", 2, EVERY, weight=3, edge=TIES)
+elementwise_rows("less less_equal greater greater_equal", 2, REALS, weight=2, edge=TIES)
+ZEROS = "np.result_type({0}, {1}).kind == 'f' and (np.any({0} == 0) or np.any({1} == 0))"
+"""A choice by the truth of a number is another one beside 0."""
+elementwise_rows("logical_and logical_or logical_xor", 2, REALS, edge=ZEROS)
 elementwise_rows("bitwise_and bitwise_or bitwise_xor", 2, BOOL | INTEGERS)
 elementwise_rows("gcd lcm", 2, INTEGERS, weight=1)
-elementwise_rows("logical_not", 1, REALS)
+elementwise_rows("logical_not", 1, REALS, edge=ZEROS.replace("{1}", "{0}"))
 elementwise_rows("invert", 1, BOOL | INTEGERS)
 elementwise_rows("negative", 1, SIGNED, weight=4)
 elementwise_rows("abs", 1, NUMBERS, weight=3, ulps=1, cusp=True)

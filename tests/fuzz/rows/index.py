@@ -98,6 +98,59 @@ def _numbers(found: Choice | None, g: Growing) -> Choice | None:
     return found if x is not None and x.dtype in NUMBERS - {"bfloat16"} else None
 
 
+def positions(g: Growing, n: int, shape: tuple[int, ...]) -> Value:
+    """A new input: an index array of an axis of n elements."""
+    array = np.reshape([g.integer(-n, n - 1) for _ in range(int(np.prod(shape)))], shape)
+    return g.variable("int64", shape, array)
+
+
+def by_two_vectors(g: Growing) -> Choice | None:
+    """Two vectors of one length, which other calls of the program may give two."""
+    x = g.any(lambda v: v.ndim > 1 and 0 not in v.shape[:2])
+    if x is None:
+        return None
+    shape = (g.integer(0, 3),)
+    i, j = (positions(g, n, shape) for n in x.shape[:2])
+    return Choice((x.name, i.name, j.name))
+
+
+row("gather_pairs", "{0}[{1}, {2}]", by_two_vectors, depth=0, broadcasts="into")
+
+
+def updated_vector(dtypes: frozenset[str], *, masked: bool = False) -> Choose:
+    """Elements of a vector, by positions or by a mask, and a value for each of them."""
+
+    def choose(g: Growing) -> Choice | None:
+        x = g.any(lambda v: v.ndim == 1 and v.dtype in dtypes and v.shape[0])
+        if x is None:
+            return None
+        if masked:
+            i = g.variable("bool", x.shape)
+            count = f"(int(np.sum({i.name})),)"
+        else:
+            i = positions(g, x.shape[0], (g.integer(0, 3),))
+            count = f"{i.name}.shape"
+        value = g.variable(x.dtype, np.shape(x.array[i.array]))
+        return Choice((x.name, value.name), {"index": i.name, "shape": count}, ones=x.ones)
+
+    return choose
+
+
+for _name, _write, _dtypes in (("set", "put", EVERY), ("inc", "inc", NUMBERS - {"bfloat16"})):
+    for _masked in (False, True):
+        row(
+            f"{_name}_{'masked' if _masked else 'gathered'}_by_input",
+            f"{_write}({{0}}, {{index}}, {{1}})",
+            updated_vector(_dtypes, masked=_masked),
+            f"{{0}}[{{index}}].{_name}({{1}})",
+            depth=0,
+            broadcasts="into",
+            by_value=_masked,
+            ulps=_name == "inc",
+            accumulates=_name == "inc",
+        )
+
+
 def by_mask(g: Growing) -> Choice | None:
     x = g.any(lambda v: v.ndim)
     mask = x and g.any(lambda v: v.dtype == "bool" and v.shape == x.shape[: v.ndim] and v.ndim)

@@ -90,7 +90,7 @@ row(
 )
 row(
     "expm",
-    "scipy.linalg.expm({0})",
+    "expm({0})",
     matrix(DOUBLE),
     "gt.linalg.expm({0})",
     ulps=512,

@@ -176,7 +176,12 @@ def along_places(g: Growing) -> Choice | None:
     return places and Choice((x.name, places.name), {"axis": str(g.axis(x))})
 
 
-row("take_along_axis", "np.take_along_axis({0}, {1}, axis={axis})", along_places)
+row(
+    "take_along_axis",
+    "take_along_axis({0}, {1}, {axis})",
+    along_places,
+    "gt.take_along_axis({0}, {1}, axis={axis})",
+)
 
 
 def chosen_parts(g: Growing) -> Choice | None:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 VALUES = DOUBLE | {"int64", "int32", "uint8"}
 
-row("unique", "np.unique({0})", anything(VALUES, 1), by_value=True, depth=0)
+TIED = "np.asarray({0}).dtype.kind == 'f' and np.any(np.diff(np.sort({0}, axis=None)) == 0)"
+"""Equal numbers are one element of the result, and two where one of them is moved."""
+row("unique", "np.unique({0})", anything(VALUES, 1), by_value=True, depth=0, edge=TIED)
 row(
     "unique_counts",
     "np.unique({0}, return_counts=True)[1]",
@@ -43,7 +45,15 @@ def pair(least: int, most: int) -> Choose:
 
 
 for _name in ("intersect1d", "union1d", "setdiff1d", "setxor1d"):
-    row(_name, f"np.{_name}({{0}}, {{1}})", pair(1, 1), weight=1, by_value=True, depth=0)
+    row(
+        _name,
+        f"np.{_name}({{0}}, {{1}})",
+        pair(1, 1),
+        weight=1,
+        by_value=True,
+        depth=0,
+        edge=TIED.replace("{0}", "np.concatenate([{0}, {1}])"),
+    )
 row("isin", "np.isin({0}, {1})", pair(0, 2))
 
 

@@ -12,6 +12,12 @@ UNARY = (
 )  # fmt: skip
 BINARY = ("xlogy", "xlog1py", "beta", "betaln", "gammainc", "gammaincc", "rel_entr", "kl_div")
 
+WITHOUT_SLOPE = {
+    **dict.fromkeys(("i0e", "kl_div"), "np.any({0} == 0)"),
+    **dict.fromkeys(("gammainc", "gammaincc"), "np.any({0} == 0) or np.any({1} == 0)"),
+}
+"""Where a function has no derivative, or an infinite one, as ``exp(-abs(x))`` at 0."""
+
 for _arity, _names in ((1, UNARY), (2, BINARY)):
     for _name in _names:
         _slots = ", ".join(f"{{{i}}}" for i in range(_arity))
@@ -26,5 +32,5 @@ for _arity, _names in ((1, UNARY), (2, BINARY)):
             # They cross 0 where the terms that they are made of do not.
             accumulates=_name in {"gammaln", "betaln", "digamma"},
             cusp=_name in {"entr", "rel_entr", "xlogy"},
-            edge="np.any({0} == 0)" if _name == "kl_div" else "False",
+            edge=WITHOUT_SLOPE.get(_name, "False"),
         )

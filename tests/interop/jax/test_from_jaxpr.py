@@ -37,7 +37,8 @@ def leaves(results: Any) -> list[Any]:
 
 
 def of_jax(case: Case) -> list[Any]:
-    with jax.enable_x64(True):
+    """Return JAX's results, in 32 bits where no argument is wider."""
+    with jax.enable_x64(any(x.dtype.itemsize == 8 for x in case.args)):
         return [np.asarray(y) for y in leaves(case.function(*map(jnp.asarray, case.args)))]
 
 
@@ -261,6 +262,62 @@ def test_a_function_that_needs_a_length_says_so() -> None:
         from_jaxpr(jnp.sin, 1.0)
     with pytest.raises(ArgumentError, match="not a function"):
         from_jaxpr(3, x)
+
+
+def carries_zeros(x: Any) -> Any:
+    """A function for float32, as JAX's users write it: the carry has the default dtype."""
+    total, sums = jax.lax.scan(lambda c, row: (jnp.tanh(c + row), c.sum()), jnp.zeros(7), x)
+    return (total**2).sum() + (sums * jnp.arange(sums.shape[0])).sum()
+
+
+@jax.custom_vjp
+def doubled(x: Any) -> Any:
+    return 2 * x
+
+
+def _doubled_back(_: None, g: Any) -> tuple[Any]:
+    return (jax.lax.fori_loop(0, 2, lambda i, c: c + g, jnp.zeros(())),)
+
+
+doubled.defvjp(lambda x: (doubled(x), None), _doubled_back)
+
+
+@pytest.mark.parametrize("convert", [from_jaxpr, lambda f, x: graphc.wrap_jax(f)(x)])
+def test_a_function_of_32_bits_is_traced_as_jax_is_set(convert: Any) -> None:
+    values = np.random.default_rng(0).normal(size=(4, 7)).astype("float32")
+    x = gt.tensor("x", shape=(4, 7), dtype="float32")
+    y = convert(lambda x: doubled(carries_zeros(x)), x)
+    value, slope = jax.value_and_grad(carries_zeros)(values)
+    for mode in ("NUMPY", "JAX"):
+        f = graphc.function([x], [y, graphc.grad(y, x)], mode=uncompiled(mode), returns="numpy")
+        with jax.enable_x64(mode == "NUMPY"):  # the setting when the graph was built counts
+            found = f(values)
+        assert [part.dtype for part in found] == ["float32", "float32"]
+        np.testing.assert_allclose(found[0], 2 * value, 1e-5)
+        np.testing.assert_allclose(found[1], 2 * slope, 1e-4, 1e-5)
+    with jax.enable_x64(True):
+        assert convert(carries_zeros, x).dtype == "float64"
+    assert convert(lambda x: jnp.zeros(7) + x, gt.tensor("x", shape=(4, 7))).dtype == "float64"
+
+
+@pytest.mark.parametrize("convert", [from_jaxpr, lambda f, x: graphc.wrap_jax(f)(x)])
+def test_an_error_keeps_the_message_of_jax_and_gives_advice_that_works(convert: Any) -> None:
+    def total(x: Any, *dtype: Any) -> Any:
+        return jax.lax.scan(lambda c, row: ((c + row).astype("float32"), None), zeros(*dtype), x)[0]
+
+    def zeros(dtype: Any = None) -> Any:
+        return jnp.zeros(7, dtype)
+
+    x = gt.tensor("x", shape=(4, 7))
+    with pytest.raises(OperationError, match=r"jnp\.zeros\(3, x\.dtype\)") as refused:
+        convert(total, x)
+    with jax.enable_x64(True), pytest.raises(TypeError) as by_jax:
+        jax.make_jaxpr(total)(jnp.ones((4, 7)))
+    lines = [line.strip() for line in str(by_jax.value).splitlines() if line.strip()]
+    assert len(lines) > 2
+    assert all(line.rstrip(".") in str(refused.value) for line in lines)
+    assert convert(lambda x: total(x, "float32"), x).dtype == "float32"
+    assert convert(total, x.astype("float32")).dtype == "float32"
 
 
 def test_what_a_graph_would_lose_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,43 @@ def drawn(row: Row, count: int, mode: str, seed: int = 3) -> Any:
     keys = generators(y)
     givens = {x: gt.random.key(seed + i) for i, x in enumerate(keys)}
     return graphc.function([], from_pytensor(y, givens=givens), mode=mode, returns="numpy")()
+
+
+OUT_OF_RANGE: list[tuple[str, dict[str, Any]]] = [
+    ("CAR", {"alpha": 1.0}),
+    ("CAR", {"alpha": -1.0}),
+    ("CAR", {"W": np.tri(4, dtype=int) - np.eye(4, dtype=int)}),
+    *[(name, {"sigma": -1.5}) for name in ("Normal", "HalfNormal", "LogNormal", "LogitNormal")],
+    *[(name, {"sigma": -1.5}) for name in ("SkewNormal", "SkewStudentT", "StudentT", "Rice")],
+    *[(name, {"sigma": -1.5}) for name in ("Moyal", "TruncatedNormal", "HalfStudentT")],
+    ("Rice", {"nu": -1.5}),
+    *[(name, {"beta": -1.5}) for name in ("Cauchy", "HalfCauchy", "Gumbel", "Gamma")],
+    ("InverseGamma", {"beta": -1.5}),
+    ("Exponential", {"lam": -1.5}),
+    ("ExGaussian", {"nu": -1.5}),
+    ("Laplace", {"b": -1.5}),
+    ("Logistic", {"s": -1.5}),
+    ("Pareto", {"alpha": -1.5}),
+    ("Pareto", {"m": -1.5}),
+    ("Weibull", {"alpha": -1.5}),
+    ("TruncatedNormal", {"lower": 7.5}),
+    ("Triangular", {"lower": 1.5}),
+    ("Triangular", {"c": 7.5}),
+    ("Uniform", {"lower": 7.5}),
+    ("DiscreteUniform", {"upper": -1}),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong"), OUT_OF_RANGE, ids=str)
+def test_draws_are_nan_or_minus_1_where_pymc_refuses_the_parameters(
+    name: str, wrong: dict[str, Any], mode: str
+) -> None:
+    row = replace(TABLE[name], params={**TABLE[name].params, **wrong})
+    pm = pymc()
+    with pytest.raises(ValueError, match=r"."):
+        pm.draw(row.dist(pm, row.params), mode=PYTHON)
+    y = drawn(row, 3, mode)
+    assert np.all(np.isnan(y) if y.dtype.kind == "f" else y == -1)
 
 
 def generators(y: Any) -> list[Any]:

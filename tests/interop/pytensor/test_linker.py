@@ -85,7 +85,7 @@ def test_modes_are_told_apart_at_once() -> None:
 def test_a_mode_of_graphc_keeps_its_options() -> None:
     x, i = pt.vector("x"), pt.lscalar("i")
     checked, unchecked = (
-        pytensor.function([x, i], x[i], mode=graphc_mode(graphc.Mode("JAX", check=check)))
+        pytensor.function([x, i], x[i], mode=graphc_mode(graphc.Mode("JAX", check_bounds=check)))
         for check in (True, False)
     )
     with pytest.raises(IndexError):
@@ -191,7 +191,7 @@ def test_results_are_packed_where_there_are_several_small_ones(
 ) -> None:
     outputs = [graphc.tensor.tensor(shape=shape, dtype="float64") for shape in shapes]
     packing = Packing.of(outputs, ())
-    assert (packing and [i for i, _, _ in packing.parts]) == packed
+    assert (packing and [i for i, _, _ in packing.slots]) == packed
     assert Packing.of(outputs, range(len(outputs))) is None
 
 

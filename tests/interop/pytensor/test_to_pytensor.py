@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -424,6 +426,24 @@ def test_it_is_pickled_and_copied_with_the_arrays_that_it_captures() -> None:
         found, slope = made(np.ones(12))
         assert (float(found), slope.tolist()) == (66.0, list(range(12)))
     assert copy.deepcopy(y.owner.op) is y.owner.op
+
+
+LOAD = """
+import pickle, sys
+x, y = pickle.loads(bytes.fromhex(sys.argv[1]))
+import pytensor
+f = pytensor.function([x], [y, pytensor.grad(y, x)], mode=pytensor.compile.mode.Mode("py"))
+kinds = [type(node.op).__name__ for node in f.maker.fgraph.apply_nodes]
+print(f([1.0, 2.0])[1], kinds.count("GraphcOp"))
+"""
+
+
+def test_an_operation_that_another_process_unpickles_is_rewritten_there() -> None:
+    x, p = gt.vector("x"), pt.vector("p")
+    data = pickle.dumps((p, to_pytensor((x**3).sum(), {x: p}, mode="NUMPY")))
+    command = [sys.executable, "-c", LOAD, data.hex()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[", "3.", "12.]", "1"]
 
 
 # Errors while it runs.

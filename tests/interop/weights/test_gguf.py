@@ -18,6 +18,7 @@ import graphc
 import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import ArgumentError, FormatError, ImplicitArrayError
+from graphc.implicit.quantized.base import PackedVector
 from graphc.interop.weights import load_gguf, save_gguf
 
 HALVES = {
@@ -103,12 +104,16 @@ def same_bits(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_kind_is_held_bit_for_bit_and_written_again(kind: str, tmp_path: Path) -> None:
-    made = {f"{kind}.{len(shape)}": blocks(kind, *shape) for shape in ((5, 512), (2, 3, 256))}
+    made = {
+        f"{kind}.{len(shape)}": blocks(kind, *shape) for shape in ((5, 512), (2, 3, 256), (768,))
+    }
     path = write(tmp_path / "a.gguf", {name: (x, kind) for name, x in made.items()})
     weights = load_gguf(path)
     assert weights.kinds == dict.fromkeys(made, kind)
     for name, data in made.items():
-        assert type(weights[name]) is CLASSES[kind]
+        x = weights[name]
+        assert x.shape == {"2": (5, 512), "3": (2, 3, 256), "1": (768,)}[name[-1]]
+        assert type(x.matrix if isinstance(x, PackedVector) else x) is CLASSES[kind]
         with np.errstate(over="ignore"):
             same_bits(np.asarray(weights[name]), whole(data, kind))
     again = tmp_path / "b.gguf"
@@ -117,6 +122,22 @@ def test_every_kind_is_held_bit_for_bit_and_written_again(kind: str, tmp_path: P
     for tensor in gguf.GGUFReader(again).tensors:
         assert tensor.tensor_type.name == kind
         np.testing.assert_array_equal(tensor.data, made[tensor.name])
+
+
+def test_a_packed_vector_is_computed_with_on_every_backend(tmp_path: Path) -> None:
+    data = blocks("Q8_0", 96)
+    v = load_gguf(write(tmp_path / "a.gguf", {"v": (data, "Q8_0")}))["v"]
+    dense, x = whole(data, "Q8_0"), np.ones((5, 96), "float32")
+    expected = [x @ dense, 2 * dense + x, dense[3:7]]
+    for mode in ("NUMPY", "JAX", "MLX"):
+        s = gt.implicit(v, name="v")
+        f = graphc.function([s], [x @ s, 2 * s + x, s[3:7]], mode=mode, returns="numpy")
+        for y, right in zip(f(v), expected, strict=True):
+            np.testing.assert_allclose(y, right, 1e-4, 1e-4)
+    by_jax = implicit.implicit(lambda v: (x @ v, 2 * v + x, v[3:7]))(jax.tree.map(jnp.asarray, v))
+    np.testing.assert_array_equal(implicit.dequantize({"v": v})["v"], dense)
+    for y, right in zip(by_jax, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(y), right, 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ2_0", "MXFP4"])

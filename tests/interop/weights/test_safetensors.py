@@ -146,16 +146,25 @@ def test_whole_arrays_are_those_of_the_library(tmp_path: Path) -> None:
     assert not (tmp_path / "config.json").exists()
 
 
-def test_narrow_floats_are_read(tmp_path: Path) -> None:
-    made = {
-        name: np.arange(5).astype("float32").astype(getattr(ml_dtypes, name))
-        for name in ("float8_e4m3fn", "float8_e5m2")
-    }
-    safetensors.numpy.save_file(made, tmp_path / "a.safetensors")
-    weights = load_safetensors(tmp_path / "a.safetensors")
-    for name, x in made.items():
-        assert weights[name].dtype == x.dtype
-        np.testing.assert_array_equal(weights[name].astype("float32"), x.astype("float32"))
+def test_floats_of_8_bits_are_read_and_written(tmp_path: Path) -> None:
+    names = ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
+    powers = 2.0 ** np.arange(6).reshape(2, 3)
+    arrays = {name: powers.astype(getattr(ml_dtypes, name)) for name in names}
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    safetensors.numpy.save_file(arrays, theirs)
+    weights = load_safetensors(theirs)
+    save_safetensors(ours, {**weights, "by JAX": jnp.asarray(arrays[names[0]])})
+    written = load_safetensors(ours)
+    assert written.kinds == {**weights.kinds, "by JAX": "F8_E4M3"}
+    for name, x in [*arrays.items(), ("by JAX", arrays[names[0]])]:
+        assert (written[name].shape, written[name].dtype) == (x.shape, x.dtype)
+        np.testing.assert_array_equal(written[name].view("uint8"), x.view("uint8"))
+    kinds = dict(zip(names, ("F8_E4M3", "F8_E5M2", "F8_E8M0"), strict=True))
+    by_library = dict(safetensors.deserialize(ours.read_bytes()))
+    for name, kind in kinds.items():
+        entry = by_library[name]
+        assert (entry["shape"], entry["dtype"]) == ([2, 3], kind)
+        assert bytes(entry["data"]) == arrays[name].tobytes()
 
 
 def shards(folder: Path, files: dict[str, dict[str, Any]]) -> None:

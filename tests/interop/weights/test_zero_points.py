@@ -178,6 +178,7 @@ PLAIN, _ = gptq(4, offset=1, symmetric=False, permuted=False)
         ({}, {"up.qzeros": None}, "'up.qzeros' is missing"),
         ({}, {"up.qweight": np.zeros((16, 32), "float32")}, "'up.qweight' is float32"),
         ({}, {"up.g_idx": np.zeros(128, "int32")}, "'up' has g_idx"),
+        ({"sym": True}, {}, '"sym": true, and .*: a stored .* in format'),
         ({"quant_method": "awq", "version": "gemv"}, {}, "packed by 'awq', version 'gemv'"),
         ({"quant_method": "awq", "bits": 3}, {}, "AWQ's codes have 4 bits"),
         ({"quant_method": "awq", "group_size": 32}, {}, "'up' has qweight"),
@@ -190,6 +191,18 @@ def test_what_does_not_fit_is_named(
     path = written(tmp_path, arrays, **settings)
     with pytest.raises(FormatError, match=f"(?s)a.safetensors: .*{message}"):
         load_safetensors(path)["up.weight"]
+
+
+def test_symmetric_codes_of_another_format_are_refused_naming_both_readings(tmp_path: Path) -> None:
+    arrays, dense = gptq(4, offset=0, symmetric=True, permuted=False)
+    path = written(tmp_path, arrays, sym=True, checkpoint_format="gptq")
+    with pytest.raises(FormatError, match="8 is 9 in format 'gptq' and 8 in format 'gptq_v2'"):
+        load_safetensors(path)["up.weight"]
+    path = written(tmp_path, arrays, sym=True, checkpoint_format="gptq_v2")
+    np.testing.assert_array_equal(np.asarray(load_safetensors(path)["up.weight"]), dense)
+    path = written(tmp_path, arrays, sym=False, checkpoint_format="gptq")
+    one_scale_off = dense - np.repeat(arrays["up.scales"].T.astype("float32"), 64, 1)
+    np.testing.assert_array_equal(np.asarray(load_safetensors(path)["up.weight"]), one_scale_off)
 
 
 def test_packed_arrays_without_a_config_are_named(tmp_path: Path) -> None:

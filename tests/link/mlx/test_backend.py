@@ -94,13 +94,14 @@ def test_all_that_needs_complex128_is_named_with_its_lines() -> None:
 
 def test_complex64_is_there() -> None:
     c = gt.cvector("c")
-    y = graphc.function([c], c * (1 + 2j), mode="MLX")(np.complex64([1j, 2]))
+    y = graphc.function([c], c * (1 + 2j), mode="MLX", returns="native")(np.complex64([1j, 2]))
     assert y.dtype == mx.complex64
     np.testing.assert_allclose(np.asarray(y), [-2 + 1j, 2 + 4j], 1e-6)
 
 
 def test_float64_is_kept_on_the_processor() -> None:
-    third = graphc.function([x], x / 3, mode=graphc.Mode("MLX", device="cpu"))(ONES)
+    mode = graphc.Mode("MLX", device="cpu", returns="native")
+    third = graphc.function([x], x / 3, mode=mode)(ONES)
     assert third.dtype == mx.float64
     np.testing.assert_array_equal(np.asarray(third), ONES / 3)
 

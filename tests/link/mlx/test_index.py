@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import BoundsError, OperationError
+from graphc.errors import BoundsError, RuntimeShapeError
 from graphc.ir import TensorType
 from tests.modes import lacks, uncompiled
 
@@ -181,5 +181,5 @@ def test_a_range_is_exact(dtype: str) -> None:
 def test_a_value_that_does_not_go_into_a_part_is_an_error(index: Any, method: str) -> None:
     x, value = gt.matrix("x"), gt.matrix("value")
     f = graphc.function([x, value], getattr(x[index], method)(value), mode=MODE)
-    with pytest.raises(OperationError):
+    with pytest.raises(RuntimeShapeError):
         f(np.zeros((1, 4)), np.zeros((3, 4)))

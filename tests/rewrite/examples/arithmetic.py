@@ -23,9 +23,9 @@ column, line = gt.expand_dims(b, 1), gt.squeeze(single, 1)
 
 EXAMPLES: dict[str, list[Example]] = {
     "square_of_difference": [
-        (gt.square(b) + gt.square(a) - products, gt.square(b - a)),
+        (gt.square(b) + gt.square(a) - products, gt.square(a - b)),
         (gt.square(b) - products + gt.square(a), gt.square(a - b)),
-        (-products + (gt.square(b) + gt.square(a)), gt.square(b - a)),
+        (-products + (gt.square(b) + gt.square(a)), gt.square(a - b)),
         (gt.square(b) + gt.square(a) + (2.0 * a) * b, gt.square(b + a)),
         (
             gt.expand_dims(gt.square(b), 1) + 1.0 * gt.square(b + 9) - 2.0 * (column * (b + 9)),
@@ -33,7 +33,7 @@ EXAMPLES: dict[str, list[Example]] = {
         ),
         (
             gt.expand_dims(gt.square(line), 1) + gt.square(line + 9) - 2.0 * (single * (line + 9)),
-            gt.square(single - (line + 9)),
+            gt.square((line + 9) - single),
         ),
     ],
 }

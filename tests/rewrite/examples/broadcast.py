@@ -66,7 +66,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (repeated_scalar + w, scalar + w),
         (gt.constant([1.5, 1.5, 1.5]) * c, 1.5 * c),
         (x - gt.expand_dims(scalar, (0, 1)), x - scalar),
-        (wide * gt.zeros((3, entries)), w * gt.zeros((3, entries))),
+        (wide * gt.zeros((3, entries)), 0.0 * wide),
         (
             gt.full((entries + entries,), scalar) * gt.concatenate([w, w]),
             scalar * gt.concatenate([w, w]),

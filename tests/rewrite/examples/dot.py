@@ -68,7 +68,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "dot_in_one_order": [
         (product("k,kj", v, x), product("kj,k", x, v)),
-        (product("ij,ji", x * 2, x.T), product("ji,ij", x.T, x * 2)),
+        (product("ij,ji", gt.exp(x * 2), x.T), product("ji,ij", x.T, gt.exp(x * 2))),
     ],
     "dot_of_equal_elements": [
         (product("ik,kj", x, gt.zeros((columns, 3))), gt.zeros((rows, 3))),
@@ -109,7 +109,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "sum_of_product": [
         (make(Sum((0,)), w * w[::-1]), product("i,i", w, w[::-1])),
-        (make(Sum((1,)), x * w), product("ik,k", x, w)),
+        (make(Sum((1,)), x * w), product("k,ik", w, x)),
         (
             make(Sum((1,)), make(ExpandDims((2,)), gt.exp(x)) * make(ExpandDims((0,)), m)),
             product("ik,kj", gt.exp(x), m),

@@ -372,7 +372,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
         x**2.25,
         x**-0.75,
         x ** gt.constant([3.0, 4.0, 3.0, 4.0]),
-        i**-2,
+        i**12,
         z**3,
     ],
     "abs_of_nonnegative": [

@@ -41,6 +41,12 @@ def inc(x: Node, entries: tuple, value: Node, *symbolic: Node) -> Node:
     return make(IndexUpdate(entries, True), x, value, *symbolic)
 
 
+def put(part: Any, value: Any) -> Any:
+    """Return the update of a part by a value whose lengths are not specified first."""
+    x, *symbolic = part.inputs
+    return make(IndexUpdate(part.op.entries, False), x, gt.as_tensor(value), *symbolic)
+
+
 VALUES: dict[Node, Any] = {
     whole: np.array([5, -30000, 12], np.int16),
     number: np.int16(-700),
@@ -100,8 +106,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "update_of_everything": [
         (w[:].set(scalar), gt.full((entries,), scalar)),
         (w[:].inc(scalar), w + scalar),
-        (w[::-1].set(w * 2), gt.broadcast_to((w * 2)[::-1], (entries,))),
-        (w[::-1].inc(w), w + w[::-1]),
+        (put(w[::-1], w * 2), gt.broadcast_to((w * 2)[::-1], (entries,))),
+        (inc(w, (Range(None, None, -1),), w), w + w[::-1]),
         (x[:].inc(x), x + x),
         (c[::-1, :, ::-1].inc(c[:1]), c + c[:1][:, :, ::-1]),
     ],
@@ -118,11 +124,11 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "update_by_nothing": [
         (w[1].inc(0), w),
-        (w[:n].set(w[:n]), w),
+        (put(w[:n], w[:n]), w),
         (x[[0, 0]].set(x[[0, 0]]), x),
     ],
     "update_by_broadcast": [
-        (w[:2].set(gt.full((gt.shape(w[:2])[0],), scalar)), w[:2].set(scalar)),
+        (put(w[:2], gt.full((gt.shape(w[:2])[0],), scalar)), w[:2].set(scalar)),
     ],
     "update_after_update": [
         (w[1].set(scalar)[1].set(2.0), w[1].set(2.0)),
@@ -154,14 +160,14 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "update_of_all_parts": [
         (
-            none[:n].set(w[:n])[n:].set(2.0),
+            put(none[:n], w[:n])[n:].set(2.0),
             gt.concatenate([w[:n], gt.full((make(Length(0), w[n:]),), 2.0)]),
         ),
         (
             three[1].set(scalar)[0].set(w[0])[2].set(w[1]),
             gt.stack([w[0], scalar, w[1]]),
         ),
-        (w[2:].set(w[2:])[:2].set(w[:2] * 2), gt.concatenate([w[:2] * 2, w[2:]])),
+        (put(put(w[2:], w[2:])[:2], w[:2] * 2), gt.concatenate([w[:2] * 2, w[2:]])),
     ],
     "update_by_mask": [
         (inc(none, (HOLE,), w[places] * 2, places), gt.where(positive, none + w * 2, none)),

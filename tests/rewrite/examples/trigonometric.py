@@ -9,7 +9,7 @@ from tests.rewrite.arrays import Example, w, x
 EXAMPLES: dict[str, list[Example]] = {
     "difference_of_scaled_exps": [
         (0.5 * gt.exp(x) - 0.5 * gt.exp(-x), gt.sinh(x) * 1.0),
-        (-0.25 * gt.exp(-x) + 0.25 * gt.exp(x), -0.5 * gt.sinh(-x)),
+        (-0.25 * gt.exp(-x) + 0.25 * gt.exp(x), 0.5 * gt.sinh(x)),
     ],
 }
 

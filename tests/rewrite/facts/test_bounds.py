@@ -7,7 +7,7 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.rewrite.facts.bounds import LONGEST, bounds_of
+from graphc.rewrite.facts.bounds import MAX_LENGTH, bounds_of
 from graphc.tensor import Tensor
 from tests.rewrite.exact import awkward, values_of
 
@@ -69,9 +69,9 @@ KNOWN: list[tuple[Node, tuple[float, float]]] = [
     (gt.sum(gt.square(x)), (0, np.inf)),
     (gt.abs(i), (-(2**63), 2**63 - 1)),
     (gt.abs(i % 10), (0, 9)),
-    (n, (0, LONGEST)),
-    (n + 1, (1, LONGEST + 1)),
-    (n - 1, (-1, LONGEST - 1)),
+    (n, (0, MAX_LENGTH)),
+    (n + 1, (1, MAX_LENGTH + 1)),
+    (n - 1, (-1, MAX_LENGTH - 1)),
     (n * n, (-(2**63), 2**63 - 1)),
     (gt.cast(gt.gt(x, 0), "int8"), (0, 1)),
     (gt.constant([2.0, np.nan, -3.0]), (-3, 2)),

@@ -153,6 +153,18 @@ def test_the_length_of_a_part_is_found_in_the_end(part: Tensor) -> None:
     assert tuple(found.tolist()) == array.shape
 
 
+def test_a_product_of_equal_lengths_is_a_square() -> None:
+    square = gt.ravel(x[:, None] * gt.exp(x))
+    (n,) = values_of([gt.as_tensor(length_of(square, 0))], {x: np.ones(3)})
+    assert n == 9
+
+
+def test_a_computed_entry_of_a_shape_may_be_minus_one() -> None:
+    y = gt.reshape(gt.exp(x), (k, 3))
+    (n,) = values_of([gt.as_tensor(length_of(y, 0))], {x: np.ones(6), k: -1})
+    assert n == 2
+
+
 def test_lengths_that_may_differ_are_not_equal() -> None:
     assert not equal_lengths(x, 0, w, 0)
     assert not equal_lengths(x[:k], 0, x[k:], 0)

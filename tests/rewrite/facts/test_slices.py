@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from graphc.rewrite.facts.slices import are_disjoint, canonical, composed, element
+from graphc.rewrite.facts.slices import are_disjoint, canonical, compose_slices, element
 from graphc.tensor.arrays.index import Range
 
 BOUNDS = (None, 0, 1, 3, -1, -2)
@@ -24,7 +24,7 @@ def test_a_slice_of_a_slice_takes_what_both_take(known: bool) -> None:
     found = 0
     for first, second in product(RANGES, RANGES):
         for n in LENGTHS:
-            both = composed(first, second, n if known else None)
+            both = compose_slices(first, second, n if known else None)
             if both is not None:
                 found += 1
                 wanted = taken(first, n)[slice(*second.parts)]  # type: ignore[misc]

@@ -93,8 +93,8 @@ def test_what_lies_outside_is_the_nearest_or_an_error() -> None:
     values = np.array([5.0, 6.0, 7.0, 8.0, 9.0])
     found = graphc.function([x, places], y, "JAX", returns="numpy")(values, [0, 3])
     assert found.tolist() == [5.0 + 6.0 + 7.0, 8.0 + 9.0 + 9.0]
-    with pytest.raises(BoundsError, match="outside of axis 0"):
-        graphc.function([x, places], y, graphc.Mode("JAX", check=True))(values, [0, 3])
+    with pytest.raises(BoundsError, match="index 5 is out of bounds for axis 0 with size 5"):
+        graphc.function([x, places], y, graphc.Mode("JAX", check_bounds=True))(values, [0, 3])
 
 
 STOPS: dict[str, Callable[[Tensor], Any]] = {

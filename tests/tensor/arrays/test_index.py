@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from graphc.ir import toposort
+from graphc.link import names
+from tests.contract.differences import SMOOTH, slopes
+from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.agreement import check_agrees, inputs_for
 
@@ -147,6 +152,97 @@ def test_increments_of_fewer_axes_than_the_index_all_count() -> None:
     values = {x: np.zeros(2), v: np.array([1.0, 2.0])}
     (y,) = evaluate([x[[[0, 0], [1, 1]]].inc(v)], values)
     assert y.tolist() == [3.0, 3.0]
+
+
+SETS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any, tuple[int, ...]]] = {
+    "rows": (lambda x, i, v: x[i].set(v), lambda i: np.s_[i], [0, 2, 2, 0], (4, 3)),
+    "rows, from either end": (
+        lambda x, i, v: x[i].set(v), lambda i: np.s_[i], [0, -1, 2, -3], (4, 3)
+    ),
+    "columns": (lambda x, i, v: x[1:, i].set(v), lambda i: np.s_[1:, i], [1, 0, 1], (2, 3)),
+    "elements": (
+        lambda x, i, v: x[i, i[::-1]].set(v), lambda i: np.s_[i, i[::-1]], [1, 0, 0, 1], (4,)
+    ),
+    "elements of a table": (
+        lambda x, i, v: x[i, 1:].set(v), lambda i: np.s_[i, 1:], [[0, 1], [0, 2]], (2, 2, 2)
+    ),
+    "elements apart": (
+        lambda x, i, v: x[i, None, 1].set(v), lambda i: np.s_[i, None, 1], [2, 1, 2], (3, 1)
+    ),
+    "one value for all": (lambda x, i, v: x[i].set(v), lambda i: np.s_[i], [0, 0, 1], (3,)),
+    "places along an axis": (
+        lambda x, i, v: gt.put_along_axis(x, i[:, None] + np.zeros((1, 3), int), v, 0),
+        lambda i: np.s_[i[:, None], np.arange(3)[None]], [2, 0, 2, 2], (4, 3),
+    ),
+    "in a loop": (
+        lambda x, i, v: graphc.scan(
+            lambda k, y: y[i].set(k * v), sequences=gt.arange(1, 3), outputs_info=x
+        )[-1],
+        lambda i: np.s_[i], [0, 2, 2], (3, 3),
+    ),
+}  # fmt: skip
+"""The update, NumPy's index, positions that repeat elements, and the shape of the value."""
+
+
+@pytest.mark.parametrize("mode", names())
+@pytest.mark.parametrize("case", SETS)
+def test_of_several_values_set_at_one_position_the_last_alone_has_a_gradient(
+    case: str, mode: str
+) -> None:
+    build, index, positions, shape = SETS[case]
+    rng = np.random.default_rng(len(case))
+    array, value, weight = (rng.normal(size=s) for s in ((3, 3), shape, (3, 3)))
+    steps = 2 if case == "in a loop" else 1
+
+    def by_numpy(x: Any, v: Any) -> Any:
+        y = x.copy()
+        y[index(np.array(positions))] = steps * v
+        return y
+
+    def cost(x: Any, v: Any) -> Any:
+        return (weight * by_numpy(x, v) ** 3).sum()
+
+    def squares_of_gradient(v: Any) -> Any:
+        units = np.eye(v.size).reshape(-1, *shape)
+        g = 3 * weight * by_numpy(array, v) ** 2
+        return sum((g * by_numpy(np.zeros((3, 3)), unit)).sum() ** 2 for unit in units)
+
+    x, v = gt.matrix("x"), gt.tensor("v", shape=(None,) * len(shape))
+    i = gt.tensor("i", dtype="int64", shape=(None,) * np.ndim(positions))
+    y = build(x, i, v)
+    by_x, by_v = graphc.grad((weight * y**3).sum(), [x, v])
+    second = graphc.grad((by_v**2).sum(), v)
+    outputs = [y, by_x, by_v, second, graphc.pushforward(y, v, v)]
+    f = graphc.function([x, v, i], outputs, uncompiled(mode), returns="numpy")
+    expected = [by_numpy(array, value), *slopes(cost, [array, value])]
+    expected += [*slopes(squares_of_gradient, [value]), by_numpy(np.zeros((3, 3)), value)]
+    for found, wanted in zip(f(array, value, positions), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, SMOOTH, SMOOTH)
+
+
+@pytest.mark.parametrize("mode", names())
+def test_each_array_of_a_batch_has_its_own_last_values(mode: str) -> None:
+    i, v = gt.lmatrix("i"), gt.matrix("v")
+
+    def gradient(i: Any, v: Any) -> Any:
+        return graphc.grad((gt.zeros(3)[i].set(v) ** 2 * np.array([0.5, 5.0, 50.0])).sum(), v)
+
+    y = graphc.vectorize(gradient, signature="(n),(n)->(n)")(i, v)
+    f = graphc.function([i, v], y, uncompiled(mode), returns="numpy")
+    found = f([[0, 2, 2], [1, 1, 0]], np.ones((2, 3)))
+    np.testing.assert_array_equal(found, [[1.0, 0, 100], [0, 10, 1]])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [lambda i: gt.arange(i.shape[0]), lambda i: [2, 0], lambda i: gt.lvector() > 0, lambda i: 1],
+    ids=["consecutive", "constant", "a mask", "one"],
+)
+def test_the_gradient_of_positions_that_differ_is_the_plain_part(index: Any) -> None:
+    i, x, v = gt.lvector("i"), gt.vector("x"), gt.vector("v")
+    part = x[index(i)]
+    g = graphc.grad((part.set(v if part.ndim else v[0]) ** 2).sum(), v)
+    assert not [node for node in toposort([g]) if node.op.name == "equal"]
 
 
 def test_one_length_is_a_part_of_a_shape() -> None:

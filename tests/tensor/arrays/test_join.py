@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import graphc
 import graphc.tensor as gt
-from graphc.errors import ShapeError
+from graphc.errors import DTypeError, RuntimeShapeError, ShapeError
+from graphc.ir.law import checks_of
+from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.agreement import DTYPES, arrays, check_agrees
 
@@ -84,7 +87,7 @@ def test_arrays_of_any_lengths_and_dtypes_join_as_in_numpy(
 def test_arrays_that_must_be_equally_long_say_so() -> None:
     x, y = gt.matrix(), gt.matrix()
     z = gt.concatenate([x, y], 1)
-    assert z.op.checks(x.type, y.type) == [(0, 0, 1, 0)]
+    assert checks_of(z) == ((0, 0, 1, 0),)
 
 
 def test_a_vector_of_no_scalars_is_empty() -> None:
@@ -123,3 +126,41 @@ def test_what_does_not_join_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(ShapeError, match=message) as caught:
         build()
     assert "test_join.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("axis", range(-3, 3))
+def test_join_sort_and_argsort_take_a_symbolic_axis(axis: int, mode: str) -> None:
+    rng = np.random.default_rng(0)
+    other = [2, 3, 4]
+    other[axis] = 5
+    values = rng.normal(size=(2, 3, 4)), rng.normal(size=other)
+    n, a, b = gt.lscalar("n"), gt.tensor3("a"), gt.tensor3("b")
+    costs = [
+        (gt.join(at, a, b) ** 3).sum() + (gt.sort(a, at) * gt.arange(4)).sum() for at in (n, axis)
+    ]
+    outputs = [
+        gt.join(n, a, b),
+        gt.concatenate([a, b], n),
+        gt.sort(a, n),
+        gt.argsort(a, n),
+        *graphc.grad(costs[0], [a, b]),
+        *graphc.grad(costs[1], [a, b]),
+    ]
+    f = graphc.function([n, a, b], outputs, mode=uncompiled(mode), returns="numpy")
+    joined, again, ordered, order, *slopes = f(axis, *values)
+    np.testing.assert_array_equal(joined, np.concatenate(values, axis))
+    np.testing.assert_array_equal(again, joined)
+    np.testing.assert_array_equal(ordered, np.sort(values[0], axis))
+    np.testing.assert_array_equal(order, np.argsort(values[0], axis))
+    for slope, wanted in zip(slopes[:2], slopes[2:], strict=True):
+        np.testing.assert_array_equal(slope, wanted)
+
+
+def test_join_along_a_symbolic_axis_compares_the_other_lengths(mode: str) -> None:
+    n, a, b = gt.lscalar("n"), gt.tensor3("a"), gt.tensor3("b")
+    f = graphc.function([n, a, b], gt.join(n, a, b), mode=uncompiled(mode))
+    for axis, shape in ((2, (3, 2, 4)), (3, (2, 3, 4)), (-4, (2, 3, 4))):
+        with pytest.raises(RuntimeShapeError):
+            f(axis, np.ones((2, 3, 4)), np.ones(shape))
+    with pytest.raises(DTypeError, match="integer scalar as axis"):
+        gt.join(gt.scalar("x"), a, b)

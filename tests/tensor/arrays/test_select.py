@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +15,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from tests.grad.differences import check_derivatives
+from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.agreement import check_agrees
 
@@ -240,3 +242,27 @@ def test_what_chooses_nothing_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(error, match=message) as caught:
         make()
     assert "test_select.py:" in str(caught.value)
+
+
+def test_ravel_multi_index_takes_a_symbolic_vector_and_no_floats(mode: str) -> None:
+    i, j, shape, both = gt.lvector("i"), gt.lvector("j"), gt.lvector("shape"), gt.lmatrix("both")
+    outputs = [gt.ravel_multi_index((i, j), shape), gt.ravel_multi_index(both, (4, 5))]
+    f = graphc.function([i, j, shape, both], outputs, mode=uncompiled(mode), returns="numpy")
+    flat, again = f([1, 3, 2], [4, 0, 2], [4, 5], [[1, 3, 2], [4, 0, 2]])
+    wanted = np.ravel_multi_index(([1, 3, 2], [4, 0, 2]), (4, 5))
+    np.testing.assert_array_equal(flat, wanted)
+    np.testing.assert_array_equal(again, wanted)
+    for wrong in ((4.0, 5.5), gt.vector("floats")):
+        with pytest.raises(DTypeError, match="integer"):
+            gt.ravel_multi_index((i, j), wrong)
+    with pytest.raises(DTypeError, match="integer"):
+        gt.unravel_index(i, (4.0, 5.5))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64"])
+def test_inverse_permutation_keeps_the_dtype(dtype: str) -> None:
+    order = np.array([2, 0, 3, 1], dtype)
+    theirs = pt.inverse_permutation(pt.as_tensor(order)).eval()
+    ours = gt.inverse_permutation(order).eval(mode="NUMPY")
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)

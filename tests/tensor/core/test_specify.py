@@ -60,3 +60,14 @@ def test_what_does_not_fit_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(ShapeError, match=message) as caught:
         build()
     assert "test_specify.py" in str(caught.value)
+
+
+def test_specify_shape_takes_an_ellipsis_for_axes_of_any_length() -> None:
+    x = gt.tensor4("x")
+    assert gt.specify_shape(x, (2, ...)).type.shape == (2, None, None, None)
+    assert gt.specify_shape(x, (..., 3, 5)).type.shape == (None, None, 3, 5)
+    assert gt.specify_shape(x, (2, ..., 5)).type.shape == (2, None, None, 5)
+    assert gt.specify_shape(x, (2, 3, ..., 4, 5)).type.shape == (2, 3, 4, 5)
+    for wrong in ((2, ..., 3, 4, 5, 6), (2, 3)):
+        with pytest.raises(ShapeError):
+            gt.specify_shape(x, wrong)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytensor
+import pytensor.tensor as pt
 import pytest
 from scipy import special
 
@@ -285,3 +287,23 @@ def test_an_attribute_of_shared_variables_says_where_states_are() -> None:
     with pytest.raises(AttributeError, match=r"stream\.seed\(seed\) sets them"):
         draw.owner.inputs[0].get_value()
     assert not hasattr(draw, "set_value")
+
+
+def test_as_tensor_removes_leading_axes_of_length_1_as_pytensor_does() -> None:
+    x = np.arange(3.0).reshape(1, 1, 3)
+    for ndim in (1, 2, 3, 5):
+        ours, theirs = gt.as_tensor(x, ndim=ndim), pt.as_tensor(x, ndim=ndim)
+        assert ours.type.shape == theirs.type.shape
+        np.testing.assert_array_equal(ours.eval(mode="NUMPY"), theirs.eval())
+    for wrong in (np.ones((2, 1, 3)), gt.tensor3("x")):
+        with pytest.raises(ShapeError, match="declared to have length 1"):
+            gt.as_tensor(wrong, ndim=2)
+
+
+@pytest.mark.parametrize("floating", ["float32", "float64"])
+def test_an_empty_list_has_the_default_dtype(floating: str) -> None:
+    with graphc.config.change_flags(floatX=floating), pytensor.config.change_flags(floatX=floating):
+        pairs = (gt.as_tensor([]), pt.as_tensor([])), (gt.constant([]), pt.constant([]))
+        for ours, theirs in pairs:
+            assert ours.dtype == theirs.dtype == floating
+        assert gt.as_tensor(np.zeros(0)).dtype == "float64"

@@ -49,6 +49,7 @@ def test_all_is_numpys_on_every_backend(shape: tuple[int, ...]) -> None:
             np.testing.assert_allclose(p, wanted, atol=limit)
             np.testing.assert_allclose(y, wanted @ b, atol=limit)
             np.testing.assert_allclose(s, np.linalg.svd(x, compute_uv=False), atol=limit)
+            assert rank.dtype == np.linalg.lstsq(np.eye(2), np.ones(2))[2].dtype
             np.testing.assert_array_equal(rank, np.linalg.matrix_rank(x) if x.size else rank * 0)
             np.testing.assert_array_equal(found_rank, rank)
             missed = np.sum(np.abs(b - x @ y) ** 2, -2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,8 @@ import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
 from graphc.implicit import BCOO, CSC, CSR
-from graphc.tensor.linalg.sparse import kept, traversal
-from graphc.tensor.linalg.sparse.analysis import Analysis
-from graphc.tensor.linalg.sparse.compiled import CompiledFactor
-from graphc.tensor.linalg.sparse.numeric import Factor
-from graphc.tensor.linalg.sparse.ordering import fill_reducing
-from graphc.tensor.linalg.sparse.triangles import inverse_of_triangles
+from graphc.tensor.linalg.sparse import factor as factor_module
+from graphc.tensor.linalg.sparse.factor import Pattern, PositiveFactor, Recent
 
 MODES = ("NUMPY", "JAX", "MLX")
 
@@ -66,12 +61,11 @@ MATRICES = {
 }
 
 
-def check_by_numpy(q: Any, lower: bool, tolerance: float = 1e-9, kind: Any = Factor) -> None:
+def check_by_numpy(q: Any, lower: bool, tolerance: float = 1e-9) -> None:
     """Compare all that a factor is for with dense linear algebra."""
     places, n = q.tocoo(), q.shape[0]
     rows, columns = places.row, places.col
-    analysis = Analysis.of(rows, columns, n, lower)
-    factor = kind.of(analysis, places.data)
+    factor = PositiveFactor.of(Pattern(rows, columns, n, lower), places.data)
     assert factor is not None
     dense, rng = q.toarray(), np.random.default_rng(3)
     read = rows >= columns if lower else rows <= columns
@@ -85,7 +79,7 @@ def check_by_numpy(q: Any, lower: bool, tolerance: float = 1e-9, kind: Any = Fac
     half = sparse.coo_array((v, (rows, columns)), shape=q.shape).toarray()
     whole = half + half.T - np.diag(np.diag(half))
     expected = (z @ whole @ z)[rows, columns] * read
-    np.testing.assert_allclose(factor.inverse_slope(v), expected, **close)
+    np.testing.assert_allclose(factor.inverse_derivative(v), expected, **close)
     root = factor.colour(np.eye(n))
     np.testing.assert_allclose(root @ root.T, z, **close)
     np.testing.assert_allclose(factor.colour_transposed(b), root.T @ b, **close)
@@ -99,12 +93,11 @@ def test_a_factor_is_that_of_the_dense_matrix(name: str, lower: bool) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", [Factor, CompiledFactor])
 @pytest.mark.parametrize("seed", range(60))
-def test_factors_of_random_patterns(seed: int, kind: Any) -> None:
+def test_factors_of_random_patterns(seed: int) -> None:
     rng = np.random.default_rng(seed)
     q = random_precision(int(rng.integers(1, 90)), rng.uniform(0, 0.2), seed)
-    check_by_numpy(q, True, kind=kind)
+    check_by_numpy(q, True)
 
 
 @st.composite
@@ -122,91 +115,18 @@ def patterns(draw: Any) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", [Factor, CompiledFactor])
 @settings(max_examples=150, deadline=None)
 @given(patterns(), st.booleans())
-def test_factors_of_drawn_patterns(kind: Any, q: Any, lower: bool) -> None:
-    check_by_numpy(q, lower, 1e-8, kind)
+def test_factors_of_drawn_patterns(q: Any, lower: bool) -> None:
+    check_by_numpy(q, lower, 1e-8)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("name", [name for name in MATRICES if name != "none"])
-def test_a_compiled_factor_is_that_of_the_dense_matrix(name: str, lower: bool) -> None:
-    check_by_numpy(MATRICES[name], lower, kind=CompiledFactor)
-
-
-def test_compiled_passes_give_the_same_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of values and gradients in float32 too, of many columns, and where there is no factor."""
-    pytest.importorskip("numba")
-    q = grid(12)
-    data, x = gt.vector("data"), gt.matrix("x")
-    factor = sparse_cholesky(q, data)
-    columns = [factor.solve(x, b_ndim=2), factor.inverse_root(x, b_ndim=2)]
-    root = graphc.grad((columns[1] ** 3).sum(), x)
-    slopes = graphc.grad(factor.logdet() + (columns[0] ** 2).sum(), [data, x])
-    twice = graphc.grad((slopes[0] ** 2).sum(), data)
-    low = gt.vector("low", dtype="float32")
-    outputs = [factor.logdet(), *columns, root, *slopes, twice, factor.variances()]
-    f = graphc.function([data, x], outputs, mode="NUMPY")
-    single = graphc.function([low], sparse_cholesky(q, low).logdet(), mode="NUMPY")
-    at = np.random.default_rng(2).normal(size=(144, 35))
-    found, used = [], []
-    made = CompiledFactor.of
-    monkeypatch.setattr(
-        CompiledFactor, "of", classmethod(lambda cls, *args: used.append(1) or made(*args))
-    )
-    for size in (kept.LARGE, 0):
-        monkeypatch.setattr(kept, "LARGE", size)
-        monkeypatch.setattr(kept, "_PATTERNS", kept.Recent(8))
-        found.append([*f(q.data, at), single(q.data.astype(np.float32))])
-        assert all(np.isnan(y).any() for y in f(-q.data, at))
-        assert np.isnan(single(np.full(q.nnz, np.nan, np.float32)))
-    assert used
-    for ours, theirs in zip(*found, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
-
-
-def test_memory_goes_from_a_factor_to_the_next() -> None:
-    q = grid(6).tocoo()
-    analysis = Analysis.of(q.row, q.col, 36, True)
-    factor = Factor.of(analysis, q.data)
-    assert factor is not None
-    logdet, memory = factor.logdet, factor.slopes[0].base
-    x = factor.inverse()
-    other = Factor.of(analysis, 2 * q.data)
-    assert other is not None
-    assert not np.shares_memory(other.slopes[0], factor.slopes[0])
-    np.testing.assert_allclose(factor.inverse(), x)
-    del factor
-    again = Factor.of(analysis, q.data)
-    assert again is not None
-    assert again.slopes[0].base is memory
-    assert again.logdet == logdet
-    np.testing.assert_array_equal(again.inverse(), x)
-
-
-def test_without_numba_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LARGE", 0)
-    monkeypatch.setattr(kept, "_PATTERNS", kept.Recent(8))
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "graphc.tensor.linalg.sparse.kernels", raising=False)
-    traversal.kernels.cache_clear()
-    try:
-        y = sparse_cholesky(grid(3)).logdet().eval(mode="NUMPY")
-    finally:
-        traversal.kernels.cache_clear()
-    np.testing.assert_allclose(y, np.linalg.slogdet(grid(3).toarray())[1])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", [Factor, CompiledFactor])
-def test_a_large_grid(kind: Any) -> None:
+def test_a_large_grid() -> None:
     """The inverse of 1600 nodes, and solutions of 40,000."""
-    check_by_numpy(grid(40), True, kind=kind)
+    check_by_numpy(grid(40), True)
     q = grid(200, 0.01).tocoo()
-    factor = kind.of(Analysis.of(q.row, q.col, 40_000, True), q.data)
+    factor = PositiveFactor.of(Pattern(q.row, q.col, 40_000, True), q.data)
     assert factor is not None
     b = np.random.default_rng(0).normal(size=(40_000, 1))
     np.testing.assert_allclose(q @ factor.solve(b), b, atol=1e-9)
@@ -218,22 +138,6 @@ def test_a_large_grid(kind: Any) -> None:
     unit[nodes, np.arange(3)] = 1
     on = [np.flatnonzero((q.row == i) & (q.col == i))[0] for i in nodes]
     np.testing.assert_allclose(factor.inverse()[on], np.diagonal(lu.solve(unit)[nodes]), rtol=1e-9)
-
-
-@pytest.mark.parametrize("b", [2, 70])
-@pytest.mark.parametrize("k", [1, 5, 33, 200])
-def test_triangles_are_inverted_by_rows_by_lapack_and_by_halves(b: int, k: int) -> None:
-    low = np.tril(np.random.default_rng(0).normal(size=(b, k, k)) / k) + 2 * np.eye(k)
-    found = np.full_like(low, np.nan)
-    inverse_of_triangles(low, found)
-    np.testing.assert_allclose(found, np.linalg.inv(low), atol=1e-12)
-
-
-def test_an_order_is_a_permutation_and_puts_rows_with_many_elements_last() -> None:
-    q = arrow(400).tocoo()
-    order = fill_reducing(q.row, q.col, 400)
-    assert sorted(order.tolist()) == [*range(400)]
-    assert order[-1] == 200
 
 
 def density(q: Any, data: Any, x: Any, **options: Any) -> Any:
@@ -327,11 +231,8 @@ def test_solve_and_determinants_of_sparse_arrays_stay_sparse(
 
 def test_a_batch_of_values_has_one_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     count = []
-    monkeypatch.setattr(kept, "_PATTERNS", kept.Recent(8))
-    made = Analysis.of
-    monkeypatch.setattr(
-        Analysis, "of", classmethod(lambda cls, *args: count.append(1) or made(*args))
-    )
+    monkeypatch.setattr(factor_module, "_PATTERNS", Recent(8))
+    monkeypatch.setattr(factor_module, "Pattern", lambda *args: count.append(1) or Pattern(*args))
     q = grid(4)
     scale = np.array([[1.0, 2.0, 3.0]]).T
     data, b = gt.matrix("data"), gt.matrix("b")

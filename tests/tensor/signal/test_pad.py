@@ -13,6 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.link import names
+from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.agreement import arrays, check_agrees
 
@@ -158,3 +159,10 @@ def test_what_is_no_padding_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(error, match=message) as caught:
         build()
     assert "test_pad.py" in str(caught.value)
+
+
+def test_pad_takes_a_symbolic_matrix_of_widths(mode: str) -> None:
+    x, w = gt.matrix("x"), gt.lmatrix("w")
+    values = np.arange(6.0).reshape(2, 3), [[1, 0], [3, 2]]
+    f = graphc.function([x, w], gt.pad(x, w), mode=uncompiled(mode), returns="numpy")
+    np.testing.assert_array_equal(f(*values), np.pad(*values))

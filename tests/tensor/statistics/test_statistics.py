@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -278,19 +279,22 @@ def test_interpolation_is_numpys(ends: dict[str, float]) -> None:
 BETWEEN = {
     "linear": [-20.0, 1.0, 1.9, -2.0, 4.72, 30.2],
     "nearest": [1.0, 1.0, 1.0, -2.0, 5.0, 5.0],
-    "first": [1.0, 1.0, 1.0, 4.0, -2.0, -2.0],
-    "last": [4.0, 4.0, 4.0, -2.0, 5.0, 5.0],
+    "first": [1.0, 1.0, 1.0, 4.0, -2.0, 5.0],
+    "last": [1.0, 1.0, 4.0, -2.0, 5.0, 5.0],
     "mean": [2.5, 2.5, 2.5, 1.0, 1.5, 1.5],
 }
 
 
 @pytest.mark.parametrize("method", BETWEEN)
-def test_between_two_points_a_method_says_what_lies(method: str) -> None:
-    f = gt.interpolate1d(PLACES, HEIGHTS, method)
-    np.testing.assert_allclose(f(AT.ravel()).eval(mode="NUMPY"), BETWEEN[method], rtol=1e-12)
+def test_interpolate1d_has_pytensors_values_for_points_in_any_order(method: str, mode: str) -> None:
+    order = [2, 0, 3, 1]
+    f = gt.interpolate1d(PLACES[order], HEIGHTS[order], method)
+    np.testing.assert_allclose(f(AT.ravel()).eval(mode=mode), BETWEEN[method], rtol=1e-12)
+    theirs = pt.interpolate1d(PLACES[order], HEIGHTS[order], method)
+    np.testing.assert_allclose(theirs(pt.as_tensor(AT.ravel())).eval(), BETWEEN[method], rtol=1e-12)
     g = gt.interpolate1d(PLACES, HEIGHTS, method, right_pad=0.0, extrapolate=False)
-    found = g(AT.ravel()).eval(mode="NUMPY")
-    np.testing.assert_allclose(found[[0, -1]], [1.0, 0.0])
+    ends = g(AT.ravel()).eval(mode=mode)[[0, -1]]
+    np.testing.assert_allclose(ends, [1.0, 0.0])
 
 
 # Derivatives.

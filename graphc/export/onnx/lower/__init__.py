@@ -1,1 +1,1 @@
-"""What each operation is in ONNX, a file for each subject."""
+"""Lowerings of operations to ONNX, a file for each subject."""

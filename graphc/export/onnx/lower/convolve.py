@@ -1,4 +1,4 @@
-"""Convolutions: products with windows, which ONNX's own operation has for float32 alone."""
+"""Convolutions as products with windows: ONNX's ``Conv`` is for float32 only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphc.tensor.signal.convolve import Convolution
 @onnx.lower(Convolution)
 @by_graph
 def convolve(op: Convolution, a: Any, b: Any) -> Any:
-    """Every window of a, the elements of b beside it in the other direction."""
+    """Contract all windows of a with the reversed elements of b."""
     first, other = op.first(0), op.first(1)
     spatial = a.ndim - first
     window_axes = []
@@ -36,8 +36,8 @@ def convolve(op: Convolution, a: Any, b: Any) -> Any:
     )
     axes = tuple(i for i, _ in batch), tuple(j for _, j in batch)
     y = Tensor.make(DotGeneral(contract, axes), a, b)
-    # Free axes: a's rows and the places of windows, then b's columns.
+    # Free axes: a's rows and the positions of windows, then b's columns.
     rows, columns = op.rows, op.columns
-    places = [*range(op.groups + rows, op.groups + rows + spatial)]
+    positions = [*range(op.groups + rows, op.groups + rows + spatial)]
     last = [*range(op.groups + rows + spatial, op.groups + rows + spatial + columns)]
-    return gt.transpose(y, [*range(op.groups + rows), *last, *places])
+    return gt.transpose(y, [*range(op.groups + rows), *last, *positions])

@@ -16,7 +16,6 @@ from graphc.tensor.signal.pad import Pad
 @onnx.lower(Diagonal)
 @by_graph
 def diagonal(op: Diagonal, x: Any) -> Any:
-    """By the numbers of rows and columns."""
     rows, columns = max(-op.offset, 0), max(op.offset, 0)
     n, m = x.shape[-2:]
     count = gt.maximum(gt.minimum(n - rows, m - columns), 0)
@@ -27,9 +26,8 @@ def diagonal(op: Diagonal, x: Any) -> Any:
 @onnx.lower(FromDiagonal)
 @by_graph
 def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
-    """Each row has the element of its number, where its column is."""
-    left = iter(symbolic)
-    n, m = (next(left) if size is None else size for size in op.shape)
+    lengths = iter(symbolic)
+    n, m = (next(lengths) if size is None else size for size in op.shape)
     rows, columns = max(-op.offset, 0), max(op.offset, 0)
     i = gt.arange(v.shape[-1])
     zeros = gt.zeros((*v.shape[:-1], n, m), v.dtype)
@@ -39,9 +37,8 @@ def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
 @onnx.lower(Pad)
 @by_parts
 def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
-    """A number in front of and behind each axis."""
-    left = iter(symbolic)
-    widths = [as_length(next(left)) if n is None else n for n in op.widths]
+    lengths = iter(symbolic)
+    widths = [as_length(next(lengths)) if n is None else n for n in op.widths]
     number = emit("Reshape", value, vector([]))
     return emit("Pad", x, vector([*widths[::2], *widths[1::2]]), number)
 
@@ -49,12 +46,12 @@ def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
 @onnx.lower(Mirror)
 @by_graph
 def mirror(op: Mirror, x: Any) -> Any:
-    """One triangle, and its transpose in the place of the other."""
-    place = gt.arange(x.shape[-1])
-    below = place[:, None] - place[None, :]
-    own = below > 0 if op.lower else below < 0
+    """Copy one triangle onto the other, conjugated for Hermitian matrices."""
+    i = gt.arange(x.shape[-1])
+    below = i[:, None] - i[None, :]
+    is_read = below > 0 if op.lower else below < 0
     other = gt.swapaxes(x, -1, -2)
     middle = x
     if op.conjugated and is_complex(x.dtype):
         other, middle = gt.conj(other), gt.cast(gt.real(x), x.dtype)
-    return gt.where(own, x, gt.where(gt.equal(below, 0), middle, other))
+    return gt.where(is_read, x, gt.where(gt.equal(below, 0), middle, other))

@@ -11,9 +11,9 @@ from graphc.export.onnx.builder import (
     Value,
     emit,
     lengths,
+    permute_axes,
     product,
-    reshaped,
-    transposed,
+    reshape_to,
 )
 from graphc.export.onnx.lowering import onnx
 from graphc.tensor.linalg.dot import DotGeneral
@@ -21,36 +21,36 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 @onnx.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
-    """As batches of matrices; of complex numbers, four products of parts."""
+    """Emit products of batches of matrices; complex numbers take four real products."""
     if isinstance(a, Complex):
         re = _dot(op, a.re, b.re) - _dot(op, a.im, b.im)
         return Complex(re, _dot(op, a.re, b.im) + _dot(op, a.im, b.re))
     if a.dtype == "bool":
-        counts = [x.cast("int32").typed(x.type) for x in (a, b)]
+        counts = [x.cast("int32").with_type(x.type) for x in (a, b)]
         return _dot(op, *counts) > 0
     if a.dtype in {"float16", "bfloat16"}:
-        wide = [x.cast("float32").typed(x.type) for x in (a, b)]
+        wide = [x.cast("float32").with_type(x.type) for x in (a, b)]
         return _dot(op, *wide).cast(a.dtype)
     return _dot(op, a, b)
 
 
 def _dot(op: DotGeneral, a: Value, b: Value) -> Value:
-    """The axes of each kind are merged into one."""
+    """Emit one product of matrices, with the axes of each kind merged into one."""
     batch = op.batch_axes
     free = [op.free(side, x.type.ndim) for side, x in enumerate((a, b))]
     sizes = [lengths(a), lengths(b)]
-    left = _merged(a, sizes[0], [*[[i] for i in batch[0]], free[0], op.contract[0]])
-    right = _merged(b, sizes[1], [*[[i] for i in batch[1]], op.contract[1], free[1]])
-    y = emit("MatMul", left, right)
+    rows = _merge_axes(a, sizes[0], [*[[i] for i in batch[0]], free[0], op.contract[0]])
+    columns = _merge_axes(b, sizes[1], [*[[i] for i in batch[1]], op.contract[1], free[1]])
+    y = emit("MatMul", rows, columns)
     if len(free[0]) == len(free[1]) == 1:
         return y
-    kept = [sizes[0][i] for i in batch[0]]
-    return reshaped(y, [*kept, *[sizes[side][i] for side in (0, 1) for i in free[side]]])
+    batch_sizes = [sizes[0][i] for i in batch[0]]
+    return reshape_to(y, [*batch_sizes, *[sizes[side][i] for side in (0, 1) for i in free[side]]])
 
 
-def _merged(x: Value, sizes: Sequence[Length], groups: Sequence[Sequence[int]]) -> Value:
-    """x with each group of its axes as one axis, in order."""
-    x = transposed(x, [axis for group in groups for axis in group])
+def _merge_axes(x: Value, sizes: Sequence[Length], groups: Sequence[Sequence[int]]) -> Value:
+    """Transpose x to groups of axes, and merge each group into one axis."""
+    x = permute_axes(x, [axis for group in groups for axis in group])
     if all(len(group) == 1 for group in groups):
         return x
-    return reshaped(x, [product([sizes[axis] for axis in group]) for group in groups])
+    return reshape_to(x, [product([sizes[axis] for axis in group]) for group in groups])

@@ -1,4 +1,4 @@
-"""Elementwise rows; dtypes are known, and ONNX broadcasts the operands itself."""
+"""Elementwise rows; ONNX broadcasts the operands itself."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Function = Callable[..., Any]
 
 
 def _enter(name: str, real: Function) -> None:
-    compute = real if name in of_real.PRECISE else of_real.in_wide(real)
+    compute = real if name in of_real.PRECISE else of_real.in_float32(real)
     complexes = of_complex.TABLE.get(name)
 
     @onnx.lower(ROWS[name])
-    def lowered(op: Any, *xs: Any) -> Any:
+    def lowering(op: Any, *xs: Any) -> Any:
         if isinstance(xs[0], Complex):
             if complexes is None:
-                raise of_complex.lacking(op)
+                raise of_complex.unsupported_error(op)
             return complexes(*xs)
         return compute(*xs)
 
@@ -36,36 +36,34 @@ for _name, _real in of_real.TABLE.items():
 
 @onnx.lower(ROWS["complex"])
 def from_parts(op: Any, a: Any, b: Any) -> Any:
-    """Of two real numbers."""
     return of_complex.from_parts(a, b)
 
 
 @onnx.lower(ROWS["power"])
 def power(op: Any, a: Any, b: Any) -> Any:
-    """Of integers it takes several steps."""
     if isinstance(a, Complex):
         return of_complex.power(a, b)
     if not a.is_float:
-        return whole_power(op, a, b)
-    return of_real.in_wide(lambda a, b: emit("Pow", a, b))(a, b)
+        return integer_power(op, a, b)
+    return of_real.in_float32(lambda a, b: emit("Pow", a, b))(a, b)
 
 
-# Powers and divisors of integers, which take several steps.
+# Powers and divisors of integers, which take loops.
 
 
 @by_graph
-def whole_power(op: Any, a: Any, b: Any) -> Any:
-    """By repeated squares, which wrap around as NumPy's do."""
+def integer_power(op: Any, a: Any, b: Any) -> Any:
+    """Compute a power by repeated squaring, which wraps around as NumPy's does."""
     a, b = gt.broadcast_arrays(a, b)
 
-    def halved(y: Any, square: Any, left: Any) -> Any:
-        y = gt.where(gt.equal(left & 1, 1), y * square, y)
-        left = left >> 1
-        return [y, square * square, left], until(gt.all(gt.equal(left, 0)))
+    def square_and_multiply(y: Any, square: Any, exponent: Any) -> Any:
+        y = gt.where(gt.equal(exponent & 1, 1), y * square, y)
+        exponent = exponent >> 1
+        return [y, square * square, exponent], until(gt.all(gt.equal(exponent, 0)))
 
     start = [gt.ones_like(a), a, gt.maximum(b, 0)]
     steps = 8 * numpy_dtype(a.dtype).itemsize
-    y = scan(halved, outputs_info=start, n_steps=steps, return_list=True)[0][-1]
+    y = scan(square_and_multiply, outputs_info=start, n_steps=steps, return_list=True)[0][-1]
     if a.dtype.startswith("u"):
         return y
     unit = gt.where(gt.equal(b & 1, 1), a, gt.ones_like(a))
@@ -76,21 +74,21 @@ def whole_power(op: Any, a: Any, b: Any) -> Any:
 @onnx.lower(ROWS["gcd"])
 @by_graph
 def gcd(op: Any, a: Any, b: Any) -> Any:
-    """The greatest common divisor, by Euclid's algorithm."""
-    own = a.dtype
-    a, b = gt.broadcast_arrays(*map(unsigned, (a, b)))
+    """Compute the greatest common divisor by Euclid's algorithm."""
+    dtype = a.dtype
+    a, b = gt.broadcast_arrays(*map(unsigned_magnitude, (a, b)))
 
     def step(a: Any, b: Any) -> Any:
         rest = a % b
         return [gt.where(gt.equal(b, 0), a, b), rest], until(gt.all(gt.equal(rest, 0)))
 
-    # Fibonacci's numbers take the most steps: 93 of them are below 2**64.
-    both = scan(step, outputs_info=[a, b], n_steps=94, return_list=True)
-    return gt.cast(both[0][-1], own)
+    # Fibonacci numbers take the most steps, and 93 of them are below 2**64.
+    carries = scan(step, outputs_info=[a, b], n_steps=94, return_list=True)
+    return gt.cast(carries[0][-1], dtype)
 
 
-def unsigned(x: Any) -> Any:
-    """The magnitude of integers; of the lowest one, too."""
+def unsigned_magnitude(x: Any) -> Any:
+    """Return the magnitude as an unsigned integer, which is exact for the lowest integer too."""
     x = gt.abs(x)
     return x if x.dtype.startswith("u") else gt.cast(x, f"u{x.dtype}")
 
@@ -98,21 +96,21 @@ def unsigned(x: Any) -> Any:
 @onnx.lower(ROWS["lcm"])
 @by_graph
 def lcm(op: Any, a: Any, b: Any) -> Any:
-    """The least common multiple; of 0 it is 0."""
-    own = a.dtype
-    a, b = map(unsigned, (a, b))
+    """Return the least common multiple, which is 0 for 0."""
+    dtype = a.dtype
+    a, b = map(unsigned_magnitude, (a, b))
     divisor = gt.gcd(a, b)
-    return gt.cast(a // gt.maximum(divisor, 1) * b, own)
+    return gt.cast(a // gt.maximum(divisor, 1) * b, dtype)
 
 
 @onnx.lower(Cast)
 def cast(op: Cast, x: Any) -> Any:
-    """Anything to bool asks whether it is not zero."""
+    """Cast to any dtype; a cast to bool is ``x != 0``."""
     if isinstance(x, Complex):
         return of_complex.cast(x, op.dtype)
     if op.dtype.startswith("complex"):
-        part = "float32" if op.dtype == "complex64" else "float64"
-        re = x.cast(part)
+        real = "float32" if op.dtype == "complex64" else "float64"
+        re = x.cast(real)
         return Complex(re, full_like(re, 0))
     if op.dtype == "bool" and x.is_float:
         return ~x.equals(0)
@@ -122,11 +120,10 @@ def cast(op: Cast, x: Any) -> Any:
 @onnx.lower(Where)
 @by_parts
 def select(op: Where, condition: Any, a: Any, b: Any) -> Any:
-    """A selection; the three broadcast."""
     return where(condition, a, b)
 
 
 @onnx.lower(Barrier)
 def barrier(op: Barrier, x: Any) -> Any:
-    """Derivatives are taken before."""
+    """Return x: derivatives are taken before the export."""
     return x

@@ -1,9 +1,9 @@
-"""Eigenvalues of Hermitian matrices and singular values, by Jacobi's rotations.
+"""Eigenvalues of Hermitian matrices and singular values, by Jacobi rotations.
 
-A round rotates disjoint pairs of columns, all at once, so that some number is 0 between the columns
-of each pair; after n rounds every column was beside every other one. The rounds end when all those
-numbers are as small as rounding leaves them. Each round takes a linear number of elementwise
-operations on rows and columns, and no product of matrices.
+A round rotates disjoint pairs of columns in parallel, which zeroes the off-diagonal element of each
+pair; after n rounds every column was paired with every other one. The rounds end when the
+off-diagonal elements are as small as rounding leaves them. Each round takes a linear number of
+elementwise operations on rows and columns, and no product of matrices.
 
 Source: Brent & Luk, The solution of singular-value and symmetric eigenvalue problems on
 multiprocessor arrays, SIAM J. Sci. Stat. Comput. 6(1), 1985.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.export.onnx.lower.linalg import adjoint, reflected, smaller
+from graphc.export.onnx.lower.linalg import adjoint, minimum_length, triangularize
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.loop import scan, until
 from graphc.tensor.core.shape import lengths
@@ -24,102 +24,99 @@ from graphc.tensor.linalg.mirror import Mirror
 from graphc.tensor.linalg.svd import SVD, Svdvals
 
 SWEEPS = 24
-"""So many times every pair is rotated at most; six to ten are enough."""
+"""The largest number of rotations of each pair; six to ten are enough."""
 
 DOUBLES = {"float32": "float64", "complex64": "complex128"}
 
 
-def in_doubles(x: Any) -> Any:
-    """Numbers of twice the width."""
+def in_float64(x: Any) -> Any:
     return gt.cast(x, DOUBLES.get(x.dtype, x.dtype))
 
 
-def partners(k: Any, n: Any, turn: Any) -> Any:
-    """For each column the one beside it in a round: itself, or the last one, if there is none.
+def partners(k: Any, n: Any, round_: Any) -> Any:
+    """Return the partner of each column in a round; a column without one is its own partner.
 
-    The sum of both is the round's number modulo an odd one.
+    The sum of partners is the round's number, modulo the largest odd number up to n.
     """
     even = gt.equal(n % 2, 0)
     odd = gt.maximum(gt.where(even, n - 1, n), 1)
-    beside = (turn - k) % odd
+    beside = (round_ - k) % odd
     last = gt.where(gt.equal(beside, k), odd, beside)
     beside = gt.where(even, last, beside)
-    of_last = (turn % odd) * ((odd + 1) // 2) % odd
+    of_last = (round_ % odd) * ((odd + 1) // 2) % odd
     return gt.where(even & gt.equal(k, odd), of_last, beside)
 
 
-def rotation(own: Any, between: Any, beside: Any, k: Any) -> tuple[Any, Any]:
-    """The factors of each column and of the one beside it.
+def rotation(diagonal: Any, off_diagonal: Any, partner: Any, k: Any) -> tuple[Any, Any]:
+    """Return the cosine and sine that rotate each column with its partner.
 
     Args:
-        own: A real number for each column, such as the matrix's diagonal.
-        between: The number that is to be 0, of the column beside each and it.
-        beside: The number of the column beside each.
-        k: The number of each column.
+        diagonal: The diagonal element of each column, which is real.
+        off_diagonal: The element of each column and its partner, which becomes 0.
+        partner: The index of each column's partner.
+        k: The index of each column.
     """
-    size = gt.abs(between)
-    none = gt.equal(size, 0) | gt.equal(beside, k)
-    other = gt.take_along_axis(own, beside + gt.zeros_like(own, "int64"), -1)
-    first = k < beside
-    slope = gt.where(first, other - own, own - other) / gt.where(none, 1, 2 * size)
+    size = gt.abs(off_diagonal)
+    is_zero = gt.equal(size, 0) | gt.equal(partner, k)
+    other = gt.take_along_axis(diagonal, partner + gt.zeros_like(diagonal, "int64"), -1)
+    first = k < partner
+    slope = gt.where(first, other - diagonal, diagonal - other) / gt.where(is_zero, 1, 2 * size)
     tangent = 1 / (gt.abs(slope) + gt.sqrt(1 + gt.square(slope)))
     tangent = gt.where(slope < 0, -tangent, tangent)
-    cosine = gt.where(none, 1, 1 / gt.sqrt(1 + gt.square(tangent)))
-    sine = gt.where(none, 0, tangent * cosine * gt.where(first, -1, 1))
-    return gt.cast(cosine, between.dtype), gt.cast(sine, between.dtype) * between / gt.cast(
-        gt.where(none, 1, size), between.dtype
-    )
+    cosine = gt.where(is_zero, 1, 1 / gt.sqrt(1 + gt.square(tangent)))
+    sine = gt.where(is_zero, 0, tangent * cosine * gt.where(first, -1, 1))
+    return gt.cast(cosine, off_diagonal.dtype), gt.cast(
+        sine, off_diagonal.dtype
+    ) * off_diagonal / gt.cast(gt.where(is_zero, 1, size), off_diagonal.dtype)
 
 
-def turned(x: Any, cosine: Any, sine: Any, beside: Any) -> Any:
-    """The columns of matrices, each with some of the one beside it."""
-    return x * cosine[..., None, :] + x[..., beside] * sine[..., None, :]
+def rotate_columns(x: Any, cosine: Any, sine: Any, partner: Any) -> Any:
+    return x * cosine[..., None, :] + x[..., partner] * sine[..., None, :]
 
 
-def unit(x: Any, n: Any) -> Any:
-    """Identity matrices of n rows, as many as there are matrices x."""
+def identity_like(x: Any, n: Any) -> Any:
+    """Return an identity matrix of n rows for each of the matrices x."""
     return gt.zeros_like(gt.sum(x, (-1, -2)))[..., None, None] + gt.eye(n, dtype=x.dtype)
 
 
-def rounds(step: Any, starts: Any, n: Any) -> Any:
-    """What rounds come to that end when a step says so."""
+def repeat_rounds(step: Any, starts: Any, n: Any) -> Any:
+    """Repeat a step until it ends the loop, at most ``SWEEPS`` times for each pair."""
     if isinstance(n, int) and n < 2:
         return starts
-    turns = gt.arange(SWEEPS * (n + 1))
-    found = scan(step, turns, starts, return_list=True)
-    return [y[-1] for y in found]
+    round_numbers = gt.arange(SWEEPS * (n + 1))
+    carries = scan(step, round_numbers, starts, return_list=True)
+    return [y[-1] for y in carries]
 
 
-def diagonalised(x: Any) -> tuple[Any, Any]:
-    """The eigenvalues of Hermitian matrices, in no order, and the vectors."""
+def diagonalize(x: Any) -> tuple[Any, Any]:
+    """Return the eigenvalues of Hermitian matrices, unsorted, and the eigenvectors."""
     n = lengths(x)[-1]
     k = gt.arange(n)
     diagonal = gt.equal(k[:, None], k)
     limit = 1e-32 * gt.sum(gt.square(gt.abs(x)), (-1, -2))
 
-    def step(turn: Any, a: Any, v: Any) -> Any:
-        beside = partners(k, n, turn)
-        own = gt.real(gt.diagonal(a, 0, -2, -1))
-        cosine, sine = rotation(own, a[..., beside, k], beside, k)
-        a, v = (turned(y, cosine, sine, beside) for y in (a, v))
-        a = adjoint(turned(adjoint(a), cosine, sine, beside))
+    def step(round_: Any, a: Any, v: Any) -> Any:
+        partner = partners(k, n, round_)
+        eigenvalues = gt.real(gt.diagonal(a, 0, -2, -1))
+        cosine, sine = rotation(eigenvalues, a[..., partner, k], partner, k)
+        a, v = (rotate_columns(y, cosine, sine, partner) for y in (a, v))
+        a = adjoint(rotate_columns(adjoint(a), cosine, sine, partner))
         rest = gt.sum(gt.where(diagonal, 0, gt.square(gt.abs(a))), (-1, -2))
         return [a, v], until(gt.all(rest <= limit))
 
-    a, v = rounds(step, [x, unit(x, n)], n)
+    a, v = repeat_rounds(step, [x, identity_like(x, n)], n)
     return gt.real(gt.diagonal(a, 0, -2, -1)), v
 
 
-def whole(x: Any) -> Any:
-    """The Hermitian matrices of lower triangles."""
+def hermitian(x: Any) -> Any:
+    """Return the Hermitian matrices with these lower triangles."""
     return Tensor.make(Mirror(lower=True, conjugated=True), x)
 
 
 @onnx.lower(Eigh)
 @by_graph
 def eigh(op: Eigh, x: Any) -> Any:
-    """In ascending order; the lower triangle is read."""
-    w, v = diagonalised(in_doubles(whole(x)))
+    w, v = diagonalize(in_float64(hermitian(x)))
     order = gt.argsort(w, -1)
     v = gt.take_along_axis(v, order[..., None, :], -1)
     real = gt.real(x).dtype
@@ -129,28 +126,27 @@ def eigh(op: Eigh, x: Any) -> Any:
 @onnx.lower(Eigvalsh)
 @by_graph
 def eigvalsh(op: Eigvalsh, x: Any) -> Any:
-    """In ascending order; the lower triangle is read."""
-    w, _ = diagonalised(in_doubles(whole(x)))
+    w, _ = diagonalize(in_float64(hermitian(x)))
     return gt.cast(gt.sort(w, -1), gt.real(x).dtype)
 
 
-def orthogonalised(x: Any) -> tuple[Any, Any, Any]:
-    """Matrices times V, whose columns are orthogonal; their lengths in falling order, and V."""
+def orthogonalize(x: Any) -> tuple[Any, Any, Any]:
+    """Return ``x V`` with orthogonal columns, their norms in descending order, and V."""
     n = lengths(x)[-1]
     k = gt.arange(n)
     limit = 1e-32 * gt.square(gt.sum(gt.square(gt.abs(x)), (-1, -2)))
 
-    def step(turn: Any, a: Any, v: Any) -> Any:
-        beside = partners(k, n, turn)
-        own = gt.sum(gt.square(gt.abs(a)), -2)
-        between = gt.sum(gt.conj(a[..., beside]) * a, -2)
-        cosine, sine = rotation(own, between, beside, k)
-        a, v = (turned(y, cosine, sine, beside) for y in (a, v))
+    def step(round_: Any, a: Any, v: Any) -> Any:
+        partner = partners(k, n, round_)
+        squares = gt.sum(gt.square(gt.abs(a)), -2)
+        products_of_pairs = gt.sum(gt.conj(a[..., partner]) * a, -2)
+        cosine, sine = rotation(squares, products_of_pairs, partner, k)
+        a, v = (rotate_columns(y, cosine, sine, partner) for y in (a, v))
         products = gt.matmul(adjoint(a), a)
         rest = gt.where(gt.equal(k[:, None], k), 0, gt.square(gt.abs(products)))
         return [a, v], until(gt.all(gt.sum(rest, (-1, -2)) <= limit))
 
-    a, v = rounds(step, [x, unit(x, n)], n)
+    a, v = repeat_rounds(step, [x, identity_like(x, n)], n)
     s = gt.sqrt(gt.sum(gt.square(gt.abs(a)), -2))
     order = gt.argsort(-s, -1)
     a, v = (gt.take_along_axis(y, order[..., None, :], -1) for y in (a, v))
@@ -160,11 +156,11 @@ def orthogonalised(x: Any) -> tuple[Any, Any, Any]:
 @onnx.lower(SVD)
 @by_graph
 def svd(op: SVD, x: Any) -> Any:
-    """Columns of length 0 are completed by reflections, as is a full basis."""
+    """Complete columns of norm 0, and a full basis, by Householder reflections."""
     m, n = lengths(x)[-2:]
-    least = smaller(m, n)
-    a, s, v = orthogonalised(in_doubles(x))
-    q, r = reflected(a)
+    least = minimum_length(m, n)
+    a, s, v = orthogonalize(in_float64(x))
+    q, r = triangularize(a)
     size = gt.diagonal(r, 0, -2, -1)
     phase = gt.where(gt.equal(size, 0), 1, gt.sign(size))
     u = q[..., :least] * phase[..., None, :]
@@ -172,15 +168,14 @@ def svd(op: SVD, x: Any) -> Any:
         u = gt.concatenate([u, q[..., least:]], -1)
     else:
         v = v[..., :least]
-    found = u, s[..., :least], adjoint(v)
+    results = u, s[..., :least], adjoint(v)
     real = gt.real(x).dtype
-    return tuple(gt.cast(y, t) for y, t in zip(found, (x.dtype, real, x.dtype), strict=True))
+    return tuple(gt.cast(y, t) for y, t in zip(results, (x.dtype, real, x.dtype), strict=True))
 
 
 @onnx.lower(Svdvals)
 @by_graph
 def svdvals(op: Svdvals, x: Any) -> Any:
-    """In falling order."""
-    least = smaller(*lengths(x)[-2:])
-    _, s, _ = orthogonalised(in_doubles(x))
+    least = minimum_length(*lengths(x)[-2:])
+    _, s, _ = orthogonalize(in_float64(x))
     return gt.cast(s[..., :least], gt.real(x).dtype)

@@ -1,6 +1,6 @@
-"""Loops: a ``Scan`` over sequences, or a ``Loop`` where there are none or a step can stop it.
+"""Loops: a ``Scan`` over sequences, or a ``Loop`` if there are none or a step can stop it.
 
-The body reads constants from around it, so that it takes its carries and elements alone.
+The body reads constants from the scopes around it: its inputs are carries and elements only.
 """
 
 from __future__ import annotations
@@ -15,90 +15,93 @@ from graphc.export.onnx.builder import (
     as_length,
     constant,
     emit,
-    flipped,
+    emit_several,
+    reverse_axis,
     scalar,
-    several,
     vector,
 )
-from graphc.export.onnx.lowering import evaluated, onnx
+from graphc.export.onnx.lowering import emit_graph, onnx
 from graphc.ir import Node, TensorType, is_complex, real_dtype
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.tensor.core.specify import SpecifyShape
 
 
-def flat(values: Sequence[Any]) -> list[Value]:
-    """The real arrays among some, and the parts of complex ones."""
-    found = []
+def split_parts(values: Sequence[Any]) -> list[Value]:
+    """Return real arrays, and the parts of complex ones, in one list."""
+    arrays = []
     for x in values:
-        found += [x.re, x.im] if isinstance(x, Complex) else [x]
-    return found
+        arrays += [x.re, x.im] if isinstance(x, Complex) else [x]
+    return arrays
 
 
 def part_types(types: Sequence[TensorType]) -> list[TensorType]:
-    """The types of these."""
-    found = []
+    """Return the types of the arrays that ``split_parts`` returns for arrays of these types."""
+    real_types = []
     for t in types:
         complex = is_complex(t.dtype)
-        found += [t.with_dtype(real_dtype(t.dtype))] * 2 if complex else [t]
-    return found
+        real_types += [t.with_dtype(real_dtype(t.dtype))] * 2 if complex else [t]
+    return real_types
 
 
-def shaped(types: Sequence[TensorType], parts: Sequence[Value]) -> list[Any]:
-    """The arrays of types, given what ``flat`` gave."""
-    left = iter(parts)
+def join_parts(types: Sequence[TensorType], parts: Sequence[Value]) -> list[Any]:
+    """Return the arrays of types from their parts: the inverse of ``split_parts``."""
+    remaining = iter(parts)
     return [
-        Complex(next(left), next(left)).typed(t) if is_complex(t.dtype) else next(left).typed(t)
+        Complex(next(remaining), next(remaining)).with_type(t)
+        if is_complex(t.dtype)
+        else next(remaining).with_type(t)
         for t in types
     ]
 
 
-def flat_nodes(nodes: Sequence[Node]) -> list[tuple[Node, int]]:
-    """The real arrays that nodes are, or the numbers of the parts of complex ones."""
-    return [(x, i) for x in map(unspecified, nodes) for i in range(1 + is_complex(x.type.dtype))]
+def split_nodes(nodes: Sequence[Node]) -> list[tuple[Node, int]]:
+    """Return pairs of a node and the number of a part, in the order of ``split_parts``."""
+    return [
+        (x, i)
+        for x in map(without_shape_assertion, nodes)
+        for i in range(1 + is_complex(x.type.dtype))
+    ]
 
 
-def unspecified(y: Node) -> Node:
-    """It without what is said of its shape."""
+def without_shape_assertion(y: Node) -> Node:
     return y.inputs[0] if isinstance(y.op, SpecifyShape) else y
 
 
 @onnx.lower(Subgraph)
 def subgraph(op: Subgraph, *values: Any) -> Any:
-    """Written out."""
-    return tuple(evaluated(op.graph, values))
+    return tuple(emit_graph(op.graph, values))
 
 
 @onnx.lower(Loop)
 def loop(op: Loop, *values: Any) -> Any:
-    """A loop over whole sequences is a scan; onnxruntime's takes none of no elements."""
-    is_filled = any(x.type.shape[0] for x in op.parts(values).xs)
-    if is_filled and not op.stops and not op.counted:
+    """Emit a ``Scan`` over sequences that have elements: onnxruntime's fails without."""
+    has_elements = any(x.type.shape[0] for x in op.parts(values).xs)
+    if has_elements and not op.stops and not op.counted:
         return _Scan(op, values).results()
     return _Loop(op, values).results()
 
 
 class _Body:
-    """A loop, with its inputs and the types of what its body takes and gives."""
+    """A loop with its operands, and the types of the inputs and outputs of its body."""
 
     def __init__(self, op: Loop, values: Sequence[Any]) -> None:
         self.op = op
-        self.given = op.parts(values)
+        self.operands = op.parts(values)
         inputs = [x.type for x in op.step.inputs]
         outputs = [y.type for y in op.step.outputs]
         self.carries = inputs[: op.carries]
         self.elements = inputs[op.carries :][: op.sequences]
         self.rows = op.rows_of(outputs)
 
-    def new(self, types: Sequence[TensorType], what: str) -> list[Value]:
-        """A name for each real array that the body takes."""
+    def new(self, types: Sequence[TensorType], name: str) -> list[Value]:
+        """Return newly named inputs of the body, one for each real array."""
         builder = CURRENT.get()
-        return [Value(builder.name(what), t.dtype, t) for t in part_types(types)]
+        return [Value(builder.name(name), t.dtype, t) for t in part_types(types)]
 
     def step(self, carries: Sequence[Value], elements: Sequence[Any]) -> list[Any]:
-        """The outputs of a step."""
-        inputs = [*shaped(self.carries, carries), *elements, *self.given.consts]
-        return evaluated(self.op.step, inputs)
+        inputs = [*join_parts(self.carries, carries), *elements, *self.operands.consts]
+        return emit_graph(self.op.step, inputs)
 
     @property
     def stacked(self) -> list[TensorType]:
@@ -106,96 +109,100 @@ class _Body:
 
 
 class _Scan(_Body):
-    """A loop over whole sequences."""
+    """A loop over all elements of its sequences."""
 
     def results(self) -> tuple[Any, ...]:
         op = self.op
         carries, elements = self.new(self.carries, "carry"), self.new(self.elements, "element")
 
         def build() -> list[Value]:
-            return flat(self.step(carries, shaped(self.elements, elements)))
+            return split_parts(self.step(carries, join_parts(self.elements, elements)))
 
         body = CURRENT.get().body([*carries, *elements], build)
-        inputs = flat([*self.given.init, *self.given.xs])
+        inputs = split_parts([*self.operands.init, *self.operands.xs])
         rows = part_types(self.stacked)
         directions = {
             "scan_input_directions": [int(op.reverse)] * len(elements),
             "scan_output_directions": [int(op.reverse)] * len(rows),
         }
         dtypes = [x.dtype for x in carries] + [t.dtype for t in rows]
-        found = several(
+        results = emit_several(
             "Scan", inputs, dtypes, body=body, num_scan_inputs=len(elements), **directions
         )
-        return tuple(shaped([*self.carries, *self.stacked], found))
+        return tuple(join_parts([*self.carries, *self.stacked], results))
 
 
 class _Loop(_Body):
-    """A loop of a number of steps, or until a step says stop."""
+    """A loop of a number of steps, which a step may stop."""
 
     def results(self) -> tuple[Any, ...]:
         op = self.op
         n = self._steps()
-        done = n if self.given.count is None else scalar(as_length(self.given.count))
+        done = n if self.operands.count is None else scalar(as_length(self.operands.count))
         carries = self.new(self.carries, "carry")
         i, go_on = self._number()
-        # How many steps are done is carried too, where a step may stop.
+        # If a step may stop the loop, the number of done steps is carried too.
         count = self.new([TensorType("int64", ())] if op.stops else [], "count")
 
         def build() -> Iterator[Value]:
-            place = done - 1 - i if op.reverse else i
-            elements = [self._element(x, place) for x in flat(self.given.xs)]
-            outputs = self.step(carries, shaped(self.elements, elements))
+            index = done - 1 - i if op.reverse else i
+            elements = [self._element(x, index) for x in split_parts(self.operands.xs)]
+            outputs = self.step(carries, join_parts(self.elements, elements))
             yield ~outputs[-1] if op.stops else go_on
-            yield from flat(outputs[: op.carries])
+            yield from split_parts(outputs[: op.carries])
             yield from (x + 1 for x in count)
-            yield from flat(op.rows_of(outputs))
+            yield from split_parts(op.rows_of(outputs))
 
         body = CURRENT.get().body([i, go_on, *carries, *count], build)
         rows = part_types(self.stacked)
         dtypes = [x.dtype for x in (*carries, *count)] + [t.dtype for t in rows]
         start = [constant(0, "int64")] * len(count)
-        inputs = [done, constant(True, "bool"), *flat(self.given.init), *start]
-        found = several("Loop", inputs, dtypes, body=body)
-        last, taken = found[: len(carries)], found[len(carries) :][: len(count)]
+        inputs = [done, constant(True, "bool"), *split_parts(self.operands.init), *start]
+        results = emit_several("Loop", inputs, dtypes, body=body)
+        last, steps_done = results[: len(carries)], results[len(carries) :][: len(count)]
         stacked = [
-            self._placed(self._of_no_steps(y, i), t, n, done)
-            for i, (y, t) in enumerate(zip(found[-len(rows) :] if rows else [], rows, strict=True))
+            self._pad_rows(self._with_carry_shape(y, i), t, n, done)
+            for i, (y, t) in enumerate(
+                zip(results[-len(rows) :] if rows else [], rows, strict=True)
+            )
         ]
         types = [*self.carries, *self.stacked]
-        return (*shaped(types, [*last, *stacked]), *taken)
+        return (*join_parts(types, [*last, *stacked]), *steps_done)
 
     def _steps(self) -> Value:
         if self.op.steps is not None:
             return constant(self.op.steps, "int64")
-        return scalar(as_length(self.given.steps))
+        return scalar(as_length(self.operands.steps))
 
     def _number(self) -> tuple[Value, Value]:
         (i,) = self.new([TensorType("int64", ())], "step")
         (go_on,) = self.new([TensorType("bool", ())], "go_on")
         return i, go_on
 
-    def _element(self, x: Value, place: Value) -> Value:
-        return emit("Gather", x, place, axis=0)
+    def _element(self, x: Value, index: Value) -> Value:
+        return emit("Gather", x, index, axis=0)
 
-    def _of_no_steps(self, y: Value, i: int) -> Value:
-        """Rows in the shape of the carry that they are: of no steps, their lengths are unknown."""
-        steps = flat_nodes(self.op.rows_of(self.op.step.outputs))
-        carried = dict(zip(flat_nodes(self.op.step.outputs), flat(self.given.init), strict=False))
+    def _with_carry_shape(self, y: Value, i: int) -> Value:
+        """Reshape stacked carries to the carry's shape, which 0 steps leave unknown."""
+        steps = split_nodes(self.op.rows_of(self.op.step.outputs))
+        carried = dict(
+            zip(split_nodes(self.op.step.outputs), split_parts(self.operands.init), strict=False)
+        )
         if steps[i] not in carried or steps[i][0].type.is_static:
             return y
         number = emit("Shape", y, dtype="int64", start=0, end=1)
         shape = emit("Shape", carried[steps[i]], dtype="int64")
         return emit("Reshape", y, emit("Concat", number, shape, axis=0), allowzero=1)
 
-    def _placed(self, y: Value, type: TensorType, n: Value, done: Value) -> Value:
-        """Rows at their places, with zeros for steps that are not done."""
+    def _pad_rows(self, y: Value, type: TensorType, n: Value, done: Value) -> Value:
+        """Pad rows with zeros for the steps that were not done."""
         op = self.op
-        y = flipped(y, 0) if op.reverse else y
+        y = reverse_axis(y, 0) if op.reverse else y
         if not op.stops and not op.counted:
             return y
-        taken = emit("Shape", y, dtype="int64", start=0, end=1)
-        before = emit("Reshape", done, vector([1])) - taken if op.reverse else vector([0])
-        after = emit("Reshape", n, vector([1])) - taken - before
+        count = emit("Shape", y, dtype="int64", start=0, end=1)
+        before = emit("Reshape", done, vector([1])) - count if op.reverse else vector([0])
+        after = emit("Reshape", n, vector([1])) - count - before
         zeros = vector([0] * (type.ndim - 1))
         widths = emit("Concat", before, zeros, after, zeros, axis=0)
         return emit("Pad", y, widths, constant(0, y.dtype))

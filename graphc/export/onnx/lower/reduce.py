@@ -1,4 +1,4 @@
-"""Reductions: sums, extremes and their places, truths."""
+"""Reductions: sums, products, extremes and their indices, any and all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.export.onnx.builder import Complex, Value, constant, emit, vector, where
-from graphc.export.onnx.kernels import computed_in
+from graphc.export.onnx.kernels import kernel_dtype
 from graphc.export.onnx.lower.sort import from_key, key_of
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.ir import is_complex
@@ -16,29 +16,30 @@ from graphc.loop import scan
 from graphc.tensor.arrays.reduce import All, Any_, ArgExtreme, ArgMax, Extreme, Max, Prod, Sum
 
 
-def reduced(op: str, x: Value, axes: tuple[int, ...]) -> Value:
-    """A reduction; over no axes, x itself."""
+def emit_reduction(op: str, x: Value, axes: tuple[int, ...]) -> Value:
+    """Emit a reduction; over no axes, x itself."""
     return emit(op, x, vector(axes), keepdims=0) if axes else x
 
 
 @onnx.lower(Sum)
-def add_up(op: Sum, x: Any) -> Any:
-    """Part by part; of bool, whether any is true."""
+def sum(op: Sum, x: Any) -> Any:
+    """Sum each part of complex numbers; of bool, whether any is true."""
     if isinstance(x, Complex):
-        return Complex(reduced("ReduceSum", x.re, op.axes), reduced("ReduceSum", x.im, op.axes))
+        return Complex(
+            emit_reduction("ReduceSum", x.re, op.axes), emit_reduction("ReduceSum", x.im, op.axes)
+        )
     if x.dtype == "bool":
-        return reduced("ReduceMax", x, op.axes)
-    return reduced("ReduceSum", x, op.axes)
+        return emit_reduction("ReduceMax", x, op.axes)
+    return emit_reduction("ReduceSum", x, op.axes)
 
 
 @onnx.lower(Prod)
-def multiply_up(op: Prod, x: Any) -> Any:
-    """Of complex numbers, one factor after the other."""
+def prod(op: Prod, x: Any) -> Any:
     if isinstance(x, Complex):
         return _complex_product(op, x)
     if x.dtype == "bool":
-        return reduced("ReduceMin", x, op.axes)
-    return reduced("ReduceProd", x, op.axes)
+        return emit_reduction("ReduceMin", x, op.axes)
+    return emit_reduction("ReduceProd", x, op.axes)
 
 
 @by_graph
@@ -53,37 +54,36 @@ def _complex_product(op: Prod, x: Any) -> Any:
 
 @onnx.lower(Extreme)
 def extreme(op: Extreme, x: Any) -> Any:
-    """NaN goes before all numbers."""
+    """Reduce to the extreme, or NaN if there is one."""
     name = "ReduceMax" if isinstance(op, Max) else "ReduceMin"
     if x.dtype == "uint64":
-        return from_key(reduced(name, key_of(x), op.axes), x.dtype)
+        return from_key(emit_reduction(name, key_of(x), op.axes), x.dtype)
     if not x.is_float:
-        return whole_extreme(name, x, op.axes)
-    y = reduced(name, x, op.axes)
-    found = reduced("ReduceMax", emit("IsNaN", x, dtype="bool"), op.axes)
-    return where(found, constant(np.nan, x.dtype), y)
+        return integer_extreme(name, x, op.axes)
+    y = emit_reduction(name, x, op.axes)
+    has_nan = emit_reduction("ReduceMax", emit("IsNaN", x, dtype="bool"), op.axes)
+    return where(has_nan, constant(np.nan, x.dtype), y)
 
 
-def whole_extreme(name: str, x: Value, axes: tuple[int, ...]) -> Value:
-    """The extreme of integers; over no elements the end of their own dtype, not of a wider one."""
-    wide = computed_in(name, x.dtype)
+def integer_extreme(name: str, x: Value, axes: tuple[int, ...]) -> Value:
+    """Reduce integers; over no elements to the end of their dtype, not of a wider one."""
+    wide = kernel_dtype(name, x.dtype)
     if x.dtype in {wide, "bool"}:
-        return reduced(name, x, axes)
+        return emit_reduction(name, x, axes)
     ends = np.iinfo(x.dtype)
-    y = reduced(name, x.cast(wide), axes)
+    y = emit_reduction(name, x.cast(wide), axes)
     y = emit("Min", emit("Max", y, constant(ends.min, wide)), constant(ends.max, wide))
     return y.cast(x.dtype)
 
 
 @onnx.lower(All, Any_)
-def truth(op: Any, x: Any) -> Any:
-    """Whether all are true, or any is."""
-    return reduced("ReduceMin" if isinstance(op, All) else "ReduceMax", x, op.axes)
+def all_or_any(op: Any, x: Any) -> Any:
+    return emit_reduction("ReduceMin" if isinstance(op, All) else "ReduceMax", x, op.axes)
 
 
 @onnx.lower(ArgExtreme)
 def arg_extreme(op: ArgExtreme, x: Any) -> Any:
-    """The first of equal values, or the first NaN."""
+    """Return the index of the first of equal extremes, or of the first NaN."""
     largest = isinstance(op, ArgMax)
     key = key_of(x, nan_last=largest)
     name = "ArgMax" if largest else "ArgMin"

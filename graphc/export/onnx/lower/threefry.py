@@ -6,17 +6,15 @@ from typing import Any
 
 from graphc.export.onnx.builder import Value, constant, emit
 from graphc.export.onnx.lowering import onnx
-from graphc.random.threefry import Threefry, hashed
+from graphc.random.threefry import Threefry, hash_words
 
 
 @onnx.lower(Threefry)
 def threefry(op: Threefry, *words: Any) -> Any:
-    """All rounds written out."""
     k0, k1, x0, x1 = words
-    return hashed(k0, k1, x0, x1, rotated)
+    return hash_words(k0, k1, x0, x1, rotate_left)
 
 
-def rotated(x: Value, bits: int) -> Value:
-    """The bits of each word, rotated to the left."""
+def rotate_left(x: Value, bits: int) -> Value:
     up = emit("BitShift", x, constant(bits, x.dtype), direction="LEFT")
     return up | emit("BitShift", x, constant(32 - bits, x.dtype), direction="RIGHT")

@@ -61,8 +61,8 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
 
     Args:
         query: (B, Hq, Q, E), floating.
-        key: (B, Hkv, K, E), of that dtype.
-        value: (B, Hkv, K, Ev), of that dtype.
+        key: (B or 1, Hkv, K, E), of that dtype.
+        value: (B or 1, Hkv, K, Ev), of that dtype.
         score_mod: ``(score, b, h, q_idx, kv_idx)`` to the new score, written with operators or
             ``jax.numpy`` for scalars: the score is float32, or float64 for such queries, and the
             others are int32. Gradients flow to captured arrays.
@@ -94,6 +94,8 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         (1, 2, 6, 4)
     """
     q, k, v = (_array(*x) for x in (("query", query), ("key", key), ("value", value)))
+    if q.ndim == 4:
+        k, v = (_for_each_sequence(x, q.shape[0]) for x in (k, v))
     types = [TensorType(x.dtype, x.shape) for x in (q, k, v)]
     if sequence_axis is None:
         shards.check_ring(ring)
@@ -107,6 +109,12 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     how = Sharding(queries=sequence_axis, ring=ring)
     out, lse = _compiled(spec, how, q, k, v, tables, of_score, of_mask)
     return (out, lse) if return_lse else out
+
+
+def _for_each_sequence(x: Any, batch: int) -> Any:
+    """Repeat the keys or values of a single sequence for each sequence of queries."""
+    is_single = x.ndim == 4 and x.shape[0] == 1
+    return jnp.broadcast_to(x, (batch, *x.shape[1:])) if is_single else x
 
 
 def _of_sequence(

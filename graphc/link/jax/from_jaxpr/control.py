@@ -68,7 +68,7 @@ def _custom(eqn: Equation, *operands: Tensor) -> list[Any]:
 
 def _of_high_level(eqn: Equation, *operands: Tensor) -> list[Any]:
     """A primitive of ``jax.experimental.hijax``, by the program that it stands for."""
-    with jax.enable_x64(True):
+    with jax.enable_x64(eqn.conversion.wide):
         program = jax.make_jaxpr(eqn["_prim"].expand)(*[_spec(x.aval) for x in eqn.eqn.invars])
     return _with_rule(eqn, operands, lambda inside, xs: inside.run(program, xs))
 
@@ -126,7 +126,7 @@ def _pulled_back(eqn: Equation, g: list[Any], xs: Sequence[Any]) -> list[Any]:
         return pull(list(slopes))
 
     variables = [*eqn.eqn.invars, *[eqn.eqn.outvars[i] for i in given]]
-    with jax.enable_x64(True):
+    with jax.enable_x64(eqn.conversion.wide):
         program = jax.make_jaxpr(gradients)(*[_spec(x.aval) for x in variables])
     found = eqn.run(program, [*xs, *[g[i] for i in given]])
     at = dict(zip(wanted, found, strict=True))

@@ -27,6 +27,7 @@ from graphc.link.jax.implicit.interpreter import bound
 from graphc.link.jax.jaxprs import needed
 from graphc.link.jax.wrap import call
 from graphc.link.jax.wrap.function import is_key
+from graphc.link.jax.wrap.types import message_of, needs_x64, remedy_of
 from graphc.tensor import Tensor
 from graphc.tensor.core.assertion import Assert
 from graphc.tensor.core.specify import specify_shape
@@ -73,8 +74,8 @@ def converted(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         return function(*args, **kwargs)
 
     program, result, lengths, inputs = _traced(flat, given, _name_of(function))
-    found = Conversion(lengths).run(program, inputs)
-    return jax.tree.unflatten(jax.tree.structure(result), found)
+    outputs = Conversion(lengths, _needs_x64(given)).run(program, inputs)
+    return jax.tree.unflatten(jax.tree.structure(result), outputs)
 
 
 def _of_program(program: ClosedJaxpr, given: Sequence[Tensor]) -> list[Tensor]:
@@ -84,7 +85,12 @@ def _of_program(program: ClosedJaxpr, given: Sequence[Tensor]) -> list[Tensor]:
             f"from_jaxpr: the program takes {wanted} arrays, not {len(given)}.",
             "Give one symbolic array for each.",
         )
-    return Conversion(Lengths({})).run(program, given)
+    wide = _needs_x64(given) or needs_x64(kinds_of(program.jaxpr.outvars))
+    return Conversion(Lengths({}), wide).run(program, given)
+
+
+def _needs_x64(inputs: Sequence[Tensor]) -> bool:
+    return needs_x64([x.dtype for x in inputs])
 
 
 def _is_symbolic(x: Any) -> bool:
@@ -115,20 +121,22 @@ def _traced(
 ) -> tuple[ClosedJaxpr, Any, Lengths, list[Tensor]]:
     """A program, what its results are nested like, the lengths, and its inputs."""
     first: Exception | None = None
+    wide = _needs_x64(given)
     for specs, lengths, inputs in _assumed(given):
         try:
-            with jax.enable_x64(True):
+            with jax.enable_x64(wide):
                 program, result = jax.make_jaxpr(function, return_shape=True)(*specs)
         except Exception as error:
             first = first or error
         else:
             return program, result, lengths, inputs
     assert first is not None
+    text = message_of(first)
     raise OperationError(
-        f"from_jaxpr: JAX cannot trace {name}: {str(first).splitlines()[0]}",
+        f"from_jaxpr: JAX cannot trace {name}: {text}",
         "Give inputs static lengths, gt.tensor('x', shape=(8, 3)), where a length must be known."
         if any(None in x.type.shape for x in given)
-        else "Try it with jax.make_jaxpr and the same arguments.",
+        else remedy_of(text, wide),
     ) from first
 
 
@@ -180,9 +188,11 @@ class Conversion:
 
     Attributes:
         lengths: The lengths that JAX has as symbols.
+        wide: Whether 64-bit dtypes are enabled while JAX traces parts of the program.
     """
 
     lengths: Lengths
+    wide: bool
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Tensor]:
         """The results of a program for symbolic operands."""
@@ -203,18 +213,18 @@ class Conversion:
     def _results(self, eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         types = avals(eqn.outvars)
         if eqn.primitive.name in NOT_COMPUTED or not all(map(_is_known, (*operands, *types))):
-            return self._converted(eqn, [*map(_as_tensor, operands)])
+            return self._results_of_graphs(eqn, [*map(_as_tensor, operands)])
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return [np.asarray(x) for x in bound(eqn, operands)]
 
-    def _converted(self, eqn: JaxprEqn, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _results_of_graphs(self, eqn: JaxprEqn, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         converter = CONVERTERS.get(eqn.primitive.name)
         if converter is None:
-            return _by_jax(eqn, operands)
+            return _by_jax(eqn, operands, self.wide)
         try:
             found = converter(Equation(eqn, self), *operands)
         except Refusal:
-            return _by_jax(eqn, operands)
+            return _by_jax(eqn, operands, self.wide)
         return [found] if isinstance(found, Tensor) else list(found)
 
 
@@ -224,8 +234,8 @@ def _number(x: Literal) -> Any:
     return np.asarray(x.val, aval.dtype)
 
 
-def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The results of an equation that stays JAX's."""
+def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Tensor]:
+    """Return the results of an equation that stays JAX's."""
     if eqn.effects:
         raise UnsupportedOperationError(
             f"from_jaxpr: {eqn.primitive.name} does something beside computing its results, as "
@@ -247,8 +257,8 @@ def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
         return [jax.random.key_data(y) if _is_key(str(y.dtype)) else y for y in found]
 
     apply.__name__ = eqn.primitive.name
-    found = call(apply, given, {})
-    pairs = zip(kinds_of(eqn.outvars), found, strict=True)
+    results = call(apply, given, {}, wide)
+    pairs = zip(kinds_of(eqn.outvars), results, strict=True)
     return [packed(y) if _is_key(k) else y for k, y in pairs]
 
 

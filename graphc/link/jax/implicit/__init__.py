@@ -1,5 +1,9 @@
 """Implicit arrays in JAX programs: an interpreter of what JAX traces, and rules."""
 
+# The rules below are registered by names of primitives.
+from graphc.link.jax.implicit.primitives import primitive, primitive_names
+
+# isort: split
 from graphc.link.jax.implicit import (
     control,
     custom,
@@ -9,28 +13,43 @@ from graphc.link.jax.implicit import (
     rules_uniform,
     sharded,
 )
+from graphc.link.jax.implicit.automatic import opened
 from graphc.link.jax.implicit.captured import call
 from graphc.link.jax.implicit.fields import joined
+from graphc.link.jax.implicit.filtered import combined
 from graphc.link.jax.implicit.interpreter import bind, where_now
+from graphc.link.jax.implicit.known import known_array, known_number
+from graphc.link.jax.implicit.krylov import CALCULUS as KRYLOV
 from graphc.link.jax.implicit.numpy_like import NAMESPACE, bcoo
+from graphc.link.jax.implicit.partition import device_put, partition_specs, shardings
 from graphc.link.jax.implicit.quantized import matmul as quantized_matmul
 from graphc.link.jax.implicit.straight_through import handled, straight_through
 
 __all__ = [
+    "KRYLOV",
     "NAMESPACE",
     "bcoo",
     "bind",
     "call",
+    "combined",
     "control",
     "custom",
+    "device_put",
     "handled",
     "joined",
+    "known_array",
+    "known_number",
+    "opened",
+    "partition_specs",
+    "primitive",
+    "primitive_names",
     "quantized_matmul",
     "ragged",
     "rules",
     "rules_stacks",
     "rules_uniform",
     "sharded",
+    "shardings",
     "straight_through",
     "where_now",
 ]

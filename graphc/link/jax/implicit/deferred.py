@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
-from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray, aux_field
+from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.treedef import dtype_of, lengths_of
 
 Known = dict[Any, Any]
@@ -140,7 +140,7 @@ class DeferredResult(ImplicitArray):
 
     def materialize(self) -> Any:
         """Return zeros with the derivative."""
-        return jax_arrays.joined(jnp.zeros(self.shape, self.dtype), self)
+        return jax_arrays().joined(jnp.zeros(self.shape, self.dtype), self)
 
     def slope(self, tangents: Sequence[Any], known: Known) -> Any:
         """Return the dense tangent, given those of the arrays; None for zero."""

@@ -56,6 +56,9 @@ def _run(op: Loop, values: Sequence[Any], where: str | None) -> Any:
     if is_known(steps):
         given = replace(given, xs=tuple([_of_length(x, int(steps)) for x in given.xs]))
     step = _Step(op, given)
+    if is_known(steps) and not int(steps):
+        taken = [np.asarray(0, np.int64)] * op.stops
+        return (*step.results(step.init, step.no_rows(), steps), *taken)
     if is_known(steps) and not op.counted and not op.stops:
         final, rows = _scanned(op, step, int(steps))
         return step.results(final, rows, steps)
@@ -219,6 +222,18 @@ class _Step:
             "of steps, n_steps, with gt.where; or mode='NUMPY'.",
         )
 
+    def shapes(self) -> Sequence[Any]:
+        """Return the shapes and dtypes of the outputs."""
+        elements = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in self.xs]  # type: ignore[no-untyped-call]
+        return jax.eval_shape(self, self.init, elements)  # type: ignore[no-any-return]
+
+    def no_rows(self) -> list[Any]:
+        """Return the rows of a loop that does no step."""
+        shapes = self.op.blank_shapes(self.init, self.shapes)
+        self.rows = self.rows or [None] * len(shapes)
+        dtypes = self.op.rows_of(self.dtypes)
+        return [jnp.zeros((0, *n), dtype) for n, dtype in zip(shapes, dtypes, strict=True)]
+
     def results(self, final: Sequence[Any], rows: Sequence[Any], steps: Any) -> tuple[Any, ...]:
         """Return the loop's results, given their arrays."""
         carried = [_formed(x, form) for x, form in zip(final, self.carries, strict=True)]
@@ -316,9 +331,8 @@ class _Bounded:
                 "Give the maximal number of steps, max_steps=... or n_steps=gt.minimum(n, most); "
                 "use the last step's value alone ([-1]); or mode='NUMPY'.",
             )
-        elements = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in step.xs]  # type: ignore[no-untyped-call]
-        found = op.rows_of(jax.eval_shape(step, step.init, elements))
-        return tuple(jnp.zeros((self.length, *row.shape), row.dtype) for row in found)
+        rows = op.rows_of(step.shapes())
+        return tuple(jnp.zeros((self.length, *row.shape), row.dtype) for row in rows)
 
     def _goes_on(self, state: Any) -> Any:
         more = lax.lt(state[0], self.limit)

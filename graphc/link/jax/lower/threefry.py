@@ -16,7 +16,7 @@ from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, aligned, arrays, inner, ragged, rule
 from graphc.link.jax.lower.core.elementwise import fitted
 from graphc.link.jax.symbolic import has_symbols
-from graphc.random.threefry import Threefry, hashed
+from graphc.random.threefry import Threefry, hash_words
 
 
 @backend.lower(Threefry)
@@ -31,7 +31,7 @@ def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
         y, z = threefry2x32_p.bind(*jnp.broadcast_arrays(*arrays))  # type: ignore[no-untyped-call]
         return y, z
     k0, k1, x0, x1 = fitted(*arrays)
-    y, z = hashed(k0, k1, x0, x1, rotated)
+    y, z = hash_words(k0, k1, x0, x1, rotated)
     return y, z
 
 

@@ -34,6 +34,8 @@ class JaxCall(Op):
     def name(self) -> str:
         return f"wrap_jax: {self.function.name}"
 
+    infers_by_numbers = True
+
     def infer(self, *types: TensorType) -> TupleType:
         return TupleType(self.function.types(types))
 
@@ -42,7 +44,7 @@ class JaxCall(Op):
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         # Also where the user's code, or graphc's, is being traced.
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with jax.enable_x64(self.function.wide), jax.ensure_compile_time_eval():
             return tuple(map(np.asarray, _jitted(self.function)(*values)))
 
     def pullback(self, g: Sequence[Any], y: Node, *inputs: Any) -> list[Node | None]:
@@ -123,4 +125,5 @@ WIDENED.add(JaxCall)
 @backend.lower(JaxCall)
 def jax_call(op: JaxCall, *values: Any) -> tuple[Any, ...]:
     """Call the function, traced with the rest."""
-    return op.function(*values)
+    with jax.enable_x64(op.function.wide):
+        return op.function(*values)

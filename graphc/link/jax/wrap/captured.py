@@ -17,7 +17,7 @@ from graphc.ir import Node, picks
 from graphc.link.jax.wrap.call import JaxCall
 from graphc.link.jax.wrap.function import Function, checked_results, is_key, is_running, running
 from graphc.link.jax.wrap.portable import dumped, loaded
-from graphc.link.jax.wrap.types import result_types
+from graphc.link.jax.wrap.types import needs_x64, result_types
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import as_tensor
@@ -26,8 +26,20 @@ Tree = Any
 """How values are nested: JAX's PyTreeDef."""
 
 
-def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the function's results as symbolic arrays, nested as the function nests them."""
+def call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    wide: bool = False,
+) -> Any:
+    """Return the function's results as symbolic arrays, nested as the function nests them.
+
+    Args:
+        function: The user's.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        wide: Whether 64-bit dtypes are enabled while it is traced even if no input has one.
+    """
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
     if is_running() or any(isinstance(x, jax.core.Tracer) for x in leaves):
         return function(*args, **kwargs)
@@ -36,9 +48,10 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
     given = [x for x, is_array in zip(leaves, places, strict=True) if is_array]
     lifted = _lifted(partial(_applied, function, *fixed))
     arrays = [*lifted.leaves, *given]
-    captured = Captured(function, lifted, (tree, places), [_kind(x) for x in arrays])
     names = [*map(_shown, lifted.stripped.names), *[None] * len(given)]
     inputs = [_symbolic(x, name) for x, name in zip(arrays, names, strict=True)]
+    wide = wide or needs_x64([x.type.dtype for x in inputs])
+    captured = Captured(function, lifted, (tree, places), [_kind(x) for x in arrays], wide)
     found = result_types(captured, [x.type for x in inputs])
     if not found.types:
         return jax.tree.unflatten(found.tree, [])
@@ -103,13 +116,20 @@ class Captured(Function):
         lifted: The same without its arrays, as are the arguments that are none.
         form: How the arguments are nested, and which of them are arrays.
         kinds: What each of the arrays is beside its numbers.
+        wide: Whether 64-bit dtypes are enabled while it is traced.
     """
 
-    __slots__ = ("captured", "kinds", "places", "stripped", "tree")
+    __slots__ = ("captured", "kinds", "places", "stripped", "tree", "wide")
 
     def __init__(
-        self, function: Any, lifted: Any, form: tuple[Tree, Any], kinds: Sequence[str]
+        self,
+        function: Any,
+        lifted: Any,
+        form: tuple[Tree, Any],
+        kinds: Sequence[str],
+        wide: bool,
     ) -> None:
+        self.wide = wide
         self.stripped, self.captured = lifted.stripped, len(lifted.leaves)
         self.tree, self.places = form
         self.kinds = tuple(kinds)
@@ -117,8 +137,8 @@ class Captured(Function):
         whole = (self.stripped, static)
         digests = [x if isinstance(x, str) else x.digest() for x in whole]
         is_told = None not in digests and _is_portable((self.stripped, self.tree))
-        parts = (digests, self.captured, self.places, self.kinds, nesting)
-        super().__init__(_name(function), None if is_told else whole, *parts)
+        text = (digests, self.captured, self.places, self.kinds, nesting, wide)
+        super().__init__(_name(function), None if is_told else whole, *text)
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         parts = self.stripped.parts

@@ -35,6 +35,8 @@ def is_running() -> bool:
 class Function:
     """A function of arrays that JAX traces.
 
+    ``wide`` says whether 64-bit dtypes are enabled while it is traced.
+
     Args:
         name: What messages call it.
         apart: What tells it from others beside its text: comparable in this process only.
@@ -42,6 +44,8 @@ class Function:
     """
 
     __slots__ = ("apart", "name", "text")
+
+    wide: bool
 
     def __init__(self, name: str, apart: Hashable, *parts: object) -> None:
         self.name = name
@@ -157,6 +161,10 @@ class Derived(Function):
     def __init__(self, inner: Function, what: str = "", *parameters: object) -> None:
         super().__init__(f"{inner.name}{what}", inner.apart, inner.text, *parameters)
         self.inner, self.parameters = inner, parameters
+
+    @property
+    def wide(self) -> bool:  # type: ignore[override]
+        return self.inner.wide
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         kind, numbers = self.inner.described()

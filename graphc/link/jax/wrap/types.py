@@ -17,6 +17,7 @@ import jax.extend
 
 from graphc.errors import ArgumentError, GraphcError, OperationError, SymbolicValueError
 from graphc.ir import TensorType, dtype_name
+from graphc.link.jax.backend import WIDE
 
 if TYPE_CHECKING:
     from graphc.link.jax.wrap.function import Function
@@ -64,7 +65,7 @@ def result_types(function: Function, types: Sequence[TensorType]) -> ResultTypes
     except ArgumentError as error:
         raise ArgumentError(error.problem, error.remedy) from error
     except Exception as error:
-        raise _told(error, function, types) from error
+        raise _error_of(error, function, types) from error
 
 
 @lru_cache(1024)
@@ -72,7 +73,7 @@ def _traced(function: Function, types: tuple[TensorType, ...]) -> ResultTypes:
     first: Exception | None = None
     for assumed in _assumptions(types):
         try:
-            with jax.enable_x64(True):
+            with jax.enable_x64(function.wide):
                 found = jax.eval_shape(function.whole, *assumed.arguments)
         except ArgumentError:
             raise  # What it gives is wrong, whatever the lengths are.
@@ -91,7 +92,7 @@ def used(function: Function, types: tuple[TensorType, ...]) -> tuple[bool, ...]:
     """Return which arguments the results depend on; all of them where that is unknown."""
     if not all(type.is_static for type in types):
         return (True,) * len(types)
-    with jax.enable_x64(True):
+    with jax.enable_x64(function.wide):
         jaxpr = jax.make_jaxpr(function.whole)(*_stand_ins(types, ())).jaxpr
     return tuple(_live(jaxpr, (True,) * len(jaxpr.outvars)))
 
@@ -173,9 +174,33 @@ def _as_types(found: Any, types: Iterable[TensorType], assumed: _Assumed) -> Res
     )
 
 
-def _told(error: Exception, function: Function, types: Iterable[TensorType]) -> GraphcError:
+def needs_x64(dtypes: Iterable[str]) -> bool:
+    """Return whether JAX traces functions of inputs of these dtypes with 64-bit dtypes enabled."""
+    settings: Any = jax.config
+    return settings.jax_enable_x64 or not WIDE.isdisjoint(dtypes)
+
+
+def message_of(error: Exception) -> str:
+    """Return JAX's message, without blank lines and references to its documentation."""
+    lines = [line.rstrip() for line in str(error).splitlines()]
+    return "\n  ".join([line for line in lines if line and not line.startswith("See http")])
+
+
+def remedy_of(text: str, wide: bool) -> str:
+    """Return the remedy for an error of JAX's with this message."""
+    remedy = "The error above this one has the line in the function."
+    if not wide or not any(dtype in text for dtype in WIDE):
+        return remedy
+    return (
+        f"{remedy} 64-bit dtypes are enabled while JAX traces it, as an input has one or "
+        "jax_enable_x64 says so: jnp.zeros(3) is float64. Give such arrays a dtype, "
+        "jnp.zeros(3, x.dtype), or cast the inputs to 32 bits."
+    )
+
+
+def _error_of(error: Exception, function: Function, types: Iterable[TensorType]) -> GraphcError:
     call = f"wrap_jax: {function.name}({', '.join(map(repr, types))})"
-    text = str(error).strip().split("\n")[0].rstrip(".")
+    text = message_of(error).rstrip(".")
     if isinstance(error, NEEDS_VALUES):
         return SymbolicValueError(
             f"{call} asks for the value of an array, which is not known while JAX traces it: "
@@ -188,5 +213,5 @@ def _told(error: Exception, function: Function, types: Iterable[TensorType]) -> 
         "The error above this one has the line in the function. Where it needs lengths that are "
         "unknown here, give them: gt.specify_shape(x, shape)."
         if any(not x.is_static for x in types)
-        else "The error above this one has the line in the function.",
+        else remedy_of(text, function.wide),
     )

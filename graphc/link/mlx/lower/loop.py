@@ -17,7 +17,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.errors import GraphcError
 from graphc.link.checks import naming_step
 from graphc.link.mlx.arrays import (
     LIMIT,
@@ -226,16 +225,13 @@ def _stacked(rows: list[Any]) -> Any:
     return mx.stack(rows)
 
 
-def _blank(op: Loop, step: Step, given: LoopInputs[Any]) -> Sequence[Any]:
-    """Rows of the right shapes, where no step is done."""
-    wanted = op.rows_of(op.step.outputs)
-    if not all(y.type.is_static for y in wanted):
-        blanks = [mx.zeros(x.shape[1:], x.dtype) for x in given.xs]
-        try:
-            return op.rows_of(step(given.init, blanks))
-        except (GraphcError, ArithmeticError, LookupError, ValueError):
-            pass  # as in NumPy: no length is wrong where none is known
-    return [mx.zeros([n or 0 for n in y.type.shape], dtype_of(y.type.dtype)) for y in wanted]
+def _blank(op: Loop, step: Step, given: LoopInputs[Any]) -> list[Any]:
+    """Return rows of the right shapes, where no step is done."""
+    blanks = [mx.zeros(x.shape[1:], x.dtype) for x in given.xs]
+    shapes = op.blank_shapes(given.init, lambda: step(given.init, blanks))
+    rows = op.rows_of(op.step.outputs)
+    pairs = zip(shapes, rows, strict=True)
+    return [mx.zeros(shape, dtype_of(y.type.dtype)) for shape, y in pairs]
 
 
 class Driven:

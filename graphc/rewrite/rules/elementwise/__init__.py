@@ -1,15 +1,15 @@
-"""Rules of functions applied to each element, in files of what they speak of.
+"""Rules of elementwise functions, in files by subject.
 
-Two laws hold for all of them. What comes out is not infinite or NaN where the formula as it was
-written is not, up to the rounding of the largest and smallest numbers: so ``(a / b) * c`` does not
-become ``(a * c) / b``, and ``x * y + x * z`` not ``x * (y + z)``, unless y and z are known to be
-small. And where the formula as it was written keeps its digits, so does what comes out: so
-``1 - p + 1e-10`` keeps its two constants, of which one would be lost in the other.
+All of them obey two laws. The result is infinite or NaN only where the original formula is, up to
+the rounding of the largest and smallest numbers: ``(a / b) * c`` does not become ``(a * c) / b``,
+nor ``x * y + x * z`` ``x * (y + z)``, unless y and z are known to be small. And the result keeps
+its digits where the original formula does: ``1 - p + 1e-10`` keeps both constants, as their sum
+rounds to 1.
 
-The other way round is welcome: ``x * y / y`` becomes ``x``, also where ``x * y`` overflows or y is
-0, and what is NaN in the formula alone may then be a number. Nor is the sign of a real zero kept,
-or of what is divided by one: ``0 - x`` becomes ``-x``. On it hangs on which side of a cut a complex
-number is, so that the rules of signs are of real numbers.
+Improvements are welcome: ``x * y / y`` becomes ``x``, also where ``x * y`` overflows or y is 0, so
+that a NaN may become a number. The sign of a real zero, and of a quotient by one, may change:
+``0 - x`` becomes ``-x``. The signs of zeros select the branch of a complex function, so that the
+rules of signs are of real numbers.
 """
 
 from importlib import import_module

@@ -12,20 +12,20 @@ from graphc.tensor.core.elementwise import Cast, Where, cast, where
 
 @rewrite("canonicalize", Cast)
 def cast_to_own_dtype(node: Node, op: Cast) -> Node | None:
-    """An array that has the dtype already is left as it is."""
+    """``cast(x, x.dtype)`` is ``x``."""
     (x,) = node.inputs
     return x if x.type.dtype == op.dtype else None
 
 
 @rewrite("canonicalize", Cast, beside=[Cast])
 def cast_of_cast(node: Node, op: Cast) -> Node | None:
-    """A dtype on the way that holds every value exactly leaves no trace."""
-    (between,) = node.inputs
-    if not isinstance(between.op, Cast):
+    """``cast(cast(x, wide), t)`` is ``cast(x, t)`` if ``wide`` represents ``x`` exactly."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, Cast):
         return None
-    (x,) = between.inputs
-    first, middle, last = x.type.dtype, between.type.dtype, op.dtype
-    # A negative float has no value as an unsigned integer; a negative integer wraps around.
+    (x,) = inner.inputs
+    first, middle, last = x.type.dtype, inner.type.dtype, op.dtype
+    # Casting a negative float to an unsigned integer is undefined; a negative integer wraps around.
     wraps = is_integer(last) and is_inexact(middle) and not is_inexact(first)
     if not holds(middle, first) or (wraps and not holds(last, first)):
         return None
@@ -33,7 +33,7 @@ def cast_of_cast(node: Node, op: Cast) -> Node | None:
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every value of the narrow dtype is exactly one of the wide dtype."""
+    """Return whether the wide dtype represents every value of the narrow dtype exactly."""
     if narrow in {wide, "bool"}:
         return True
     if wide == "bool" or (is_complex(narrow) and not is_complex(wide)):
@@ -55,7 +55,7 @@ def _float_size(dtype: str) -> tuple[int, int]:
 
 @rewrite("canonicalize", Cast, beside=[Where])
 def cast_of_choice_of_numbers(node: Node, op: Cast) -> Node | None:
-    """Numbers are converted before one is chosen."""
+    """``cast(where(c, 1, 2), dtype)`` is ``where(c, cast(1, dtype), cast(2, dtype))``."""
     (x,) = node.inputs
     if not isinstance(x.op, Where):
         return None

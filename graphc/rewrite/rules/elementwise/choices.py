@@ -1,4 +1,4 @@
-"""Rules of choices by a condition."""
+"""Rules of ``where``, a choice by a condition."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from graphc.tensor.core.tensor import Tensor
 
 @rewrite("canonicalize", Where)
 def choice_of_one_thing(node: Node, op: Where) -> Node | None:
-    """A choice between equal operands needs no condition."""
+    """``where(c, a, a)`` is ``a``."""
     _, a, b = node.inputs
     return fitted(a, node) if a is b else None
 
 
 @rewrite("canonicalize", Where, beside=UNIFORM)
 def choice_by_constant(node: Node, op: Where) -> Node | None:
-    """A condition that is always true or always false chooses once and for all."""
+    """``where(True, a, b)`` is ``a``, and ``where(False, a, b)`` is ``b``."""
     condition, a, b = node.inputs
-    truth = scalar_value(condition)
-    return None if truth is None else fitted(a if truth else b, node)
+    value = scalar_value(condition)
+    return None if value is None else fitted(a if value else b, node)
 
 
 @rewrite("canonicalize", Where, beside=[logical_not])
 def choice_by_negation(node: Node, op: Where) -> Node | None:
-    """A negated condition chooses the other way round."""
+    """``where(~c, a, b)`` is ``where(c, b, a)``."""
     condition, a, b = node.inputs
     if condition.op is not logical_not:
         return None
@@ -48,19 +48,19 @@ def choice_by_negation(node: Node, op: Where) -> Node | None:
 
 @rewrite("canonicalize", Where, beside=[Where])
 def choice_within_choice(node: Node, op: Where) -> Node | None:
-    """A second question with the same condition has the same answer."""
+    """``where(c, where(c, a, b), d)`` is ``where(c, a, d)``, and so for the last operand."""
     condition, a, b = node.inputs
     if isinstance(a.op, Where) and a.inputs[0] is condition:
         a = a.inputs[1]
     if isinstance(b.op, Where) and b.inputs[0] is condition:
         b = b.inputs[2]
-    made = node.with_inputs([condition, a, b])
-    return made if made.type is node.type else None
+    result = node.with_inputs([condition, a, b])
+    return result if result.type is node.type else None
 
 
 @rewrite("canonicalize", Where, beside=[Where])
 def choices_with_one_alternative(node: Node, op: Where) -> Node | None:
-    """Two questions with one alternative are one: ``where(c, where(d, a, b), b)``."""
+    """``where(c, where(d, a, b), b)`` is ``where(c & d, a, b)``, and so for the other orders."""
     condition, a, b = node.inputs
     if isinstance(a.op, Where):
         other, inner, alternative = a.inputs
@@ -77,22 +77,22 @@ def choices_with_one_alternative(node: Node, op: Where) -> Node | None:
     return None
 
 
-def _of_type(node: Node, made: Node) -> Node | None:
-    return made if made.type is node.type else None
+def _of_type(node: Node, result: Node) -> Node | None:
+    return result if result.type is node.type else None
 
 
-# Choices of truths.
+# Choices of bools.
 
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_true_or_false(x: Tensor) -> Equation:
-    """True where a condition is true is the condition."""
+    """``where(x, True, False)`` is ``x``."""
     return Equation(where(x, True, False), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_false_or_true(x: Tensor) -> Equation:
-    """False where a condition is true is its negation."""
+    """``where(x, False, True)`` is ``~x``."""
     return Equation(where(x, False, True), logical_not(x))
 
 
@@ -122,7 +122,7 @@ def choice_of_truth_or_true(x: Tensor, a: Tensor) -> Equation:
 
 @rewrite("specialize", Where, beside=[Constant])
 def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
-    """1 where a condition holds and 0 elsewhere is the condition as a number."""
+    """``where(c, 1, 0)`` is ``cast(c)``, and ``where(c, 0, 1)`` is ``cast(~c)``."""
     condition, a, b = node.inputs
     if not is_numeric(node.type.dtype):
         return None
@@ -134,14 +134,14 @@ def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
     return None
 
 
-# Arithmetic with choices of 0, which derivatives of choices are.
+# Arithmetic with choices of 0, as in derivatives of choices.
 
 
 @rewrite("canonicalize", multiply, divide, beside=[Where])
 def factor_into_choice(node: Node, op: Elementwise) -> Node | None:
-    """A factor or divisor of a choice between a number and 0 is applied to the number alone.
+    """``where(c, a, 0) * x`` is ``where(c, a * x, 0)``, and so for quotients.
 
-    An infinite or NaN factor of 0 is lost with it.
+    The 0 stays 0 where the factor is infinite or NaN.
     """
     pairs = [node.inputs] if op is divide else [node.inputs, node.inputs[::-1]]
     for chosen, factor in pairs:
@@ -159,13 +159,13 @@ def factor_into_choice(node: Node, op: Elementwise) -> Node | None:
 
 @rewrite("canonicalize", add, subtract, beside=[Where])
 def sum_of_choices(node: Node, op: Elementwise) -> Node | None:
-    """Choices by one condition with a 0 each are one choice."""
-    left, right = node.inputs
-    if not isinstance(left.op, Where) or not isinstance(right.op, Where):
+    """``where(c, a, 0) + where(c, 0, d)`` is ``where(c, a, d)``, and so for differences."""
+    first, second = node.inputs
+    if not isinstance(first.op, Where) or not isinstance(second.op, Where):
         return None
-    condition, a, b = left.inputs
-    other, c, d = right.inputs
-    if condition is not other or left.type is not right.type:
+    condition, a, b = first.inputs
+    other, c, d = second.inputs
+    if condition is not other or first.type is not second.type:
         return None
     if 0 not in (number_of(a), number_of(c)) or 0 not in (number_of(b), number_of(d)):
         return None

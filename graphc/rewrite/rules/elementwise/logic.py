@@ -1,4 +1,4 @@
-"""Rules of comparisons, of truth and of bits."""
+"""Rules of comparisons, logical functions and bitwise functions."""
 
 from __future__ import annotations
 
@@ -48,49 +48,49 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 @equation("canonicalize", dtypes=is_whole)
 def equal_to_itself(x: Tensor) -> Equation:
-    """A whole number equals itself; NaN does not."""
+    """``x == x`` is true for integers and bools; NaN differs from itself."""
     return Equation(equal(x, x), ones_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_equal_to_itself(x: Tensor) -> Equation:
-    """A whole number equals itself; NaN does not."""
+    """``x != x`` is false for integers and bools; NaN differs from itself."""
     return Equation(not_equal(x, x), zeros_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def at_most_itself(x: Tensor) -> Equation:
-    """A whole number equals itself; NaN does not."""
+    """``x <= x`` is true for integers and bools; for NaN it is false."""
     return Equation(less_equal(x, x), ones_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def at_least_itself(x: Tensor) -> Equation:
-    """A whole number equals itself; NaN does not."""
+    """``x >= x`` is true for integers and bools; for NaN it is false."""
     return Equation(greater_equal(x, x), ones_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_ordered)
 def less_than_itself(x: Tensor) -> Equation:
-    """Nothing is less than itself, NaN included."""
+    """``x < x`` is false, for NaN too."""
     return Equation(less(x, x), zeros_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_ordered)
 def greater_than_itself(x: Tensor) -> Equation:
-    """Nothing is greater than itself, NaN included."""
+    """``x > x`` is false, for NaN too."""
     return Equation(greater(x, x), zeros_like(x, "bool"))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def difference_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
-    """Integers differ by 0 where they are equal; of floats, inf - inf is NaN."""
+    """``a - b == 0`` is ``a == b`` for integers; for floats, ``inf - inf`` is NaN."""
     return Equation(equal(a - b, 0), equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def difference_not_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
-    """Integers differ by 0 where they are equal; of floats, inf - inf is NaN."""
+    """``a - b != 0`` is ``a != b`` for integers; for floats, ``inf - inf`` is NaN."""
     return Equation(not_equal(a - b, 0), not_equal(a, b))
 
 
@@ -99,19 +99,19 @@ COMPARISONS = (less, less_equal, greater, greater_equal, equal, not_equal)
 
 @rewrite("canonicalize", *COMPARISONS)
 def comparison_decided_by_bounds(node: Node, op: Elementwise) -> Node | None:
-    """No length is negative: a comparison of integers that bounds decide is true or false."""
+    """``x.shape[0] >= 0`` is true, and so for every comparison of integers that bounds decide."""
     a, b = node.inputs
     if not is_whole(a.type.dtype):
         return None
-    found = image(numbers_of(a.type.dtype), op.row, bounds_of(a), bounds_of(b))
-    if found is None or found.low != found.high:
+    truth = image(numbers_of(a.type.dtype), op.row, bounds_of(a), bounds_of(b))
+    if truth is None or truth.low != truth.high:
         return None
-    return fitted(as_tensor(bool(found.low)), node)
+    return fitted(as_tensor(bool(truth.low)), node)
 
 
 @rewrite("canonicalize", *COMPARISONS, beside=[Cast, Where])
 def comparison_of_choice_of_numbers(node: Node, op: Elementwise) -> Node | None:
-    """A number chosen by a condition, compared with a number, is that condition or its negation."""
+    """``where(c, 1, 2) == 1`` is ``c``: comparing the numbers gives ``c``, ``~c`` or a constant."""
     for i, x in enumerate(node.inputs):
         number = number_of(node.inputs[1 - i])
         condition, numbers = _choice_of_numbers(x)
@@ -128,7 +128,7 @@ def comparison_of_choice_of_numbers(node: Node, op: Elementwise) -> Node | None:
 
 
 def _choice_of_numbers(x: Node) -> tuple[Node | None, list[float]]:
-    """A condition, and the numbers where it holds and where not."""
+    """Return the condition of a choice of two numbers, and the numbers for true and false."""
     match x.op:
         case Cast() if x.inputs[0].type.dtype == "bool":
             return x.inputs[0], [1, 0]
@@ -142,169 +142,169 @@ def _choice_of_numbers(x: Node) -> tuple[Node | None, list[float]]:
 
 @rewrite("canonicalize", isnan, isinf, isfinite)
 def finiteness_of_whole_number(node: Node, op: Elementwise) -> Node | None:
-    """Every integer is finite."""
+    """``isfinite(x)`` of integers is true, ``isnan(x)`` and ``isinf(x)`` are false."""
     (x,) = node.inputs
     if is_inexact(x.type.dtype):
         return None
     return ones_like(x, "bool") if op is isfinite else zeros_like(x, "bool")
 
 
-# Truth.
+# Logical functions.
 
 
 @equation("canonicalize", dtypes=is_bool)
 def not_of_not(x: Tensor) -> Equation:
-    """Two negations are none."""
+    """``~~x`` of bools is ``x``."""
     return Equation(logical_not(logical_not(x)), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def invert_of_bool(x: Tensor) -> Equation:
-    """The other bit of a bool is its negation."""
+    """``invert(x)`` of bools is ``logical_not(x)``."""
     return Equation(invert(x), logical_not(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def sum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """The sum of two truths says whether either holds."""
+    """``a + b`` of bools is ``a | b``."""
     return Equation(add(a, b), logical_or(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def product_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """The product of two truths says whether both hold."""
+    """``a * b`` of bools is ``a & b``."""
     return Equation(multiply(a, b), logical_and(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def maximum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """The larger of two truths says whether either holds."""
+    """``maximum(a, b)`` of bools is ``a | b``."""
     return Equation(maximum(a, b), logical_or(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def minimum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """The smaller of two truths says whether both hold."""
+    """``minimum(a, b)`` of bools is ``a & b``."""
     return Equation(minimum(a, b), logical_and(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def bits_both_bools_have(a: Tensor, b: Tensor) -> Equation:
-    """The bit of a bool is its truth."""
+    """``bitwise_and(a, b)`` of bools is ``logical_and(a, b)``."""
     return Equation(bitwise_and(a, b), logical_and(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def bits_either_bool_has(a: Tensor, b: Tensor) -> Equation:
-    """The bit of a bool is its truth."""
+    """``bitwise_or(a, b)`` of bools is ``logical_or(a, b)``."""
     return Equation(bitwise_or(a, b), logical_or(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def bits_one_bool_has(a: Tensor, b: Tensor) -> Equation:
-    """The bit of a bool is its truth."""
+    """``bitwise_xor(a, b)`` of bools is ``logical_xor(a, b)``."""
     return Equation(bitwise_xor(a, b), logical_xor(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def equal_to_true(x: Tensor) -> Equation:
-    """That something is true is to say it."""
+    """``x == True`` is ``x``."""
     return Equation(equal(x, True), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def equal_to_false(x: Tensor) -> Equation:
-    """That something is false is its negation."""
+    """``x == False`` is ``~x``."""
     return Equation(equal(x, False), logical_not(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def not_equal_to_true(x: Tensor) -> Equation:
-    """That something is not true is its negation."""
+    """``x != True`` is ``~x``."""
     return Equation(not_equal(x, True), logical_not(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def not_equal_to_false(x: Tensor) -> Equation:
-    """That something is not false is to say it."""
+    """``x != False`` is ``x``."""
     return Equation(not_equal(x, False), x)
 
 
 @equation("canonicalize", dtypes=is_any)
 def not_of_equal(a: Tensor, b: Tensor) -> Equation:
-    """Not equal is the negation of equal, also beside NaN."""
+    """``not a == b`` is ``a != b``, for NaN too."""
     return Equation(logical_not(equal(a, b)), not_equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_any)
 def not_of_not_equal(a: Tensor, b: Tensor) -> Equation:
-    """Equal is the negation of not equal, also beside NaN."""
+    """``not a != b`` is ``a == b``, for NaN too."""
     return Equation(logical_not(not_equal(a, b)), equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_less(a: Tensor, b: Tensor) -> Equation:
-    """``not a < b`` is ``a >= b`` for whole numbers; NaN is neither."""
+    """``not a < b`` is ``a >= b`` for integers and bools; for NaN, both comparisons are false."""
     return Equation(logical_not(less(a, b)), greater_equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_less_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a <= b`` is ``a > b`` for whole numbers."""
+    """``not a <= b`` is ``a > b`` for integers and bools."""
     return Equation(logical_not(less_equal(a, b)), greater(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_greater(a: Tensor, b: Tensor) -> Equation:
-    """``not a > b`` is ``a <= b`` for whole numbers."""
+    """``not a > b`` is ``a <= b`` for integers and bools."""
     return Equation(logical_not(greater(a, b)), less_equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_greater_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a >= b`` is ``a < b`` for whole numbers."""
+    """``not a >= b`` is ``a < b`` for integers and bools."""
     return Equation(logical_not(greater_equal(a, b)), less(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_itself(x: Tensor) -> Equation:
-    """Both of one truth are that one."""
+    """``x & x`` of bools is ``x``."""
     return Equation(logical_and(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_itself(x: Tensor) -> Equation:
-    """Either of one truth is that one."""
+    """``x | x`` of bools is ``x``."""
     return Equation(logical_or(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def xor_with_itself(x: Tensor) -> Equation:
-    """A truth does not differ from itself."""
+    """``x ^ x`` of bools is ``False``."""
     return Equation(logical_xor(x, x), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_true(x: Tensor) -> Equation:
-    """True changes nothing in a conjunction."""
+    """``x & True`` is ``x``."""
     return Equation(logical_and(x, True), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_false(x: Tensor) -> Equation:
-    """False decides a conjunction."""
+    """``x & False`` is ``False``."""
     return Equation(logical_and(x, False), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_false(x: Tensor) -> Equation:
-    """False changes nothing in a disjunction."""
+    """``x | False`` is ``x``."""
     return Equation(logical_or(x, False), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_true(x: Tensor) -> Equation:
-    """True decides a disjunction."""
+    """``x | True`` is ``True``."""
     return Equation(logical_or(x, True), ones_like(x))
 
 
@@ -322,76 +322,76 @@ def xor_with_true(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_negation(x: Tensor) -> Equation:
-    """Nothing is both true and false."""
+    """``x & ~x`` of bools is ``False``."""
     return Equation(logical_and(x, logical_not(x)), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_negation(x: Tensor) -> Equation:
-    """Everything is true or false."""
+    """``x | ~x`` of bools is ``True``."""
     return Equation(logical_or(x, logical_not(x)), ones_like(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def xor_with_negation(x: Tensor) -> Equation:
-    """A truth differs from its negation."""
+    """``x ^ ~x`` of bools is ``True``."""
     return Equation(logical_xor(x, logical_not(x)), ones_like(x))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """One negation instead of two, by de Morgan's law."""
+    """``~a & ~b`` is ``~(a | b)``, by De Morgan's law: one negation instead of two."""
     return Equation(logical_and(logical_not(a), logical_not(b)), logical_not(logical_or(a, b)))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """One negation instead of two, by de Morgan's law."""
+    """``~a | ~b`` is ``~(a & b)``, by De Morgan's law: one negation instead of two."""
     return Equation(logical_or(logical_not(a), logical_not(b)), logical_not(logical_and(a, b)))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def xor_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """Negations differ where what they negate does."""
+    """``~a ^ ~b`` is ``a ^ b``."""
     return Equation(logical_xor(logical_not(a), logical_not(b)), logical_xor(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_disjunction(a: Tensor, b: Tensor) -> Equation:
-    """Where a holds, so does a or b."""
+    """``a & (a | b)`` is ``a``."""
     return Equation(logical_and(a, logical_or(a, b)), a)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_conjunction(a: Tensor, b: Tensor) -> Equation:
-    """Where a and b hold, so does a."""
+    """``a | (a & b)`` is ``a``."""
     return Equation(logical_or(a, logical_and(a, b)), a)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_with_conjunction(a: Tensor, b: Tensor) -> Equation:
-    """Said twice is said once."""
+    """``a & (a & b)`` is ``a & b``."""
     return Equation(logical_and(a, logical_and(a, b)), logical_and(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_with_disjunction(a: Tensor, b: Tensor) -> Equation:
-    """Said twice is said once."""
+    """``a | (a | b)`` is ``a | b``."""
     return Equation(logical_or(a, logical_or(a, b)), logical_or(a, b))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def or_of_conjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
     """``(a & b) | (a & c)`` is ``a & (b | c)``."""
-    both = logical_or(logical_and(a, b), logical_and(a, c))
-    return Equation(both, logical_and(a, logical_or(b, c)))
+    lhs = logical_or(logical_and(a, b), logical_and(a, c))
+    return Equation(lhs, logical_and(a, logical_or(b, c)))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_of_disjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
     """``(a | b) & (a | c)`` is ``a | (b & c)``."""
-    both = logical_and(logical_or(a, b), logical_or(a, c))
-    return Equation(both, logical_or(a, logical_and(b, c)))
+    lhs = logical_and(logical_or(a, b), logical_or(a, c))
+    return Equation(lhs, logical_or(a, logical_and(b, c)))
 
 
 # Bits of integers.
@@ -399,103 +399,103 @@ def and_of_disjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_integer)
 def invert_of_invert(x: Tensor) -> Equation:
-    """Bits changed twice are as they were."""
+    """``~~x`` of integers is ``x``."""
     return Equation(invert(invert(x)), x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def common_bits_with_itself(x: Tensor) -> Equation:
-    """The bits that an integer shares with itself are its own."""
+    """``x & x`` of integers is ``x``."""
     return Equation(bitwise_and(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def joint_bits_with_itself(x: Tensor) -> Equation:
-    """The bits of an integer or of itself are its own."""
+    """``x | x`` of integers is ``x``."""
     return Equation(bitwise_or(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def different_bits_from_itself(x: Tensor) -> Equation:
-    """An integer differs from itself in no bit."""
+    """``x ^ x`` of integers is 0."""
     return Equation(bitwise_xor(x, x), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def common_bits_with_inverse(x: Tensor) -> Equation:
-    """An integer shares no bit with its inverse."""
+    """``x & ~x`` of integers is 0."""
     return Equation(bitwise_and(x, invert(x)), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def joint_bits_with_inverse(x: Tensor) -> Equation:
-    """An integer and its inverse have all bits between them."""
+    """``x | ~x`` of integers is ``~0``."""
     return Equation(bitwise_or(x, invert(x)), invert(zeros_like(x)))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def different_bits_from_inverse(x: Tensor) -> Equation:
-    """An integer differs from its inverse in every bit."""
+    """``x ^ ~x`` of integers is ``~0``."""
     return Equation(bitwise_xor(x, invert(x)), invert(zeros_like(x)))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def common_bits_with_zero(x: Tensor) -> Equation:
-    """0 has no bit to share."""
+    """``x & 0`` is 0."""
     return Equation(bitwise_and(x, 0), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def joint_bits_with_zero(x: Tensor) -> Equation:
-    """0 has no bit to add."""
+    """``x | 0`` is ``x``."""
     return Equation(bitwise_or(x, 0), x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def different_bits_from_zero(x: Tensor) -> Equation:
-    """The bits in which an integer differs from 0 are its own."""
+    """``x ^ 0`` is ``x``."""
     return Equation(bitwise_xor(x, 0), x)
 
 
 @rewrite("canonicalize", bitwise_and, bitwise_or, bitwise_xor, beside=[Constant])
 def bits_with_all_bits(node: Node, op: Elementwise) -> Node | None:
-    """All bits together share, have, or change those of an integer."""
-    every, x = node.inputs
-    value = number_of(every)
+    """``x & -1`` is ``x``, ``x | -1`` is -1, and ``x ^ -1`` is ``~x``."""
+    all_bits, x = node.inputs
+    value = number_of(all_bits)
     if value is None or ~value % 2 ** (8 * np.dtype(node.type.dtype).itemsize):
         return None
     if op is bitwise_xor:
         return fitted(invert(x), node)
-    return fitted(x if op is bitwise_and else every, node)
+    return fitted(x if op is bitwise_and else all_bits, node)
 
 
 @equation("canonicalize", dtypes=is_signed)
 def negative_of_invert(x: Tensor) -> Equation:
-    """In two's complement, the inverse is the negative less 1."""
+    """``-~x`` is ``x + 1`` in two's complement."""
     return Equation(-invert(x), x + 1)
 
 
 @equation("canonicalize", dtypes=is_signed)
 def invert_of_negative(x: Tensor) -> Equation:
-    """In two's complement, the inverse is the negative less 1."""
+    """``~-x`` is ``x - 1`` in two's complement."""
     return Equation(invert(-x), x - 1)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def left_shift_by_zero(x: Tensor) -> Equation:
-    """Shifted by nothing, bits stay where they are."""
+    """``x << 0`` is ``x``."""
     return Equation(left_shift(x, 0), x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def right_shift_by_zero(x: Tensor) -> Equation:
-    """Shifted by nothing, bits stay where they are."""
+    """``x >> 0`` is ``x``."""
     return Equation(right_shift(x, 0), x)
 
 
 @rewrite("canonicalize", left_shift, right_shift, beside=[left_shift, right_shift])
 def shift_of_shift(node: Node, op: Elementwise) -> Node | None:
-    """Shifts by numbers in one direction are one shift, while a bit can be left."""
+    """``(x << 1) << 2`` is ``x << 3``: the sum must be less than the number of bits."""
     inner, outer = node.inputs
     if inner.op is not op:
         return None

@@ -1,4 +1,4 @@
-"""Rules of magnitudes, signs, extremes, rounding, and of the parts of complex numbers."""
+"""Rules of magnitudes, signs, extremes, rounding, and real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -39,80 +39,80 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 @equation("canonicalize", dtypes=is_inexact)
 def abs_of_negative(x: Tensor) -> Equation:
-    """The magnitude does not see the sign."""
+    """``abs(-x)`` is ``abs(x)``."""
     return Equation(abs(-x), abs(x))
 
 
 @equation("canonicalize")
 def abs_of_abs(x: Tensor) -> Equation:
-    """A magnitude is its own magnitude."""
+    """``abs(abs(x))`` is ``abs(x)``."""
     return Equation(abs(abs(x)), abs(x))
 
 
 @rewrite("canonicalize", abs)
 def abs_of_nonnegative(node: Node, op: Elementwise) -> Node | None:
-    """A nonnegative number, as an exponential or a length, is its own magnitude."""
+    """``abs(x)`` is ``x`` where bounds show that ``x`` is not negative: ``abs(exp(x))``."""
     (x,) = node.inputs
     return x if not is_complex(x.type.dtype) and bounds_of(x).low >= 0 else None
 
 
 @equation("canonicalize", dtypes=is_float)
 def square_of_abs(x: Tensor) -> Equation:
-    """A real square does not see the sign."""
+    """``square(abs(x))`` is ``square(x)`` for real ``x``."""
     return Equation(square(abs(x)), square(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def product_of_magnitudes(a: Tensor, b: Tensor) -> Equation:
-    """The magnitude is taken once, of the product."""
+    """``abs(a) * abs(b)`` is ``abs(a * b)``."""
     return Equation(abs(a) * abs(b), abs(a * b))
 
 
 @equation("canonicalize", dtypes=is_float)
 def quotient_of_magnitudes(a: Tensor, b: Tensor) -> Equation:
-    """The magnitude is taken once, of the quotient."""
+    """``abs(a) / abs(b)`` is ``abs(a / b)``."""
     return Equation(abs(a) / abs(b), abs(a / b))
 
 
 @equation("canonicalize", dtypes=is_real)
 def sign_times_magnitude(x: Tensor) -> Equation:
-    """Sign and magnitude make up the number."""
+    """``sign(x) * abs(x)`` is ``x``."""
     return Equation(sign(x) * abs(x), x)
 
 
 @equation("canonicalize", dtypes=is_real)
 def number_times_sign(x: Tensor) -> Equation:
-    """A number that takes its own sign is not negative."""
+    """``x * sign(x)`` is ``abs(x)``."""
     return Equation(x * sign(x), abs(x))
 
 
 @equation("canonicalize", dtypes=is_float, domain=lambda x: isfinite(x) * not_equal(x, 0))
 def number_over_magnitude(x: Tensor) -> Equation:
-    """Without its magnitude, a number is its sign."""
+    """``x / abs(x)`` is ``sign(x)``, unless ``x`` is 0, infinite or NaN."""
     return Equation(x / abs(x), sign(x))
 
 
 @equation("canonicalize", dtypes=is_float, domain=lambda x: isfinite(x) * not_equal(x, 0))
 def magnitude_over_number(x: Tensor) -> Equation:
-    """Without its number, a magnitude is the sign."""
+    """``abs(x) / x`` is ``sign(x)``, unless ``x`` is 0, infinite or NaN."""
     return Equation(abs(x) / x, sign(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def sign_of_negative(x: Tensor) -> Equation:
-    """The sign is changed last."""
+    """``sign(-x)`` is ``-sign(x)``."""
     return Equation(sign(-x), -sign(x))
 
 
 @equation("canonicalize", dtypes=is_real)
 def sign_of_sign(x: Tensor) -> Equation:
-    """A sign is its own sign."""
+    """``sign(sign(x))`` is ``sign(x)``."""
     return Equation(sign(sign(x)), sign(x))
 
 
 @rewrite("canonicalize", sign)
 def sign_of_positive_integer(node: Node, op: Elementwise) -> Node | None:
-    """An integer known to be positive has the sign 1; of floats, NaN might be lost."""
+    """``sign(x)`` is 1 for integers that bounds show to be positive; a float may be NaN."""
     (x,) = node.inputs
     return ones_like(x) if is_whole(x.type.dtype) and bounds_of(x).low > 0 else None
 
@@ -122,59 +122,59 @@ def sign_of_positive_integer(node: Node, op: Elementwise) -> Node | None:
 
 @equation("canonicalize", dtypes=is_ordered)
 def maximum_with_itself(x: Tensor) -> Equation:
-    """The larger of two equal numbers is that number."""
+    """``maximum(x, x)`` is ``x``."""
     return Equation(maximum(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_ordered)
 def minimum_with_itself(x: Tensor) -> Equation:
-    """The smaller of two equal numbers is that number."""
+    """``minimum(x, x)`` is ``x``."""
     return Equation(minimum(x, x), x)
 
 
 @equation("canonicalize", dtypes=is_float)
 def maximum_of_opposites(x: Tensor) -> Equation:
-    """The larger of a number and its opposite is the magnitude."""
+    """``maximum(x, -x)`` is ``abs(x)``."""
     return Equation(maximum(x, -x), abs(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def maximum_of_opposites_reversed(x: Tensor) -> Equation:
-    """The larger of a number and its opposite is the magnitude."""
+    """``maximum(-x, x)`` is ``abs(x)``."""
     return Equation(maximum(-x, x), abs(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def minimum_of_opposites(x: Tensor) -> Equation:
-    """The smaller of a number and its opposite has the magnitude, and is not positive."""
+    """``minimum(x, -x)`` is ``-abs(x)``."""
     return Equation(minimum(x, -x), -abs(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def minimum_of_opposites_reversed(x: Tensor) -> Equation:
-    """The smaller of a number and its opposite has the magnitude, and is not positive."""
+    """``minimum(-x, x)`` is ``-abs(x)``."""
     return Equation(minimum(-x, x), -abs(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def maximum_of_negatives(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed once, of the other extreme."""
+    """``maximum(-a, -b)`` is ``-minimum(a, b)``."""
     return Equation(maximum(-a, -b), -minimum(a, b))
 
 
 @equation("canonicalize", dtypes=is_float)
 def minimum_of_negatives(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed once, of the other extreme."""
+    """``minimum(-a, -b)`` is ``-maximum(a, b)``."""
     return Equation(minimum(-a, -b), -maximum(a, b))
 
 
 @rewrite("canonicalize", maximum, minimum)
 def extreme_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
-    """An operand that is known never to be the other side of the other: ``maximum(exp(x), 0)``."""
+    """``maximum(a, b)`` is ``a`` where bounds show that ``a >= b``: ``maximum(exp(x), 0)``."""
     a, b = node.inputs
     for x, other in ((a, b), (b, a)):
-        mine, theirs = bounds_of(x), bounds_of(other)
-        wins = mine.low >= theirs.high if op is maximum else mine.high <= theirs.low
+        ours, theirs = bounds_of(x), bounds_of(other)
+        wins = ours.low >= theirs.high if op is maximum else ours.high <= theirs.low
         if wins and _is_never_nan(other):
             return fitted(x, node)
     return None
@@ -187,7 +187,7 @@ def _is_never_nan(x: Node) -> bool:
 
 @rewrite("canonicalize", maximum, minimum, beside=[maximum, minimum])
 def extreme_of_extreme(node: Node, op: Elementwise) -> Node | None:
-    """Of the same extremes twice, an operand is looked at once, and two numbers are one."""
+    """``maximum(maximum(x, 1), 2)`` is ``maximum(x, 2)``; a repeated operand counts once."""
     a, b = node.inputs
     for inner, other in ((a, b), (b, a)):
         if inner.op is not op:
@@ -209,7 +209,7 @@ clip = ROWS["clip"]
 
 @rewrite("canonicalize", clip, beside=[clip])
 def clip_of_clip(node: Node, op: Elementwise) -> Node | None:
-    """Two intervals of numbers that overlap are one interval."""
+    """``clip(clip(x, 0, 5), 3, 8)`` is ``clip(x, 3, 5)``, if the intervals overlap."""
     inner, *outer = node.inputs
     if inner.op is not op:
         return None
@@ -225,14 +225,14 @@ def clip_of_clip(node: Node, op: Elementwise) -> Node | None:
 
 @rewrite("canonicalize", clip)
 def clip_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
-    """A limit that is never reached is none."""
+    """``clip(x, low, high)`` loses a limit that bounds show is never reached."""
     x, low, high = node.inputs
     if not (_is_never_nan(low) and _is_never_nan(high)):
         return None
-    inside, least, most = bounds_of(x), bounds_of(low), bounds_of(high)
-    if inside.high <= most.low and least.high <= most.low:
-        return fitted(x if inside.low >= least.high else maximum(x, low), node)
-    return fitted(minimum(x, high), node) if inside.low >= least.high else None
+    bounds, lows, highs = bounds_of(x), bounds_of(low), bounds_of(high)
+    if bounds.high <= highs.low and lows.high <= highs.low:
+        return fitted(x if bounds.low >= lows.high else maximum(x, low), node)
+    return fitted(minimum(x, high), node) if bounds.low >= lows.high else None
 
 
 # Rounding.
@@ -240,23 +240,23 @@ def clip_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
 
 @rewrite("canonicalize", floor, ceil, trunc, round)
 def rounding_of_whole_number(node: Node, op: Elementwise) -> Node | None:
-    """A whole number is rounded to itself."""
+    """``floor(x)`` is ``x`` for whole numbers, as are ``ceil``, ``trunc`` and ``round``."""
     (x,) = node.inputs
-    whole = isinstance(x.op, Elementwise) and x.op.facts.whole
-    if not whole and not (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
+    is_rounded = isinstance(x.op, Elementwise) and x.op.facts.whole
+    if not is_rounded and not (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
         return None
     return x
 
 
 @equation("canonicalize", dtypes=is_float)
 def negative_of_floor_of_negative(x: Tensor) -> Equation:
-    """Rounding down seen from the other side is rounding up."""
+    """``-floor(-x)`` is ``ceil(x)``."""
     return Equation(-floor(-x), ceil(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def negative_of_ceil_of_negative(x: Tensor) -> Equation:
-    """Rounding up seen from the other side is rounding down."""
+    """``-ceil(-x)`` is ``floor(x)``."""
     return Equation(-ceil(-x), floor(x))
 
 
@@ -264,85 +264,85 @@ def negative_of_ceil_of_negative(x: Tensor) -> Equation:
 
 
 def has_parts(dtype: str) -> bool:
-    """Whether complex numbers are made of these."""
+    """Return whether complex numbers with parts of this dtype exist."""
     return dtype in {"float32", "float64"}
 
 
 @equation("canonicalize", dtypes=is_complex)
 def conj_of_conj(x: Tensor) -> Equation:
-    """Two conjugations are none."""
+    """``conj(conj(x))`` is ``x``."""
     return Equation(conj(conj(x)), x)
 
 
 @equation("canonicalize", dtypes=is_complex)
 def sum_of_conjugates(a: Tensor, b: Tensor) -> Equation:
-    """The conjugate is taken once, of the sum."""
+    """``conj(a) + conj(b)`` is ``conj(a + b)``."""
     return Equation(conj(a) + conj(b), conj(a + b))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def difference_of_conjugates(a: Tensor, b: Tensor) -> Equation:
-    """The conjugate is taken once, of the difference."""
+    """``conj(a) - conj(b)`` is ``conj(a - b)``."""
     return Equation(conj(a) - conj(b), conj(a - b))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def conj_of_negative(x: Tensor) -> Equation:
-    """The sign is changed last."""
+    """``conj(-x)`` is ``-conj(x)``."""
     return Equation(conj(-x), -conj(x))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def abs_of_conj(x: Tensor) -> Equation:
-    """A conjugate is as large as the number."""
+    """``abs(conj(x))`` is ``abs(x)``."""
     return Equation(abs(conj(x)), abs(x))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def real_of_conj(x: Tensor) -> Equation:
-    """A conjugate has the same real part."""
+    """``real(conj(x))`` is ``real(x)``."""
     return Equation(real(conj(x)), real(x))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def imag_of_conj(x: Tensor) -> Equation:
-    """A conjugate has the opposite imaginary part."""
+    """``imag(conj(x))`` is ``-imag(x)``."""
     return Equation(imag(conj(x)), -imag(x))
 
 
 @equation("canonicalize", dtypes=is_complex)
 def complex_of_parts(x: Tensor) -> Equation:
-    """Taken apart and put together, a number is as it was."""
+    """``complex(real(x), imag(x))`` is ``x``."""
     return Equation(complex(real(x), imag(x)), x)
 
 
 @equation("canonicalize", dtypes=has_parts)
 def real_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """The part that a complex number was made of."""
+    """``real(complex(a, b))`` is ``a``."""
     return Equation(real(complex(a, b)), a)
 
 
 @equation("canonicalize", dtypes=has_parts)
 def imag_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """The part that a complex number was made of."""
+    """``imag(complex(a, b))`` is ``b``."""
     return Equation(imag(complex(a, b)), b)
 
 
 @equation("canonicalize", dtypes=has_parts)
 def conj_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed of the imaginary part alone."""
+    """``conj(complex(a, b))`` is ``complex(a, -b)``."""
     return Equation(conj(complex(a, b)), complex(a, -b))
 
 
 @rewrite("canonicalize", real, imag, conj, beside=[Cast])
 def parts_of_real_number(node: Node, op: Elementwise) -> Node | None:
-    """A real number made complex has itself as its real part, and no imaginary one."""
-    (between,) = node.inputs
-    if not isinstance(between.op, Cast):
+    """``real(z)`` and ``conj(z)`` of a real array cast to complex are ``z``; ``imag(z)`` is 0."""
+    (z,) = node.inputs
+    if not isinstance(z.op, Cast):
         return None
-    (x,) = between.inputs
+    (x,) = z.inputs
     if is_complex(x.type.dtype):
         return None
     if op is conj:
-        return between
+        return z
     return cast(x, node.type.dtype) if op is real else zeros_like(cast(x, node.type.dtype))

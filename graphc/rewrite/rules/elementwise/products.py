@@ -13,14 +13,14 @@ from graphc.ir import Constant, Node, is_float, is_inexact, is_integer
 from graphc.rewrite.algebra.products import (
     Scaled,
     as_power,
+    as_scaled,
     has_factor,
     keeps_roots,
     power_of,
     power_of_power,
     product_of,
-    scaled,
 )
-from graphc.rewrite.algebra.sums import rounded
+from graphc.rewrite.algebra.sums import round_to_dtype
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
 from graphc.rewrite.facts.lengths import fitted
@@ -48,43 +48,43 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 def first_divides(a: Tensor, *others: Tensor) -> Tensor:
-    """Where the first one is neither 0, infinite nor NaN."""
+    """Return where the first operand is neither 0, infinite nor NaN."""
     return isfinite(a) * not_equal(a, 0)
 
 
 @equation("canonicalize")
 def product_with_one(x: Tensor) -> Equation:
-    """1 changes nothing as a factor."""
+    """``x * 1`` is ``x``."""
     return Equation(x * 1, x)
 
 
 @equation("canonicalize", dtypes=is_inexact)
 def quotient_by_one(x: Tensor) -> Equation:
-    """1 changes nothing as a divisor."""
+    """``x / 1`` is ``x``."""
     return Equation(x / 1, x)
 
 
 @equation("canonicalize", absorbing=True)
 def product_with_zero(x: Tensor) -> Equation:
-    """A finite number times 0 is 0."""
+    """``x * 0`` is 0 for a finite ``x``."""
     return Equation(x * 0, zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_inexact, absorbing=True)
 def quotient_of_zero(x: Tensor) -> Equation:
-    """0 divided by a number is 0."""
+    """``0 / x`` is 0, unless ``x`` is 0 or NaN."""
     return Equation(0 / x, zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_inexact, domain=first_divides)
 def quotient_by_itself(x: Tensor) -> Equation:
-    """A number divided by itself is 1."""
+    """``x / x`` is 1, unless ``x`` is 0, infinite or NaN."""
     return Equation(x / x, ones_like(x))
 
 
 @equation("canonicalize", dtypes=is_inexact)
 def reciprocal_as_quotient(x: Tensor) -> Equation:
-    """One form for both, so that what is said of quotients holds for it."""
+    """``reciprocal(x)`` is ``1 / x``, so that the rules of quotients apply."""
     return Equation(reciprocal(x), 1 / x)
 
 
@@ -93,90 +93,90 @@ def reciprocal_as_quotient(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_real)
 def product_with_minus_one(x: Tensor) -> Equation:
-    """A product with -1 changes the sign."""
+    """``x * -1`` is ``-x``."""
     return Equation(x * -1, -x)
 
 
 @equation("canonicalize", dtypes=is_inexact)
 def quotient_by_minus_one(x: Tensor) -> Equation:
-    """A quotient by -1 changes the sign."""
+    """``x / -1`` is ``-x``."""
     return Equation(x / -1, -x)
 
 
 @equation("canonicalize")
 def product_with_negative(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed last, of the product."""
+    """``-a * b`` is ``-(a * b)``: signs move outwards, where they cancel."""
     return Equation(-a * b, -(a * b))
 
 
 @equation("canonicalize", dtypes=is_float)
 def quotient_of_negative(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed last, of the quotient."""
+    """``-a / b`` is ``-(a / b)``: signs move outwards, where they cancel."""
     return Equation(-a / b, -(a / b))
 
 
 @equation("canonicalize", dtypes=is_float)
 def quotient_by_negative(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed last, of the quotient."""
+    """``a / -b`` is ``-(a / b)``: signs move outwards, where they cancel."""
     return Equation(a / -b, -(a / b))
 
 
-# Numbers taken together.
+# Combining constants.
 
 
 @rewrite("canonicalize", multiply, divide, negative, beside=[multiply, divide, negative])
 def constants_of_product(node: Node, op: Elementwise) -> Node | None:
-    """Numbers that multiply or divide one after the other do so at once: ``x * 2 / 6``.
+    """``x * 2 / 6`` is ``x / 3``: constant factors and divisors are combined.
 
-    ``2 * (1 / y)`` stays for now: y may be ``1 + exp(x)``, which makes it a sigmoid.
+    ``2 * (1 / y)`` is left to ``specialize``: with ``y = 1 + exp(x)``, a rule makes it a sigmoid.
     """
-    return _rescaled(node, lambda inner: inner.exponent == 1 or inner.factor != 1)
+    return _combine_factors(node, lambda inner: inner.exponent == 1 or inner.factor != 1)
 
 
 @rewrite("specialize", multiply, divide, negative, beside=[divide])
 def constant_of_reciprocal(node: Node, op: Elementwise) -> Node | None:
-    """A number takes the place of the 1 that is divided: ``2 * (1 / y)``."""
-    return _rescaled(node, lambda inner: True)
+    """``2 * (1 / y)`` is ``2 / y``."""
+    return _combine_factors(node, lambda inner: True)
 
 
-def _rescaled(node: Node, admits: Callable[[Scaled], bool]) -> Node | None:
-    outer = scaled(node) if any(map(has_factor, node.inputs)) else None
-    inner = scaled(outer.base) if outer is not None else None
+def _combine_factors(node: Node, admits: Callable[[Scaled], bool]) -> Node | None:
+    outer = as_scaled(node) if any(map(has_factor, node.inputs)) else None
+    inner = as_scaled(outer.base) if outer is not None else None
     if outer is None or inner is None or not admits(inner):
         return None
     factor = outer.factor * inner.factor**outer.exponent
-    made = Scaled(factor, outer.exponent * inner.exponent, inner.base)
-    found = product_of(made, node.type.dtype)
-    return None if found is None else fitted(found, node)
+    product = Scaled(factor, outer.exponent * inner.exponent, inner.base)
+    result = product_of(product, node.type.dtype)
+    return None if result is None else fitted(result, node)
 
 
 @rewrite("specialize", divide, beside=[Constant], dtypes=is_float)
 def quotient_by_power_of_two(node: Node, op: Elementwise) -> Node | None:
-    """A product is cheaper than a quotient, and equal where the reciprocal is exact."""
+    """``x / 2`` is ``x * 0.5``: powers of two have exact reciprocals; products are cheaper."""
     x, divisor = node.inputs
     value = scalar_value(divisor)
     if not value or math.fabs(np.frexp(value)[0]) != 0.5:
         return None
-    inverse = rounded(1 / Fraction(value), node.type.dtype)
+    inverse = round_to_dtype(1 / Fraction(value), node.type.dtype)
     if inverse is None:
         return None
     return fitted(multiply(x, as_tensor(inverse, dtype=node.type.dtype)), node)
 
 
 def has_reciprocal(a: Tensor, b: Tensor) -> Tensor:
-    """Where the reciprocal of b is neither infinite nor so small that it has few digits."""
+    """Return where the reciprocal of b is neither infinite nor close to the subnormal numbers."""
     return isfinite(1 / b) * greater(abs(1 / b), 1e-30)
 
 
 @equation("specialize", dtypes=is_inexact, domain=has_reciprocal)
 def product_with_reciprocal(a: Tensor, b: Tensor) -> Equation:
-    """A product with a reciprocal is a quotient."""
+    """``a * (1 / b)`` is ``a / b``."""
     return Equation(a * (1 / b), a / b)
 
 
 @rewrite("canonicalize", floor_divide, beside=[floor_divide], dtypes=is_integer)
 def floor_of_floor_quotient(node: Node, op: Elementwise) -> Node | None:
-    """``i // 2 // 3`` is ``i // 6``, of integers."""
+    """``i // 2 // 3`` is ``i // 6`` for integers."""
     inner, outer = node.inputs
     b = number_of(outer)
     if inner.op is not floor_divide:
@@ -190,43 +190,43 @@ def floor_of_floor_quotient(node: Node, op: Elementwise) -> Node | None:
 
 @equation("canonicalize", dtypes=is_integer)
 def floor_quotient_by_one(x: Tensor) -> Equation:
-    """1 changes nothing as a divisor of integers."""
+    """``x // 1`` is ``x`` for integers."""
     return Equation(floor_divide(x, 1), x)
 
 
 @equation("canonicalize", dtypes=is_signed)
 def floor_quotient_by_minus_one(x: Tensor) -> Equation:
-    """A quotient by -1 changes the sign."""
+    """``x // -1`` is ``-x`` for integers."""
     return Equation(floor_divide(x, -1), -x)
 
 
 @equation("canonicalize", dtypes=is_integer)
 def floor_quotient_of_zero(x: Tensor) -> Equation:
-    """0 divided by an integer is 0."""
+    """``0 // x`` is 0 for integers."""
     return Equation(floor_divide(0, x), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def remainder_by_one(x: Tensor) -> Equation:
-    """Nothing is left of a quotient of integers by 1."""
+    """``x % 1`` is 0 for integers."""
     return Equation(remainder(x, 1), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def remainder_by_itself(x: Tensor) -> Equation:
-    """Nothing is left of an integer divided by itself."""
+    """``x % x`` is 0 for integers."""
     return Equation(remainder(x, x), zeros_like(x))
 
 
 @equation("canonicalize", dtypes=is_integer)
 def remainder_of_zero(x: Tensor) -> Equation:
-    """Nothing is left of 0."""
+    """``0 % x`` is 0 for integers."""
     return Equation(remainder(0, x), zeros_like(x))
 
 
 @rewrite("canonicalize", remainder, dtypes=is_integer)
 def remainder_of_small_integer(node: Node, op: Elementwise) -> Node | None:
-    """An integer from 0 up to below the divisor is what is left of it: ``i % 5 % 5``."""
+    """``i % n`` is ``i`` where bounds show that ``0 <= i < n``: ``i % 5 % 5``."""
     x, divisor = node.inputs
     inside, by = bounds_of(x), bounds_of(divisor)
     return fitted(x, node) if inside.low >= 0 and inside.high < by.low else None
@@ -234,7 +234,7 @@ def remainder_of_small_integer(node: Node, op: Elementwise) -> Node | None:
 
 @rewrite("specialize", add, subtract, beside=[multiply])
 def common_factor(node: Node, op: Elementwise) -> Node | None:
-    """``x * y + x * z`` is ``x * (y + z)``: of integers, and where y + z can't overflow."""
+    """``x * y + x * z`` is ``x * (y + z)``, for integers and where ``y + z`` cannot overflow."""
     a, b = node.inputs
     if a.op is not multiply or b.op is not multiply:
         return None
@@ -253,35 +253,35 @@ def _can_be_added(a: Node, b: Node) -> bool:
     return 2 * largest < limits(dtype).max
 
 
-# What is multiplied and divided by again. The right sides are the true values, where the left ones
-# have overflowed, are 0 in rounding, or are 0 / 0.
+# Factors that cancel. The right sides are the exact values, also where the left ones overflow,
+# underflow to 0, or are 0 / 0.
 
 
 def first_two_divide(a: Tensor, b: Tensor, *others: Tensor) -> Tensor:
-    """Where neither of the first two is 0, infinite or NaN."""
+    """Return where neither of the first two operands is 0, infinite or NaN."""
     return first_divides(a) * first_divides(b)
 
 
 def first_has_root(a: Tensor, *others: Tensor) -> Tensor:
-    """Where the first one is positive and finite."""
+    """Return where the first operand is positive and finite."""
     return isfinite(a) * greater(a, 0)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def product_over_factor(a: Tensor, b: Tensor) -> Equation:
-    """A factor cancels with the same divisor."""
+    """``(a * b) / a`` is ``b``."""
     return Equation((a * b) / a, b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def factor_over_product(a: Tensor, b: Tensor) -> Equation:
-    """Of the product, the other factor is left below."""
+    """``a / (a * b)`` is ``1 / b``."""
     return Equation(a / (a * b), 1 / b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def products_with_one_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common factor does not matter."""
+    """``(a * b) / (a * c)`` is ``b / c``."""
     return Equation((a * b) / (a * c), b / c)
 
 
@@ -299,31 +299,31 @@ def quotient_times_multiple(b: Tensor, a: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def product_of_adjacent_quotients(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """From a to b and from b to c is from a to c."""
+    """``(a / b) * (b / c)`` is ``a / c``."""
     return Equation((a / b) * (b / c), a / c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def quotients_by_one_divisor(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """The common divisor does not matter."""
+    """``(a / b) / (c / b)`` is ``a / c``."""
     return Equation((a / b) / (c / b), a / c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=lambda a, b, c: first_two_divide(a, b))
 def quotients_of_one_number(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common number does not matter."""
+    """``(a / c) / (a / b)`` is ``b / c``."""
     return Equation((a / c) / (a / b), b / c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
 def number_over_quotient(a: Tensor, b: Tensor) -> Equation:
-    """A number divided by its share is what it was shared by."""
+    """``a / (a / b)`` is ``b``."""
     return Equation(a / (a / b), b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def quotient_over_number(a: Tensor, b: Tensor) -> Equation:
-    """A share of a number divided by it is one of 1."""
+    """``(a / b) / a`` is ``1 / b``."""
     return Equation((a / b) / a, 1 / b)
 
 
@@ -335,7 +335,7 @@ def longer_product_over_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def factor_times_share_of_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """A factor cancels with the same divisor."""
+    """``a * (b / (a * c))`` is ``b / c``."""
     return Equation(a * (b / (a * c)), b / c)
 
 
@@ -347,180 +347,179 @@ def divisor_times_longer_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
 def reciprocal_of_quotient(a: Tensor, b: Tensor) -> Equation:
-    """The quotient the other way round."""
+    """``1 / (a / b)`` is ``b / a``."""
     return Equation(1 / (a / b), b / a)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def product_over_square_of_factor(a: Tensor, b: Tensor) -> Equation:
-    """One of the two factors of the square is left."""
+    """``(a * b) / a**2`` is ``b / a``."""
     return Equation((a * b) / square(a), b / a)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def factor_times_share_of_square(a: Tensor, b: Tensor) -> Equation:
-    """One of the two factors of the square is left."""
+    """``a * (b / a**2)`` is ``b / a``."""
     return Equation(a * (b / square(a)), b / a)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def square_times_share_of_factor(a: Tensor, b: Tensor) -> Equation:
-    """One of the two factors of the square is left."""
+    """``a**2 * (b / a)`` is ``a * b``."""
     return Equation(square(a) * (b / a), a * b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def product_with_square_over_factor(a: Tensor, b: Tensor) -> Equation:
-    """One of the two factors of the square is left."""
+    """``(b * a**2) / a`` is ``a * b``."""
     return Equation((b * square(a)) / a, a * b)
 
 
 @equation("stabilize", dtypes=is_float, domain=first_has_root)
 def number_times_share_of_root(a: Tensor, b: Tensor) -> Equation:
-    """A number divided by its root is the root."""
+    """``a * (b / sqrt(a))`` is ``b * sqrt(a)``."""
     return Equation(a * (b / sqrt(a)), b * sqrt(a))
 
 
 @equation("stabilize", dtypes=is_float, domain=first_has_root)
 def root_times_share_of_number(a: Tensor, b: Tensor) -> Equation:
-    """A root divided by its number is one over the root."""
+    """``sqrt(a) * (b / a)`` is ``b / sqrt(a)``."""
     return Equation(sqrt(a) * (b / a), b / sqrt(a))
 
 
 # Powers. Where a base is 0, negative or infinite, a product of powers may be NaN and the power that
-# takes its place not.
+# replaces it finite.
 
 
 @equation("canonicalize")
 def power_of_one(x: Tensor) -> Equation:
-    """1 changes nothing as an exponent."""
+    """``x**1`` is ``x``."""
     return Equation(x**1, x)
 
 
 @equation("canonicalize", dtypes=is_real)
 def power_of_zero(x: Tensor) -> Equation:
-    """Anything to the power of 0 is 1, also NaN."""
+    """``x**0`` is 1, for NaN too."""
     return Equation(x**0, ones_like(x))
 
 
-@equation("canonicalize", dtypes=is_real)
+@equation("canonicalize", dtypes=is_float)
 def one_to_a_power(x: Tensor) -> Equation:
-    """Any power of 1 is 1, also that of NaN."""
+    """``1**x`` is 1, for NaN too; an integer to a negative power is an error."""
     return Equation(power(1, x), ones_like(x))
 
 
 @equation("canonicalize", dtypes=is_real)
 def power_of_two(x: Tensor) -> Equation:
-    """A square is one product."""
+    """``x**2`` is ``square(x)``, one product."""
     return Equation(x**2, square(x))
 
 
 @equation("canonicalize")
 def product_with_itself(x: Tensor) -> Equation:
-    """A number times itself is its square."""
+    """``x * x`` is ``square(x)``."""
     return Equation(x * x, square(x))
 
 
 @equation("canonicalize", dtypes=is_float, domain=lambda x: greater(x, -np.inf))
 def power_of_half(x: Tensor) -> Equation:
-    """A power of 1/2 is the square root; of -inf, sqrt gives NaN where power gives inf."""
+    """``x**0.5`` is ``sqrt(x)``, except at -inf: the power is inf, the root NaN."""
     return Equation(x**0.5, sqrt(x))
 
 
 @equation("canonicalize", dtypes=is_float, domain=lambda x: greater(x, -np.inf) * not_equal(x, 0))
 def power_of_minus_half(x: Tensor) -> Equation:
-    """A power of -1/2 is a quotient by the square root; -0.0 gives -inf, and -inf NaN, not 0."""
+    """``x**-0.5`` is ``1 / sqrt(x)``, except at -0.0 and -inf: the quotient is -inf and NaN."""
     return Equation(x**-0.5, 1 / sqrt(x))
 
 
 @equation("canonicalize", dtypes=is_float)
 def power_of_minus_one(x: Tensor) -> Equation:
-    """A power of -1 is a quotient."""
+    """``x**-1`` is ``1 / x``."""
     return Equation(x**-1, 1 / x)
 
 
 @equation("canonicalize")
 def square_of_negative(x: Tensor) -> Equation:
-    """A square does not see the sign."""
+    """``square(-x)`` is ``square(x)``."""
     return Equation(square(-x), square(x))
 
 
 @equation("stabilize", dtypes=is_float)
 def product_of_squares(a: Tensor, b: Tensor) -> Equation:
-    """A product is squared once, and overflows no sooner than its square does."""
+    """``a**2 * b**2`` is ``(a * b)**2``: one square, and no factor overflows before the product."""
     return Equation(square(a) * square(b), square(a * b))
 
 
 @equation("stabilize", dtypes=is_float)
 def quotient_of_squares(a: Tensor, b: Tensor) -> Equation:
-    """A quotient is squared once, and overflows no sooner than its square does."""
+    """``a**2 / b**2`` is ``(a / b)**2``: one square, and neither overflows before the quotient."""
     return Equation(square(a) / square(b), square(a / b))
 
 
 @rewrite("canonicalize", multiply, divide, beside=[power, square, sqrt, divide], dtypes=is_inexact)
 def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
-    """Exponents are added in products and taken away in quotients: ``x ** 3 * x``."""
+    """``x**a * x**b`` is ``x**(a + b)``, and ``x**a / x**b`` is ``x**(a - b)``."""
     a, b = as_power(node.inputs[0]), as_power(node.inputs[1])
     if a.base is not b.base:
         return None
     exponent = a.exponent - b.exponent if op is divide else a.exponent + b.exponent
     if not keeps_roots(a.base, (a.exponent, b.exponent), exponent):
         return None
-    found = power_of(a.base, exponent, a.written or b.written)
-    return None if found is None else fitted(found, node)
+    result = power_of(a.base, exponent, a.written or b.written)
+    return None if result is None else fitted(result, node)
 
 
 @rewrite(
     "canonicalize", power, square, sqrt, beside=[power, square, sqrt, divide], dtypes=is_inexact
 )
 def power_of_a_power(node: Node, op: Elementwise) -> Node | None:
-    """Exponents are multiplied: ``(x ** 3) ** 2``; ``(x ** 2) ** 0.5`` is no power of x."""
+    """``(x**3)**2`` is ``x**6``: exponents multiply; ``(x**2)**0.5`` is no power of ``x``."""
     outer = as_power(node)
     if outer.base is node:
         return None
     inner = as_power(outer.base)
     if inner.base is outer.base:
         return None
-    found = power_of_power(inner, outer)
-    return None if found is None else fitted(found, node)
+    result = power_of_power(inner, outer)
+    return None if result is None else fitted(result, node)
 
 
 @equation("stabilize", dtypes=is_float)
 def sqrt_of_square(x: Tensor) -> Equation:
-    """The square overflows from 1e154 on, and is 0 below 1e-162."""
+    """``sqrt(x**2)`` is ``abs(x)``: the square overflows from 1e154 on, and is 0 below 1e-162."""
     return Equation(sqrt(square(x)), abs(x))
 
 
-MOST_PRODUCTS = 8
-"""Up to this exponent, a power is at most four products."""
+MAX_EXPONENT = 8
+"""The largest exponent of a power by products: at most four of them."""
 
 
 @rewrite("specialize", power, dtypes=is_real)
 def power_of_small_integer(node: Node, op: object) -> Node | None:
-    """A few products, where a power is a logarithm and an exponential.
+    """``x**3`` is ``x * x**2``: a few products instead of a logarithm and an exponential.
 
-    A negative power is one of the reciprocal: ``1 / x ** 2`` would be 0 where ``x ** 2`` overflows,
-    and ``x ** -2`` is still a number.
+    A negative power is the power of the reciprocal: ``1 / x**2`` would be 0 where ``x**2``
+    overflows and ``x**-2`` does not.
     """
     x, exponent = node.inputs
     number = scalar_value(exponent)
     if number is None:
         return None
-    size = math.fabs(number)
-    if not 1 < size <= MOST_PRODUCTS or (number < 0 and is_integer(node.type.dtype)):
+    magnitude = math.fabs(number)
+    if not 1 < magnitude <= MAX_EXPONENT or (number < 0 and is_integer(node.type.dtype)):
         return None
     base = x if number > 0 else divide(1, x)
-    whole = _products(base, int(size))
-    if size % 1:
-        if size not in {1.5, 2.5}:
+    result = _power_by_squaring(base, int(magnitude))
+    if magnitude % 1:
+        if magnitude not in {1.5, 2.5}:
             return None
-        whole = multiply(whole, sqrt(base))
-    return fitted(whole, node)
+        result = multiply(result, sqrt(base))
+    return fitted(result, node)
 
 
-def _products(x: Any, n: int) -> Any:
-    """A power by squaring."""
+def _power_by_squaring(x: Any, n: int) -> Any:
     if n == 1:
         return x
-    half = square(_products(x, n // 2))
+    half = square(_power_by_squaring(x, n // 2))
     return multiply(x, half) if n % 2 else half

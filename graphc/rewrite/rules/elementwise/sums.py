@@ -9,11 +9,11 @@ import numpy as np
 from graphc.ir import Constant, Node, is_inexact, is_integer
 from graphc.rewrite.algebra.sums import (
     Shifted,
+    as_shifted,
     exact_sum,
     integer_sum,
     real_number,
-    rounded,
-    shifted,
+    round_to_dtype,
     sum_of,
     term,
 )
@@ -29,13 +29,13 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 @equation("canonicalize")
 def sum_with_zero(x: Tensor) -> Equation:
-    """0 changes nothing when added."""
+    """``x + 0`` is ``x``."""
     return Equation(x + 0, x)
 
 
 @equation("canonicalize")
 def difference_from_zero(x: Tensor) -> Equation:
-    """0 changes nothing when taken away."""
+    """``x - 0`` is ``x``."""
     return Equation(x - 0, x)
 
 
@@ -47,13 +47,13 @@ def zero_less_number(x: Tensor) -> Equation:
 
 @equation("canonicalize", absorbing=True)
 def difference_from_itself(x: Tensor) -> Equation:
-    """A finite number less itself is 0."""
+    """``x - x`` is 0 for a finite ``x``."""
     return Equation(x - x, zeros_like(x))
 
 
 @rewrite("canonicalize", add, multiply, beside=UNIFORM)
 def operand_of_neutral_elements(node: Node, op: Elementwise) -> Node | None:
-    """An array of zeros added, or of ones multiplied, does no more than broadcast."""
+    """``x + zeros(shape)`` and ``x * ones(shape)`` are ``x``, broadcast to the shape."""
     neutral = 0 if op is add else 1
     for x, other in (node.inputs, node.inputs[::-1]):
         if x.type.ndim and x.type.dtype != "bool" and scalar_value(x) == neutral:
@@ -62,17 +62,19 @@ def operand_of_neutral_elements(node: Node, op: Elementwise) -> Node | None:
 
 
 def _is_of_lengths(x: Node, other: Node) -> bool:
-    """Whether the lengths that were asked for are known to be another array's, where it has any.
+    """Return whether the lengths requested for a broadcast are provably another array's.
 
-    If they are not, the sum is what sees to it. Those of arrays need not be: of zeros or ones
-    nothing is used.
+    Where they are not, the sum checks them at run time. Lengths of arrays need no proof: no element
+    of the zeros or ones is used.
     """
     if not isinstance(x.op, BroadcastTo):
         return True
     for axis in range(-min(x.type.ndim, other.type.ndim), 0):
         n = symbolic_length(x.op.shape, x.inputs[1:], axis + x.type.ndim)
-        asked = isinstance(n, Node) and not isinstance(n.op, Length) and other.type.shape[axis] != 1
-        if asked and not equal_lengths(x, axis, other, axis):
+        is_requested = (
+            isinstance(n, Node) and not isinstance(n.op, Length) and other.type.shape[axis] != 1
+        )
+        if is_requested and not equal_lengths(x, axis, other, axis):
             return False
     return True
 
@@ -82,37 +84,37 @@ def _is_of_lengths(x: Node, other: Node) -> bool:
 
 @equation("canonicalize")
 def negative_of_negative(x: Tensor) -> Equation:
-    """Two changes of sign are none."""
+    """``--x`` is ``x``."""
     return Equation(negative(negative(x)), x)
 
 
 @equation("canonicalize", dtypes=is_real)
 def negative_of_difference(a: Tensor, b: Tensor) -> Equation:
-    """The other difference has the other sign."""
+    """``-(a - b)`` is ``b - a``."""
     return Equation(-(a - b), b - a)
 
 
 @equation("canonicalize")
 def sum_with_negative(a: Tensor, b: Tensor) -> Equation:
-    """Adding what has its sign changed is taking away."""
+    """``a + -b`` is ``a - b``."""
     return Equation(a + -b, a - b)
 
 
 @equation("canonicalize")
 def difference_from_negative(a: Tensor, b: Tensor) -> Equation:
-    """Taking away what has its sign changed is adding."""
+    """``a - -b`` is ``a + b``."""
     return Equation(a - -b, a + b)
 
 
 @equation("canonicalize")
 def difference_of_negative(a: Tensor, b: Tensor) -> Equation:
-    """The sign is changed last, of the sum."""
+    """``-a - b`` is ``-(a + b)``: signs move outwards, where they cancel."""
     return Equation(-a - b, -(a + b))
 
 
 @rewrite("canonicalize", add, subtract, beside=[Constant])
 def negative_constant_in_sum(node: Node, op: Elementwise) -> Node | None:
-    """A negative number added is taken away, and the other way round: one form for both."""
+    """``x + -1`` is ``x - 1``, and ``x - -1`` is ``x + 1``: one form for both."""
     x, number = node.inputs[::-1] if op is add else node.inputs
     value = real_number(number)
     if value is None or value >= 0 or (is_integer(node.type.dtype) and _is_lowest(number, value)):
@@ -127,121 +129,115 @@ def _is_lowest(x: Node, value: float) -> bool:
 
 @rewrite("specialize", negative, beside=[add], dtypes=is_inexact)
 def negative_of_sum_with_constant(node: Node, op: Elementwise) -> Node | None:
-    """The constant takes the sign: ``-(x + 1)`` is ``-1 - x``."""
+    """``-(x + 1)`` is ``-1 - x``: the constant absorbs the sign."""
     (total,) = node.inputs
-    parts = shifted(total)
-    if parts is None:
+    terms = as_shifted(total)
+    if terms is None:
         return None
-    return fitted(sum_of([(-parts.sign, parts.rest)], -parts.constant, node.type.dtype), node)
+    return fitted(sum_of([(-terms.sign, terms.rest)], -terms.constant, node.type.dtype), node)
 
 
-# Constants and equal terms taken together.
+# Combining constants and equal terms.
 
 
 @rewrite("canonicalize", add, subtract, dtypes=is_integer)
 def integers_taken_together(node: Node, op: Elementwise) -> Node | None:
-    """Equal terms of a sum of integers are one, and its constants too: ``i + 1 + j - i``."""
-    found = integer_sum(node)
-    return None if found is None else fitted(found, node)
+    """``i + 1 + j - i`` is ``j + 1``: equal terms and constants of integer sums are combined."""
+    result = integer_sum(node)
+    return None if result is None else fitted(result, node)
 
 
 @rewrite("canonicalize", add, subtract, beside=[Constant], dtypes=is_inexact)
 def constants_of_sum(node: Node, op: Elementwise) -> Node | None:
-    """Numbers added one after the other are added at once, where neither drowns in the other.
+    """``(x + 1) + 2`` is ``x + 3``, unless rounding would lose digits of the smaller constant.
 
-    ``1 - p + 1e-10`` stays, or in single precision 1e-10 would be gone.
+    ``1 - p + 1e-10`` stays: in single precision, the sum of the constants is 1.
     """
-    outer = shifted(node)
+    outer = as_shifted(node)
     if outer is None:
         return None
-    inner = shifted(outer.rest)
+    inner = as_shifted(outer.rest)
     if inner is None:
         return _constants_around_sum(node, outer)
     constant = exact_sum(outer.constant, outer.sign * inner.constant, node.type.dtype)
     if constant is None:
         return None
-    whole = sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype)
-    return fitted(whole, node)
+    return fitted(sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype), node)
 
 
 def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
-    """``((x + 1) + y) + 2`` as ``(x + y) + 3``."""
+    """Return ``((x + 1) + y) + 2`` as ``(x + y) + 3``."""
     total, dtype = outer.rest, node.type.dtype
     if total.op is not add and total.op is not subtract:
         return None
     a, b = total.inputs
     right = -1 if total.op is subtract else 1
     for first, other, signs in ((a, b, (1, right)), (b, a, (right, 1))):
-        inner = shifted(first)
+        inner = as_shifted(first)
         if inner is None:
             continue
         constants = outer.constant, outer.sign * signs[0] * inner.constant
         if abs(constants[0]) < abs(constants[1]):
-            continue  # what is left of the larger one and its term may be small
+            continue  # the sum of the larger constant and its term may be small
         constant = exact_sum(*constants, dtype)
-        if constant is None or not all(_is_harmless(c, dtype) for c in constants):
+        if constant is None or not all(_cannot_cause_overflow(c, dtype) for c in constants):
             continue
-        left = outer.sign * signs[0] * inner.sign
-        pair = [(left, inner.rest), (outer.sign * signs[1], other)]
+        coefficient = outer.sign * signs[0] * inner.sign
+        pair = [(coefficient, inner.rest), (outer.sign * signs[1], other)]
         return fitted(sum_of(pair, constant, dtype), node)
     return None
 
 
-def _is_harmless(constant: float, dtype: str) -> bool:
-    """Whether a number is too small to decide that a sum overflows."""
+def _cannot_cause_overflow(constant: float, dtype: str) -> bool:
     eps, _, largest = limits(dtype)
     return abs(constant) < largest * eps / 2
 
 
 @equation("canonicalize", dtypes=is_real)
 def sum_with_itself(x: Tensor) -> Equation:
-    """A number added to itself is twice the number."""
+    """``x + x`` is ``x * 2``."""
     return Equation(x + x, x * 2)
 
 
 @rewrite(
-    "canonicalize",
-    add,
-    subtract,
-    beside=[multiply, negative, add, subtract],
-    dtypes=is_inexact,
+    "canonicalize", add, subtract, beside=[multiply, negative, add, subtract], dtypes=is_inexact
 )
 def multiples_taken_together(node: Node, op: Elementwise) -> Node | None:
-    """Multiples of one thing are one multiple of it: ``2 * x + 3 * x``."""
+    """``2 * x + 3 * x`` is ``5 * x``."""
     dtype = node.type.dtype
     a, b = node.inputs
     (m, x), (n, y) = term(a), term(b)
     sign = -1 if op is subtract else 1
     if x is y:
-        factor = rounded(Fraction(m) + sign * Fraction(n), dtype)
+        factor = round_to_dtype(Fraction(m) + sign * Fraction(n), dtype)
         return fitted(sum_of([(factor, x)], 0, dtype), node) if factor else None
-    found = _multiple_in_sum(node, a, (sign * n, y))
-    return _multiple_in_sum(node, b, (m, x)) if found is None and op is add else found
+    result = _multiple_in_sum(node, a, (sign * n, y))
+    return _multiple_in_sum(node, b, (m, x)) if result is None and op is add else result
 
 
-def _multiple_in_sum(node: Node, total: Node, found: tuple[float, Node]) -> Node | None:
-    """``(3 * x + y) - x`` as ``2 * x + y``; a larger multiple might overflow."""
+def _multiple_in_sum(node: Node, total: Node, multiple_of_x: tuple[float, Node]) -> Node | None:
+    """Return ``(3 * x + y) - x`` as ``2 * x + y``; None if the multiple would grow."""
     if total.op is not add and total.op is not subtract:
         return None
-    m, x = found
+    m, x = multiple_of_x
     a, b = total.inputs
     right = -1 if total.op is subtract else 1
-    for multiple, sign, other in ((a, 1, (right, b)), (b, right, (1, a))):
-        n, y = term(multiple) if multiple.op is multiply else (1, multiple)
+    for operand, sign, other in ((a, 1, (right, b)), (b, right, (1, a))):
+        n, y = term(operand) if operand.op is multiply else (1, operand)
         if y is not x:
             continue
-        factor = rounded(Fraction(m) + sign * Fraction(n), node.type.dtype)
+        factor = round_to_dtype(Fraction(m) + sign * Fraction(n), node.type.dtype)
         if factor and abs(factor) < max(abs(m), abs(n)):
             return fitted(sum_of([(factor, x), other], 0, node.type.dtype), node)
     return None
 
 
-# What is added and taken away again. The right sides are the true values, where the left ones have
-# lost digits, or are inf - inf.
+# Terms that cancel. The right sides are the exact values, also where the left ones lose digits or
+# are inf - inf.
 
 
 def first_is_finite(a: Tensor, *others: Tensor) -> Tensor:
-    """Where the first one is neither infinite nor NaN."""
+    """Return where the first operand is neither infinite nor NaN."""
     return isfinite(a)
 
 
@@ -253,7 +249,7 @@ def sum_less_part(a: Tensor, b: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def part_less_sum(a: Tensor, b: Tensor) -> Equation:
-    """A part less the whole is what the other part lacks."""
+    """``a - (a + b)`` is ``-b``."""
     return Equation(a - (a + b), -b)
 
 
@@ -265,7 +261,7 @@ def difference_put_back(b: Tensor, a: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def whole_less_difference(a: Tensor, b: Tensor) -> Equation:
-    """The whole less what is left of it is what was taken away."""
+    """``a - (a - b)`` is ``b``."""
     return Equation(a - (a - b), b)
 
 
@@ -277,37 +273,37 @@ def difference_less_whole(a: Tensor, b: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def sum_of_adjacent_differences(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """From a to b and from b to c is from a to c."""
+    """``(a - b) + (b - c)`` is ``a - c``."""
     return Equation((a - b) + (b - c), a - c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def differences_from_one_end(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common end does not matter."""
+    """``(a - b) - (a - c)`` is ``c - b``."""
     return Equation((a - b) - (a - c), c - b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def differences_to_one_end(c: Tensor, a: Tensor, b: Tensor) -> Equation:
-    """The common end does not matter."""
+    """``(a - c) - (b - c)`` is ``a - b``."""
     return Equation((a - c) - (b - c), a - b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def sums_with_one_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common part does not matter."""
+    """``(a + b) - (a + c)`` is ``b - c``."""
     return Equation((a + b) - (a + c), b - c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def sum_less_difference(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common part does not matter."""
+    """``(a + b) - (a - c)`` is ``b + c``."""
     return Equation((a + b) - (a - c), b + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_less_sum(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """The common part does not matter."""
+    """``(a - b) - (a + c)`` is ``-(b + c)``."""
     return Equation((a - b) - (a + c), -(b + c))
 
 
@@ -319,25 +315,25 @@ def difference_and_sum(b: Tensor, a: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_sum_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """A term that is added first cancels with one subtracted last."""
+    """``((a + b) + c) - a`` is ``b + c``."""
     return Equation(((a + b) + c) - a, b + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_sum_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """A term that is subtracted first cancels with one added last."""
+    """``((a - b) + c) + b`` is ``a + c``."""
     return Equation(((a - b) + c) + b, a + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_difference_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """A term that is added first cancels with one subtracted last."""
+    """``((a + b) - c) - a`` is ``b - c``."""
     return Equation(((a + b) - c) - a, b - c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_difference_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """A term that is subtracted first cancels with one added last."""
+    """``((a - b) - c) + b`` is ``a - c``."""
     return Equation(((a - b) - c) + b, a - c)
 
 

@@ -1,4 +1,4 @@
-"""Operations on sparse matrices that are given by values and their places."""
+"""Operations on sparse matrices, whose inputs are the values, their rows and their columns."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphc.errors import UnsupportedOperationError
-from graphc.ir import Check, Node, Op, TensorType, TupleType
+from graphc.errors import ShapeError, UnsupportedOperationError
+from graphc.ir import Node, Op, TensorType, TupleType
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.arrays.select import take_along_axis
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import equal, greater_equal, less, less_equal, where
 from graphc.tensor.core.tensor import Tensor
-from graphc.tensor.linalg.mirror import as_columns, check_floats, common_lengths, length_checks
-from graphc.tensor.linalg.sparse.kept import general_factor, positive_factor
+from graphc.tensor.linalg.mirror import as_columns, check_floats, common_lengths
+from graphc.tensor.linalg.sparse.factor import general_factor, positive_factor
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SparseOperation(Op):
-    """What is computed by the factor of sparse matrices, on the host.
+    """A function of a sparse matrix that its factor computes, on the host.
 
     Its first inputs are the stored values, (..., nse), and the row and the column of each, of the
     same shape or (nse,); those in row n are left out.
@@ -47,54 +47,52 @@ class SparseOperation(Op):
 
     def _check(self, data: TensorType, rows: TensorType, columns: TensorType) -> TensorType:
         check_floats(self.name, data)
-        for places in (rows, columns):
-            own = data.shape if places.ndim == data.ndim else data.shape[-1:]
-            common_lengths(self.name, (data, places), (own, places.shape))
+        for indices in (rows, columns):
+            shape = data.shape if indices.ndim == data.ndim else data.shape[-1:]
+            common_lengths(self.name, (data, indices), (shape, indices.shape))
         return data
-
-    def checks(self, *types: TensorType) -> Sequence[Check]:
-        found = [length_checks([(0, -1), (i, -1)], types) for i in (1, 2)]
-        return [check for checks in found for check in checks]
 
     def perform(self, data: Array, rows: Array, columns: Array, *others: Array) -> Any:
         rows, columns = (np.broadcast_to(x, data.shape) for x in (rows, columns))
         wide = data.astype(np.float64)  # a copy, which may be kept
         results: Any = self._empty(data, *others)
-        for place in np.ndindex(data.shape[:-1]):
-            given = [x[place].astype(np.float64) for x in others]
-            found = self.one(wide[place], rows[place], columns[place], *given)
-            for result, value in zip(results, found, strict=True):
-                result[place] = value
-        return self._given(results)
+        for index in np.ndindex(data.shape[:-1]):
+            operands = [x[index].astype(np.float64) for x in others]
+            values = self.one(wide[index], rows[index], columns[index], *operands)
+            for result, value in zip(results, values, strict=True):
+                result[index] = value
+        return self._pack_results(results)
 
     def _empty(self, data: Array, *others: Array) -> list[Array]:
         return [np.empty_like(others[0] if others else data)]
 
-    def _given(self, results: list[Array]) -> Any:
+    def _pack_results(self, results: list[Array]) -> Any:
         return results[0]
 
     def one(self, data: Array, rows: Array, columns: Array, *others: Array) -> tuple[Any, ...]:
-        """The results for one matrix."""
+        """Return the results for one matrix."""
         raise NotImplementedError
 
     def factor(self, data: Array, rows: Array, columns: Array) -> Any:
-        """The factor of one matrix; None where it is not positive definite."""
+        """Return the factor of one matrix; None if it is not positive definite."""
         if self.triangle is None:
             return general_factor(rows, columns, self.n, data)
         return positive_factor(rows, columns, self.n, self.triangle == "lower", data)
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
-        """Places of one matrix serve a batch of values."""
-        whole = any(batched[1:3])
-        given = zip(inputs, batched, strict=True)
-        made = [
-            x if flag or (i in {1, 2} and not whole and x.ndim == 1) else repeated(x, size)
-            for i, (x, flag) in enumerate(given)
+        """Share the pattern of one matrix among a batch of values."""
+        has_many_patterns = any(batched[1:3])
+        pairs = zip(inputs, batched, strict=True)
+        operands = [
+            x
+            if flag or (i in {1, 2} and not has_many_patterns and x.ndim == 1)
+            else repeated(x, size)
+            for i, (x, flag) in enumerate(pairs)
         ]
-        return self.node(*made)
+        return self.node(*operands)
 
     def node(self, *inputs: Tensor) -> Any:
-        """A node of this operation."""
+        """Return a node of this operation."""
         return Tensor.make(self, *inputs)
 
 
@@ -112,7 +110,7 @@ class SparseSlogDet(SparseOperation):
     def _empty(self, data: Array, *others: Array) -> list[Array]:
         return [np.empty(data.shape[:-1], data.dtype) for _ in range(2)]
 
-    def _given(self, results: list[Array]) -> Any:
+    def _pack_results(self, results: list[Array]) -> Any:
         return tuple(results)
 
     def one(self, data: Array, rows: Array, columns: Array, *others: Array) -> tuple[Any, ...]:
@@ -122,7 +120,7 @@ class SparseSlogDet(SparseOperation):
         return (np.nan, np.nan) if factor is None else (1.0, factor.logdet)
 
     def pullback(self, g: Sequence[Any], y: Any, *inputs: Tensor) -> Sequence[Any]:
-        """The sign is constant."""
+        """Return the gradient of the logarithm; the sign is constant."""
         _, by_log = g
         if by_log is None:
             return None, None, None
@@ -134,9 +132,9 @@ class SparseSlogDet(SparseOperation):
 
 
 class LogDetSlope(SparseOperation):
-    """The derivative of the logarithm of the determinant by each stored value.
+    """The derivative of the logarithm of the determinant with respect to each stored value.
 
-    It is an element of the inverse's transpose; of a symmetric matrix twice the element, off the
+    Each is an element of the inverse's transpose; for a symmetric matrix twice the element, off the
     diagonal of the triangle that is read, and zero in the other triangle.
     """
 
@@ -150,15 +148,15 @@ class LogDetSlope(SparseOperation):
     def one(self, data: Array, rows: Array, columns: Array, *others: Array) -> tuple[Any, ...]:
         factor = self.factor(data, rows, columns)
         if self.triangle is None:
-            return (factor.slope(),)
+            return (factor.logdet_gradient(),)
         if factor is None:
             return (np.full(data.shape, np.nan),)
         y = factor.inverse()
-        y *= factor.analysis.weights
+        y *= factor.pattern.weights
         return (y,)
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
-        """The second derivative is symmetric."""
+        """Return the product with the second derivative, which is symmetric."""
         return Tensor.make(LogDetCurvature(self.n, self.triangle), *inputs, g), None, None
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
@@ -168,7 +166,7 @@ class LogDetSlope(SparseOperation):
 
 
 class LogDetCurvature(SparseOperation):
-    """The derivative of ``LogDetSlope`` in the direction of other values in the same places."""
+    """The derivative of ``LogDetSlope`` in the direction of other values at the same indices."""
 
     __slots__ = ()
 
@@ -176,15 +174,16 @@ class LogDetCurvature(SparseOperation):
 
     def infer(self, data: TensorType, rows: TensorType, columns: TensorType, v: TensorType) -> Any:
         check_floats(self.name, data, v)
+        common_lengths(self.name, (data, v), (data.shape[:-1], v.shape[:-1]))
         return self._check(data, rows, columns)
 
     def one(self, data: Array, rows: Array, columns: Array, *others: Array) -> tuple[Any, ...]:
         factor = self.factor(data, rows, columns)
         if self.triangle is None:
-            return (factor.curvature(*others),)
+            return (factor.logdet_curvature(*others),)
         if factor is None:
             return (np.full(data.shape, np.nan),)
-        return (-factor.analysis.weights * factor.inverse_slope(*others),)
+        return (-factor.pattern.weights * factor.inverse_derivative(*others),)
 
     def pullback_to(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor) -> Any:
         if wanted[0]:
@@ -205,10 +204,10 @@ class LogDetCurvature(SparseOperation):
 
 @dataclass(frozen=True, slots=True)
 class SparseColumns(SparseOperation):
-    """What is computed of matrices and as many arrays of columns, (..., n, c).
+    """A function of matrices and as many arrays of columns, (..., n, c).
 
     Attributes:
-        transposed: The transpose stands in the matrix's place.
+        transposed: Whether the transpose replaces the matrix.
     """
 
     transposed: bool
@@ -220,6 +219,15 @@ class SparseColumns(SparseOperation):
         common = common_lengths(self.name, (data, b), heads)
         (n,) = common_lengths(self.name, (data, b), ((self.n,), b.shape[-2:-1]))
         return b.with_shape((*common, n, b.shape[-1]))
+
+    def perform(self, data: Array, rows: Array, columns: Array, *others: Array) -> Any:
+        (b,) = others
+        if b.shape[-2] != self.n:
+            raise ShapeError(
+                f"{self.name}: a matrix of {self.n} rows and columns, and {b.shape[-2]} of b.",
+                "Make the number of rows equal.",
+            )
+        return SparseOperation.perform(self, data, rows, columns, b)
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
         *matrix, b = inputs
@@ -258,17 +266,17 @@ class SparseSolve(SparseColumns):
 
 
 def _products(n: int, rows: Tensor, columns: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The elements of ``a @ b.mT`` in places; anything in rows from n on."""
+    """Return the elements of ``a @ b.mT`` at rows and columns; any numbers in rows from n on."""
 
-    def taken(x: Tensor, places: Tensor) -> Tensor:
-        inside = where(less(places, n), places, 0)
+    def take_rows(x: Tensor, indices: Tensor) -> Tensor:
+        inside = where(less(indices, n), indices, 0)
         if inside.ndim == 1 and x.ndim == 2:
             return x[inside]
         if inside.ndim == 1:
             return x[..., inside, :]
         return take_along_axis(x, expand_dims(inside, inside.ndim), -2)
 
-    return sum(taken(a, rows) * taken(b, columns), -1)
+    return sum(take_rows(a, rows) * take_rows(b, columns), -1)
 
 
 class SparseRoot(SparseColumns):

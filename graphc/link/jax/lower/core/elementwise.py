@@ -363,7 +363,7 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
             return minus(np.asarray(0, np.int64), values[0])
         case Elementwise(row="square"):
             return times(values[0], values[0])
-        case Cast(dtype="int64") | Barrier():
+        case Cast(dtype="int64") | Barrier() if isinstance(values[0], Count):
             return values[0]
     return lowering(node.op, *arrays(node, values))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.ir import Node
-from graphc.ir.sharding import named
+from graphc.ir.sharding import with_role
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, rule
 from graphc.link.jax.mesh import current
@@ -17,7 +17,7 @@ from graphc.tensor.core.sharding import Shard
 def shard(op: Shard, x: Any) -> Any:
     """Constrain how the compiled program divides the array, where it is for a mesh."""
     layout = current()
-    return x if layout is None else layout.constrained(x, op.sharding, named("shard", op))
+    return x if layout is None else layout.constrained(x, op.sharding, with_role("shard", op))
 
 
 @rule(Shard)

@@ -10,8 +10,8 @@ from jax import lax
 
 from graphc.link.jax.lower.special.special import in_float64
 from graphc.tensor.special.hypergeometric import (
-    continued,
     hyp2f1,
+    hyp2f1_below_one,
     hyp2f1_by_a,
     hyp2f1_by_b,
     hyp2f1_by_c,
@@ -32,7 +32,7 @@ def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     factor = jnp.where(turned, (1 - jnp.where(turned, z, 0)) ** power, 1)
     first, second = (jnp.where(turned, c - x, x) for x in (a, b))
     parts = [jnp.where(sound, x, 1.0) for x in (first, second, c)]
-    y = factor * continued(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
+    y = factor * hyp2f1_below_one(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
     # Gauss's sum (DLMF 15.4.20).
     summed = jnp.exp(lax.lgamma(c) + lax.lgamma(power) - lax.lgamma(c - a) - lax.lgamma(c - b))
     sign = _sign(c) * _sign(power) * _sign(c - a) * _sign(c - b)

@@ -14,7 +14,7 @@ from graphc.link.mlx.arrays import device_array, device_of, from_numpy, to_numpy
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.lower.arrays.reduce import in_wide_floats
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction
-from graphc.tensor.arrays.coupled import CoupledRecurrence, applied, composed
+from graphc.tensor.arrays.coupled import CoupledRecurrence, apply_matrices, compose_matrices
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.core.axes import slice_at_axis
 
@@ -124,8 +124,8 @@ def _stepping(a: Any, b: Any, axis: int, reverse: bool) -> Any:
 def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
     """All steps are joined pairwise, as matrices."""
     a, wide = in_wide_floats(a), in_wide_floats(b)
-    times = partial(applied, times=_keeping_zeros(a))
-    return recurring(a, wide, -1, op.reverse, times, composed).astype(b.dtype)
+    times = partial(apply_matrices, times=_keeping_zeros(a))
+    return recurring(a, wide, -1, op.reverse, times, compose_matrices).astype(b.dtype)
 
 
 def driven_coupled(op: CoupledRecurrence, options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:

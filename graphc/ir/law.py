@@ -1,0 +1,160 @@
+"""Run an operation's type rule on expressions of lengths: lengths of results, run-time checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from graphc.ir.lengths import AnyLength, Comparisons, StaticLength, SymbolicLength, comparisons
+from graphc.ir.node import Node, Pick
+from graphc.ir.op import Check, Op, is_own_class
+from graphc.ir.types import TensorType, TupleType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The lengths of an operation's results in terms of its inputs.
+
+    Attributes:
+        results: For each result its lengths: numbers, expressions, and None where the type rule
+            gives none.
+        checks: The lengths of inputs that must be equal, and that types leave unknown.
+        deciding: The positions of the inputs whose values decide a length.
+    """
+
+    results: tuple[tuple[AnyLength | None, ...], ...]
+    checks: tuple[Check, ...]
+    deciding: tuple[int, ...]
+
+
+NOTHING = Law((), (), ())
+
+
+def law(op: Op, types: tuple[Any, ...]) -> Law:
+    """Return what an operation's type rule says about lengths, for inputs of these types."""
+    if not types:
+        return NOTHING  # not cached: a constant or a leaf is its array
+    cls: Any = type(op)
+    # A user's type rule may depend on more than its arguments; a graph makes a large key.
+    is_cached = is_own_class(cls) and not op.infers_by_numbers and not op.graphs()
+    return _cached_law(op, types) if is_cached else _law(op, types)
+
+
+def deciding_inputs(node: Node) -> tuple[int, ...]:
+    """Return the positions of the inputs whose values decide a length."""
+    return law(node.op, tuple([x.type for x in node.inputs])).deciding
+
+
+def checks_of(node: Node) -> tuple[Check, ...]:
+    """Return the lengths of a node's inputs that must be equal, and that types leave unknown."""
+    types = tuple([x.type for x in node.inputs])
+    if all(x.is_static for x in types if isinstance(x, TensorType)):
+        return ()
+    return law(node.op, types).checks
+
+
+def source_axis(x: Node, axis: int) -> tuple[Node, int] | None:
+    """Return an input of a node, and its axis that has the length of an axis of the node."""
+    source, item = (x.inputs[0], x.op.index) if isinstance(x.op, Pick) else (x, 0)
+    results = law(source.op, tuple([y.type for y in source.inputs])).results
+    position = _position(results[item][axis]) if results and not source.op.graphs() else None
+    return None if position is None else (source.inputs[position[0]], position[1])
+
+
+def _law(op: Op, types: tuple[Any, ...]) -> Law:
+    shapes = None
+    with comparisons() as record:
+        if not op.infers_by_numbers:
+            symbolic = [x.with_symbols(i) if _is_array(x) else x for i, x in enumerate(types)]
+            shapes = _shapes(op, symbolic)
+    if shapes is None:
+        shapes = _by_numbers(op, types)
+    return Law(
+        tuple([_with_most_axes(shape, record.groups, types) for shape in shapes]),
+        tuple(_checks(record.pairs)),
+        op.host_inputs() if op.graphs() else _deciding(shapes, record),
+    )
+
+
+_cached_law = lru_cache(4096)(_law)
+
+
+def _is_array(type: Type) -> bool:
+    return isinstance(type, TensorType)
+
+
+def _shapes(op: Op, types: Sequence[Any]) -> list[Sequence[Any]] | None:
+    """Return the shapes of results; None where the type rule takes no such types."""
+    try:
+        y = op.infer(*types)
+    except Exception:
+        return None
+    items = y.items if isinstance(y, TupleType) else (y,)
+    return [x.shape if isinstance(x, TensorType) else () for x in items]
+
+
+FIRST_NUMBER, STEP = 2**60 + 451, 1009
+"""Lengths that no array has, for type rules that compute with numbers alone."""
+
+
+def _by_numbers(op: Op, types: Sequence[Any]) -> list[Sequence[Any]]:
+    """Return the shapes of results, with the lengths that the type rule copies from inputs."""
+    lengths: dict[int, SymbolicLength] = {}
+    numbered = []
+    for i, x in enumerate(types):
+        if not _is_array(x):
+            numbered.append(x)
+            continue
+        shape = list(x.shape)
+        for k in [k for k, n in enumerate(shape) if n is None]:
+            shape[k] = FIRST_NUMBER + STEP * len(lengths)
+            lengths[shape[k]] = SymbolicLength.of("axis", i, k)
+        numbered.append(x.with_shape(shape))
+    shapes = _shapes(op, numbered) or ()
+    return [[lengths.get(n, n) for n in shape] for shape in shapes]
+
+
+def _deciding(shapes: Sequence[Sequence[Any]], record: Comparisons) -> tuple[int, ...]:
+    lengths = [*chain(*shapes), *chain(*record.pairs), *record.required]
+    symbols = [symbol for n in lengths if isinstance(n, SymbolicLength) for symbol in n.symbols]
+    return tuple(sorted({symbol[1] for symbol in symbols if symbol[0] == "value"}))
+
+
+def _with_most_axes(
+    shape: Sequence[Any], groups: Sequence[Sequence[Any]], types: Sequence[Any]
+) -> tuple[AnyLength | None, ...]:
+    """Return a shape in which each length is taken from the input with most axes that has it.
+
+    So all lengths of a result come from one input where they can, and results that have the lengths
+    of one input have equal lengths.
+    """
+    equal: dict[AnyLength, list[AnyLength]] = {}
+    for group in groups:
+        joined = [*dict.fromkeys(m for n in group for m in equal.get(n, [n]))]
+        equal |= dict.fromkeys(joined, joined)
+
+    def rank(n: AnyLength) -> tuple[int, ...]:
+        position = _position(n)
+        return (1,) if position is None else (0, -types[position[0]].ndim, *position)
+
+    return tuple(
+        [n if n is None or isinstance(n, int) else min(equal.get(n, [n]), key=rank) for n in shape]
+    )
+
+
+def _checks(pairs: Sequence[tuple[AnyLength, AnyLength]]) -> list[Check]:
+    """Return the pairs of axes to compare when a program runs, each once.
+
+    Lengths that are no input's alone are compared by the operation itself.
+    """
+    positions = [(_position(a), _position(b)) for a, b in pairs]
+    checks = [(*a, *b) for a, b in positions if a is not None and b is not None and a != b]
+    return [*dict.fromkeys(checks)]
+
+
+def _position(n: AnyLength | None) -> tuple[int, int] | None:
+    """Return the input and the axis whose length this is, or None."""
+    return n.position if isinstance(n, StaticLength | SymbolicLength) else None

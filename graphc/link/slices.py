@@ -1,0 +1,111 @@
+"""Slices between bounds that a call knows, as the batch ``x[i * 20 : i * 20 + 20]``.
+
+A backend that compiles for known shapes must know the length of a slice, and not its bounds. So the
+slice becomes the indices ``start + arange(n)``. The host computes the length ``n`` from the
+bounds and the array's length, as NumPy clips them, and a program is compiled for each value of it:
+for batches of data one for full batches, and one for the last batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Constant, Graph, Leaf, Node, reached, replaced
+from graphc.link.host import SliceLength, possible
+from graphc.loop.evaluate import evaluate
+from graphc.loop.step import stand_in
+from graphc.rewrite.facts.lengths import Known, length_of
+from graphc.rewrite.loops.windows import Window, axis_of, by_indices, moving_slices
+from graphc.site import derived_from
+from graphc.tensor.arrays.index import Index, IndexUpdate
+from graphc.tensor.core.elementwise import cast, maximum, where
+from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
+
+
+def with_slice_lengths(graph: Graph) -> Graph:
+    """Return an equal program in which slices between bounds of a call are read by indices.
+
+    Only slices whose bounds and whose axis's length can be computed before the program runs are
+    changed, and only if the start depends on the value of an input.
+    """
+    moving = {node: slices for node in graph.nodes if (slices := [*_moving_slices(node)])}
+    if not moving:
+        return graph
+    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    sizes: dict[tuple[Node, ...], Tensor] = {}
+    for node in graph.nodes:
+        if node in done:
+            continue
+        inputs: list[Any] = [done[x] for x in node.inputs]
+        windows = []
+        with derived_from(node.site):
+            for at, position in moving.get(node, ()):
+                start, stop = node.inputs[position : position + 2]
+                axis = axis_of(node.op, at)  # type: ignore[arg-type]
+                if not _are_known_before(graph, start, stop, length_of(node.inputs[0], axis)):
+                    continue
+                n = as_tensor(length_of(inputs[0], axis), dtype="int64")
+                start, stop = inputs[position : position + 2]
+                size = Tensor.make(SliceLength(len(sizes)), start, stop, n)
+                size = sizes.setdefault((start, stop, n), size)
+                windows.append(Window(at, position, _from_start(start, n), size))
+            done[node] = (
+                by_indices(node.op, inputs, windows)  # type: ignore[arg-type]
+                if windows
+                else node.with_inputs(inputs)
+            )
+    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+
+def _moving_slices(node: Node) -> Iterable[tuple[int, int]]:
+    return moving_slices(node.op) if isinstance(node.op, Index | IndexUpdate) else ()
+
+
+def _from_start(start: Any, n: Tensor) -> Tensor:
+    """Return the index of a slice's first element, from the start of an axis of n elements."""
+    start = cast(start, "int64")
+    return maximum(where(start < 0, start + n, start), 0)
+
+
+def _are_known_before(graph: Graph, start: Node, stop: Node, n: Known) -> bool:
+    """Return whether a call knows a slice's bounds and axis length, and decides the start.
+
+    Bounds are computed from a call's arguments, and from the shapes of all arrays.
+    """
+    ends = [x for x in (start, stop, n) if isinstance(x, Node)]
+    on_host = possible(Graph(graph.inputs, ends), [True] * len(graph.inputs))
+    return any(map(_is_value, _sources([start]))) and all(
+        x in on_host and not isinstance(x.op, Leaf) and not _is_inner_length(x)
+        for x in _sources(ends)
+    )
+
+
+def _sources(ends: Iterable[Node]) -> Collection[Node]:
+    """Return the nodes that others are computed from, where shapes are known."""
+    return reached(ends, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs).keys()
+
+
+def _is_value(x: Node) -> bool:
+    return not x.inputs and not isinstance(x.op, Constant)
+
+
+def _is_inner_length(x: Node) -> bool:
+    """Return whether a node is a length of an array that the program computes."""
+    return isinstance(x.op, Length | Shape) and bool(x.inputs[0].inputs)
+
+
+def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:
+    """Return the graph that computes lengths of slices from all arguments of a program."""
+    arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
+    swaps: dict[Node, Node] = {x: stand_in(x) for x in arguments}
+    return Graph([*swaps.values()], replaced([*lengths], swaps))
+
+
+def computed_lengths(graph: Graph, arguments: Sequence[Any]) -> tuple[int, ...]:
+    """Return lengths of slices, given the graph that computes them and all arguments of a call."""
+    with np.errstate(all="ignore"):
+        return tuple([int(n) for n in evaluate(graph, *arguments)])
