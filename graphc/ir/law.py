@@ -96,12 +96,24 @@ def _shapes(op: Op, types: Sequence[Any]) -> list[Sequence[Any]] | None:
     return [x.shape if isinstance(x, TensorType) else () for x in items]
 
 
-FIRST_NUMBER, STEP = 2**60 + 451, 1009
-"""Lengths that no array has, for type rules that compute with numbers alone."""
+NUMBERS = ((1009, 101), (2003, 211))
+"""Lengths for type rules that compute with numbers alone: the first, and the step to the next.
+
+They are small, as foreign code may loop over a length. A length of a result is an input's where
+both series say so.
+"""
 
 
 def _by_numbers(op: Op, types: Sequence[Any]) -> list[Sequence[Any]]:
     """Return the shapes of results, with the lengths that the type rule copies from inputs."""
+    first, second = (_with_marks(op, types, *numbers) for numbers in NUMBERS)
+    if [len(shape) for shape in first] != [len(shape) for shape in second]:
+        return []
+    pairs = [zip(a, b, strict=True) for a, b in zip(first, second, strict=True)]
+    return [[n if n == m else None for n, m in shape] for shape in pairs]
+
+
+def _with_marks(op: Op, types: Sequence[Any], start: int, step: int) -> list[Sequence[Any]]:
     lengths: dict[int, SymbolicLength] = {}
     numbered = []
     for i, x in enumerate(types):
@@ -110,7 +122,7 @@ def _by_numbers(op: Op, types: Sequence[Any]) -> list[Sequence[Any]]:
             continue
         shape = list(x.shape)
         for k in [k for k, n in enumerate(shape) if n is None]:
-            shape[k] = FIRST_NUMBER + STEP * len(lengths)
+            shape[k] = start + step * len(lengths)
             lengths[shape[k]] = SymbolicLength.of("axis", i, k)
         numbered.append(x.with_shape(shape))
     shapes = _shapes(op, numbered) or ()

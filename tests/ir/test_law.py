@@ -6,14 +6,16 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphcError, InvalidGraphError, RuntimeShapeError
+from graphc.implicit import ImplicitArray
 from graphc.ir import Node, Op, Pick, TensorType, TupleType, toposort
-from graphc.ir.law import checks_of, deciding_inputs, law
+from graphc.ir.law import NUMBERS, checks_of, deciding_inputs, law
 from graphc.ir.lengths import SymbolicLength, agree, common, is_symbol
 from graphc.link import names
 from graphc.rewrite.facts.lengths import length_of
@@ -109,6 +111,56 @@ def test_foreign_type_rules_see_numbers_alone() -> None:
     y = y[0] if isinstance(y, list) else y
     assert length_of(y, 0) is length_of(v, 0)
     assert all(n is None or isinstance(n, int) for (n,) in seen)
+
+
+def test_foreign_code_may_loop_over_lengths() -> None:
+    longest = 0
+
+    def count(n: int | None) -> None:
+        nonlocal longest
+        longest = max(longest, n or 0)
+
+    def infer_shape(shape: Any) -> Any:
+        count(shape[0])
+        return (shape[0],)
+
+    def traced(x: Any) -> Any:
+        if isinstance(x.shape[0], int):
+            count(x.shape[0])
+        return jnp.stack([x[i] for i in range(x.shape[0])])
+
+    @dataclass(frozen=True)
+    class Looping(ImplicitArray):
+        x: Any
+
+        @property
+        def shape(self) -> Any:
+            count(self.x.shape[0])
+            return self.x.shape
+
+        @property
+        def dtype(self) -> Any:
+            return self.x.dtype
+
+        def materialize(self) -> Any:
+            return self.x
+
+    v = gt.vector("v")
+    called = graphc.wrap_py([v.type], [v.type], infer_shape=infer_shape)(lambda a: a + 1)(v)
+    array = gt.as_tensor(Looping(v))
+    for y in [called, graphc.wrap_jax(traced)(v), array]:
+        length_of(y, 0)
+        assert graphc.function([v], y + 1, mode="NUMPY")([1.0, 2.0, 4.0]).shape == (3,)
+    assert 0 < longest < 10_000
+
+
+def test_a_length_that_equals_a_mark_is_no_input_s() -> None:
+    v = gt.vector("v")
+    for start, step in NUMBERS:
+        for n in [start, start + step]:
+            f = graphc.wrap_py([v.type], [v.type], infer_shape=lambda s, n=n: (n,))
+            y = f(lambda a, n=n: np.ones(n))(v)
+            assert law(y.owner.op, (v.type,)).results in [((n,),), ((None,),)]
 
 
 def test_methods_that_infer_replaces_are_refused() -> None:

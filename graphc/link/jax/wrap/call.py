@@ -34,10 +34,12 @@ class JaxCall(Op):
     def name(self) -> str:
         return f"wrap_jax: {self.function.name}"
 
-    infers_by_numbers = True
-
     def infer(self, *types: TensorType) -> TupleType:
-        return TupleType(self.function.types(types))
+        # The function is never traced for numbers in place of unknown lengths: it may loop over
+        # them. So no length of a result is known to be an argument's.
+        known = [tuple(n if isinstance(n, int) else None for n in x.shape) for x in types]
+        pairs = zip(types, known, strict=True)
+        return TupleType(self.function.types([x.with_shape(shape) for x, shape in pairs]))
 
     def looks_at(self, *types: TensorType) -> Sequence[bool]:
         return used(self.function, types)
