@@ -53,6 +53,7 @@ class Hook(Generic[P, R]):
 
 
 drawing: Hook[[Any], str] = Hook("the HTML of a node, a graph or a function")
+named_type: Hook[[Any], str] = Hook("the text of a node's type")
 evaluate: Hook[[Tensor, Mapping[Any, Any] | None, Any], np.ndarray[Any, Any]] = Hook("x.eval()")
 compile_function: Hook[..., Function] = Hook("functions that lower layers compile")
 shared_key: Hook[[], Tensor] = Hook("a key of draws without one")

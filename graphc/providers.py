@@ -23,6 +23,13 @@ def _drawing(x: Any) -> str:
     return repr_html(x)
 
 
+@hooks.named_type.provide
+def _named_type(x: Any) -> str:
+    from graphc.tensor.core.named import named_type
+
+    return named_type(x)
+
+
 @hooks.evaluate.provide
 def _evaluate(x: Tensor, values: Mapping[Any, Any] | None, mode: Any) -> np.ndarray[Any, Any]:
     from graphc.compile.evaluate import evaluate

@@ -61,9 +61,9 @@ class In:
         return self.name or self.variable.name
 
     @property
-    def expected(self) -> Any:
+    def expected(self) -> str:
         """The type of arguments in messages."""
-        return self.variable.type
+        return str(self.variable.type_text())
 
     def order_axes(self, value: Any) -> Any:
         """Return an argument with its axes in the input's order."""
@@ -88,8 +88,8 @@ class WrappedIn(In):
         return cls(**args | {"variable": parameter.variable.values, "wrapper": parameter.variable})
 
     @property
-    def expected(self) -> Any:
-        return self.wrapper.type
+    def expected(self) -> str:
+        return repr(self.wrapper.type)
 
     def order_axes(self, value: Any) -> Any:
         return self.wrapper.order_axes(value)
@@ -227,7 +227,7 @@ def _error(
 ) -> Exception:
     label = repr(parameter.label) if parameter.label else str(index)
     return kind(
-        f"The argument {label}: expected {parameter.expected!r}, got {given}.",
+        f"The argument {label}: expected {parameter.expected}, got {given}.",
         remedy,
     )
 

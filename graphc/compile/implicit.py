@@ -92,4 +92,4 @@ def describe_input(x: Any, index: int) -> str:
         treedef, ins = Treedef.of(x)
         return f"{label_of(x) or index}: {treedef.build([part.variable.type for part in ins])!r}"
     ins = flatten(x)
-    return ", ".join(f"{part.label or index}: {part.expected!r}" for part in ins)
+    return ", ".join(f"{part.label or index}: {part.expected}" for part in ins)

@@ -42,7 +42,7 @@ def steps_of(
             continue
         operands = ", ".join(name(x) for x in node.inputs)
         line = f"   {node.where}" if node.where else ""
-        assignment = f"{name(node)} = {node.op.name}({operands}): {node.type!r}"
+        assignment = f"{name(node)} = {node.op.name}({operands}): {node.type_text()}"
         yield f"{indent}{assignment}{note(node)}{line}"
         if isinstance(node.op, Loop):
             yield from (f"{indent}  {text}" for text in _about_loop(node, node.op, name, users))
@@ -57,7 +57,7 @@ def _nested_steps(graph: Graph, indent: str) -> Iterator[str]:
     def name(node: Node) -> str:
         return operand_text(node, f"{'#' if node in inputs else 's'}{indices[node]}")
 
-    takes = ", ".join(f"{name(x)}: {x.type!r}" for x in graph.inputs)
+    takes = ", ".join(f"{name(x)}: {x.type_text()}" for x in graph.inputs)
     yield f"{indent}each takes {takes or 'nothing'}"
     yield from steps_of(graph, name, lambda node: "", f"{indent}  ")
     yield f"{indent}  gives {', '.join(name(y) for y in graph.outputs)}"

@@ -47,9 +47,11 @@ from graphc.ir import (
     wrapped,
 )
 from graphc.ir.sharding import with_role
+from graphc.link.checks import named_checks
 from graphc.loop.subgraph import inline_subgraphs
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, shard
+from graphc.tensor.core.shape import Length
 from graphc.tensor.core.sharding import Shard
 
 OnUnused = Literal["raise", "warn", "ignore"]
@@ -355,6 +357,8 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     if cut:
         ends = replaced(ends, cut)
         variables = [cut.get(x, x) for x in variables]
+    same = same_lengths(variables)
+    ends = replaced(ends, same) if same else ends
     order = toposort(ends, variables)
     reads = [x for x in order if isinstance(x, Shared)]
     shared = [*dict.fromkeys([*reads, *(x for x, _ in spec.updates)])]
@@ -377,6 +381,17 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         mode,
     )
     return shared, signature
+
+
+def same_lengths(variables: Sequence[Node]) -> dict[Node, Node]:
+    """Return the lengths that have names, and for each the length of the first axis of that name.
+
+    A program compares these lengths when it is called.
+    """
+    return {
+        Tensor.make(Length(n), variables[b]): Tensor.make(Length(m), variables[a])
+        for a, m, b, n in named_checks(variables)
+    }
 
 
 def _shard_new_value(new: Tensor, variable: Shared) -> Tensor:

@@ -184,7 +184,7 @@ class Boxes:
                 kind=kind_of(node),
                 name=plain(name_of(node)),
                 parameters=plain(_parameters(node)),
-                type=plain(repr(node.type)),
+                type=plain(node.type_text()),
                 where=_where(node),
                 code=plain(pprint(node, CODE)),
                 inside=inside,

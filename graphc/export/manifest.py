@@ -48,7 +48,8 @@ def shapes_of(ins: Sequence[In], dynamic: Mapping[str, Shape] | None) -> list[Sh
 
     Args:
         ins: The inputs of a function.
-        dynamic: For inputs by label, the ``dims`` of ``named_lengths``.
+        dynamic: For inputs by label, the ``dims`` of ``named_lengths``; by default the names of
+            lengths that the inputs declare.
 
     Raises:
         ArgumentError: If ``dynamic`` names an unknown input, or does not fit one.
@@ -57,7 +58,8 @@ def shapes_of(ins: Sequence[In], dynamic: Mapping[str, Shape] | None) -> list[Sh
     unknown = [name for name in by_label if name not in {x.label for x in ins}]
     if unknown:
         raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
-    dims = [by_label.get(x.label) if x.label else None for x in ins]
+    declared = [getattr(x.variable.op, "dims", None) for x in ins]
+    dims = [by_label.get(x.label or "", names) for x, names in zip(ins, declared, strict=True)]
     return [named_lengths(str(x.label), x.variable.type, n) for x, n in zip(ins, dims, strict=True)]
 
 

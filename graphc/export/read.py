@@ -11,6 +11,7 @@ from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import GraphcError
 from graphc.export.lexer import Token
+from graphc.export.manifest import named_lengths
 from graphc.export.names import find_operation
 from graphc.export.operands import Reader
 from graphc.export.write import HEADER, KINDS, VERSION
@@ -28,7 +29,7 @@ from graphc.ir import (
     dtype_name,
 )
 from graphc.ir.sharding import as_sharding
-from graphc.ir.types import as_buckets
+from graphc.ir.types import Dims, as_buckets, dims_of
 from graphc.link import as_numpy
 from graphc.loop.step import Formal
 from graphc.site import Site, derived_from, site_at
@@ -243,11 +244,12 @@ class GraphReader(Reader):
         type = self.input_type()
         sharding = self._sharding(type)
         buckets = self._buckets(type)
+        dims = self._dims(type)
         name, site = self._name_and_site(name_in_text)
         with derived_from(site):
             if isinstance(type, XTensorType):
                 return Node.make(NamedInput(type, name, sharding))
-            return Node.make(cls(type, name, sharding, buckets=buckets))
+            return Node.make(cls(type, name, sharding, buckets=buckets, dims=dims))
 
     def _sharding(self, type: Any) -> Any:
         offset = self.token.offset
@@ -266,6 +268,17 @@ class GraphReader(Reader):
         self.expect("=")
         try:
             return as_buckets(self.value(), type.shape)
+        except GraphcError as error:
+            self.fail(error.problem, offset)
+
+    def _dims(self, type: Any) -> Dims | None:
+        offset = self.token.offset
+        if not self.accept("dims"):
+            return None
+        self.expect("=")
+        names = self.value()
+        try:
+            return dims_of(named_lengths("the input", type, names))
         except GraphcError as error:
             self.fail(error.problem, offset)
 

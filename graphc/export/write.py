@@ -217,7 +217,8 @@ class GraphWriter:
             raise ExportError(f"{x!r} is an input of a kind that has no text.")
         sharding = "" if op.sharding is None else f" sharding={value_text(op.sharding, str)}"
         buckets = "" if op.buckets is None else f" bucket={value_text(op.buckets, str)}"
-        return f"{ref}: {kind}{sharding}{buckets}"
+        dims = "" if op.dims is None else f" dims={value_text(op.dims, str)}"
+        return f"{ref}: {kind}{sharding}{buckets}{dims}"
 
     def _node(self, node: Node, numbers: dict[Node, int], names: _Names) -> None:
         """Write an operation; a small constant without a name is inlined where it is used."""

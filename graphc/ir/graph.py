@@ -94,7 +94,7 @@ class Graph:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))
+        types = (", ".join(x.type_text() for x in nodes) for nodes in (self.inputs, self.outputs))
         return f"Graph({') -> ('.join(types)}), {len(self.nodes)} nodes"
 
     def _repr_html_(self) -> str:
@@ -230,8 +230,8 @@ def _read_ops(
 
 
 def _declarations(x: Node) -> str:
-    declared = (getattr(x.op, "sharding", None), getattr(x.op, "buckets", None))
-    return "" if declared == (None, None) else f" {declared!r}"
+    declared = [getattr(x.op, field, None) for field in ("sharding", "buckets", "dims")]
+    return f" {declared!r}" if any(x is not None for x in declared) else ""
 
 
 def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:

@@ -38,11 +38,12 @@ class SymbolicLength:
     Attributes:
         terms: Pairs of an atom and its coefficient, in canonical order. An atom is the name of
             a function and its arguments: ``("axis", i, k)`` is the length of axis k of input i,
-            ``("value", i)`` is the value of input i, and the arguments of all others are lengths.
+            ``("value", i)`` is the value of input i, ``("dim", name)`` is a named length, and the
+            arguments of all others are lengths.
         constant: The number that is added.
-        symbols: The atoms in it that are lengths and values of inputs.
+        symbols: The atoms in it that are lengths or values of inputs, or named lengths.
         functions: The names of the functions in it.
-        symbol: The input's length or value that this is; None for other expressions.
+        symbol: The input's length or value, or the named length, that this is; None for others.
 
     Example:
         >>> n, m = SymbolicLength.of("axis", 0, 0), SymbolicLength.of("axis", 1, 0)
@@ -148,8 +149,8 @@ AnyLength = int | SymbolicLength
 
 
 def is_symbol(atom: tuple[Any, ...]) -> bool:
-    """Return whether an atom is the length of an input's axis, or an input's value."""
-    return atom[0] in {"axis", "value"}
+    """Return whether an atom is the length of an input's axis, its value, or a named length."""
+    return atom[0] in {"axis", "value", "dim"}
 
 
 def _order(atom: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -162,6 +163,8 @@ def _text(atom: tuple[Any, ...]) -> str:
             return f"#{i}.{axis}"
         case "value", i:
             return f"#{i}"
+        case "dim", name:
+            return str(name)
         case "*" | "//" as sign, a, b:
             return f"({a}) {sign} ({b})"
     name, *arguments = atom

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 from operator import is_
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -19,7 +19,7 @@ from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, follows_from_types, inferred_type
-from graphc.ir.types import Buckets, Sharding, TensorType, TupleType, Type
+from graphc.ir.types import Buckets, Dims, Sharding, TensorType, TupleType, Type, shape_text
 from graphc.site import Site, derived_from, here, where
 
 LINE = 100
@@ -125,13 +125,14 @@ class Node:
         name: str | None = None,
         sharding: Any = None,
         buckets: Buckets | None = None,
+        dims: Dims | None = None,
     ) -> Self:
         """Return a new input, distinct from every other one."""
         if sharding is not None:
             from graphc.ir.sharding import value_sharding  # noqa: PLC0415 (few programs have one)
 
             sharding = value_sharding(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
-        return cls.make(Input(type, name, sharding, buckets=buckets))
+        return cls.make(Input(type, name, sharding, buckets=buckets, dims=dims))
 
     @classmethod
     def apply(cls, op: Op, *inputs: Any) -> Any:
@@ -198,6 +199,14 @@ class Node:
         """The user's ``file:line`` that first made the node."""
         return where(self.site)
 
+    def type_text(self) -> str:
+        """Return the type as it is printed, with named lengths: ``float64[2*n, 3]``."""
+        if isinstance(self.op, Input):
+            return self.op.expected
+        if Input.has_dims and isinstance(self.type, TensorType) and not self.type.is_static:
+            return hooks.named_type(self)
+        return repr(self.type)
+
     def __repr__(self) -> str:
         return _shown(self, LINE)
 
@@ -243,8 +252,7 @@ def _name_operands(error: GraphcError, op: Op, inputs: Sequence[Node]) -> Graphc
 
 
 def _shown(node: Node, limit: int) -> str:
-    type_text = node.op.expected if isinstance(node.op, Input) else repr(node.type)
-    return f"{Writer(limit, named=True)(node)}: {type_text}"
+    return f"{Writer(limit, named=True)(node)}: {node.type_text()}"
 
 
 def _check_name(name: Any) -> None:
@@ -406,22 +414,27 @@ class Input(Op):
         sharding: The declared sharding on the mode's mesh of devices, or None.
         role: The role in messages of a field of an implicit array.
         buckets: The declared growth of the buckets that its axes are padded to, or None.
+        dims: The declared name of each unknown length, None for other axes; None without names.
+            Lengths of one name are equal in all inputs of a function.
         place: Its position among the inputs of a program, or of a loop's step; -1 for others.
     """
 
-    __slots__ = ("buckets", "given_name", "given_type", "place", "role", "sharding")
+    __slots__ = ("buckets", "dims", "given_name", "given_type", "place", "role", "sharding")
 
+    has_dims: ClassVar[bool] = False
+    """Whether an input of this process has a named length."""
     is_shared = False
     axes: Sequence[str] = ()
     default_update: Any = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (all that an input declares)
         self,
         type: Type,
         name: str | None = None,
         sharding: Sharding | None = None,
         role: str = "",
         buckets: Buckets | None = None,
+        dims: Dims | None = None,
         place: int = -1,
     ) -> None:
         _check_name(name)
@@ -430,7 +443,10 @@ class Input(Op):
         self.sharding = sharding
         self.role = role
         self.buckets = buckets
+        self.dims = dims
         self.place = place
+        if dims is not None:
+            Input.has_dims = True
 
     @property
     def name(self) -> str:
@@ -439,7 +455,11 @@ class Input(Op):
     @property
     def expected(self) -> str:
         """The type of its values in messages."""
-        return repr(self.given_type)
+        type = self.given_type
+        if self.dims is None or not isinstance(type, TensorType):
+            return repr(type)
+        lengths = [name or n for name, n in zip(self.dims, type.shape, strict=True)]
+        return f"{type.dtype}[{shape_text(lengths)}]"
 
     def blank(self, place: int) -> Input:
         """Return an input that holds no values, at a position of a program."""
@@ -450,8 +470,8 @@ class Input(Op):
         return Input(type, *self._declared, self.place)
 
     @property
-    def _declared(self) -> tuple[str | None, Sharding | None, str, Buckets | None]:
-        return self.given_name, self.sharding, self.role, self.buckets
+    def _declared(self) -> tuple[str | None, Sharding | None, str, Buckets | None, Dims | None]:
+        return self.given_name, self.sharding, self.role, self.buckets, self.dims
 
     def infer(self) -> Type:
         return self.given_type

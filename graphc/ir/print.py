@@ -35,9 +35,9 @@ def label(node: Node) -> str:
 def describe(node: Node) -> str:
     """Return a node's name, parameters and type."""
     if isinstance(node.op, Input | Leaf | Constant):
-        return f"{label(node)} {node.type!r}"
+        return f"{label(node)} {node.type_text()}"
     inside = parameters_of(node.op)
-    return f"{label(node)}{f'{{{inside}}}' if inside else ''} {node.type!r}"
+    return f"{label(node)}{f'{{{inside}}}' if inside else ''} {node.type_text()}"
 
 
 def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -27,6 +27,9 @@ Sharding = tuple[Entry, ...]
 Buckets = tuple[float | None, ...]
 """For each axis of an input by how much each bucket of lengths is longer than the one before; None
 where that is not said."""
+
+Dims = tuple[str | None, ...]
+"""For each axis of an input the name of its unknown length, or None."""
 
 LARGEST_GROWTH = 16
 """More than that would be a length by mistake."""
@@ -79,7 +82,9 @@ def _length(length: Any) -> AnyLength | None:
     if index < 0 or isinstance(length, bool):
         raise ShapeError(
             f"{length!r} is not a static length.",
-            "Use an integer from 0 on, or None where the length is known at run time only.",
+            "Name a length where an input is made: gt.tensor('x', shape=('n', 3))."
+            if isinstance(length, str)
+            else "Use an integer from 0 on, or None where the length is known at run time only.",
         )
     return int(index)
 
@@ -167,23 +172,24 @@ class TensorType(Type):
 
         Args:
             name: Its name.
-            shape: Lengths that the type leaves unknown.
+            shape: Lengths that the type leaves unknown, or names for them.
             sharding: How its values lie on the mode's mesh of devices.
             bucket: How the buckets grow to which JAX pads unknown lengths.
 
         Raises:
-            ShapeError: The type has another rank or another length.
+            ShapeError: The type has another rank or another length, or a name is no identifier.
             ShardingError: The sharding does not fit the type.
             ArgumentError: The bucket is no number above 1.
         """
-        made = self if shape is None else self.with_shape(shape)
+        dims = None if shape is None else dims_of(shape)
+        made = self if shape is None else self.with_shape(without_names(shape))
         if not self.admits(made):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
         buckets = None if bucket is None else as_buckets(bucket, made.shape)
-        return self.node_class.input(made, name, sharding, buckets)  # type: ignore[no-any-return]
+        return self.node_class.input(made, name, sharding, buckets, dims)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""
@@ -193,8 +199,7 @@ class TensorType(Type):
         return TensorType, (self.dtype, self.shape)
 
     def __repr__(self) -> str:
-        lengths = ", ".join("?" if n is None else str(n) for n in self.shape)
-        return f"{self.dtype}[{lengths}]"
+        return f"{self.dtype}[{shape_text(self.shape)}]"
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -222,6 +227,31 @@ class TensorType(Type):
             and self.ndim == other.ndim
             and all(n is None or n == m for n, m in zip(self.shape, other.shape, strict=True))
         )
+
+
+def shape_text(shape: Sequence[Any]) -> str:
+    """Return lengths as a printed type has them, ``?`` for None."""
+    return ", ".join("?" if n is None else str(n) for n in shape)
+
+
+def without_names(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a shape with None for each named length."""
+    return tuple(None if isinstance(n, str) else n for n in shape)
+
+
+def dims_of(shape: Sequence[Any]) -> Dims | None:
+    """Return the names in a shape, None for other lengths; None if it has no names.
+
+    Raises:
+        ShapeError: If a name is no Python identifier.
+    """
+    dims = tuple(n if isinstance(n, str) else None for n in shape)
+    for name in dims:
+        if name is not None and not (name.isidentifier() and name.isascii()):
+            raise ShapeError(
+                f"{name!r} is no name of a length.", "Use letters, digits and _, such as 'n'."
+            )
+    return dims if any(dims) else None
 
 
 def as_buckets(bucket: Any, shape: Shape) -> Buckets:
@@ -254,7 +284,7 @@ def _help_of(type: TensorType) -> str:
 
 Args:
     name: The input's name.
-    shape: Lengths that the type leaves unknown.
+    shape: Lengths that the type leaves unknown, or names for them.
     sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
     bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
 

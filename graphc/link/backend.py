@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from graphc.errors import ModeError, ShardingError, UnsupportedOperationError
+from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
 from graphc.ir import (
-    Check,
     Constant,
     Graph,
     Input,
@@ -35,7 +34,6 @@ from graphc.ir import (
 )
 from graphc.ir.sharding import MeshAxes
 from graphc.link.call_spec import CallSpec
-from graphc.link.checks import equal_lengths
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host, analyse
 from graphc.link.transformable import Transformable
@@ -257,9 +255,10 @@ class Backend:
         """The function that computes a node, given the one for known lengths."""
         return compute
 
-    def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
-        """Raise where two lengths that must be equal are not, while a program is traced."""
-        equal_lengths(node, check, operands)
+    def equal_lengths(self, n: Any, m: Any, error: Callable[[int, int], GraphcError]) -> None:
+        """Raise an error, given the lengths, if two lengths differ while a program is traced."""
+        if n != m:
+            raise error(n, m)
 
     def traceable(
         self,

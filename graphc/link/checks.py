@@ -20,31 +20,60 @@ def admit(place: int, node: Node, value: Any) -> None:
         n is None or n == m for n, m in zip(shape, value.shape, strict=True)
     ):
         return
-    expected = node.op.expected if isinstance(node.op, Input) else repr(node.type)
     raise ArgumentError(
-        f"The argument {repr(node.name) if node.name else place}: expected {expected}, got an "
-        f"array of shape {tuple(value.shape)}.",
+        f"The argument {repr(node.name) if node.name else place}: expected {node.type_text()}, "
+        f"got an array of shape {tuple(value.shape)}.",
         "Give it that rank and those lengths, or declare the input differently.",
         node.where,
     )
 
 
-def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
-    """Raise where two lengths that must be equal are not."""
+def unequal_operands(
+    node: Node, check: Check, operands: Sequence[Any], length: int, other_length: int
+) -> RuntimeShapeError:
+    """Return the error of two lengths of operands that must be equal and are not."""
     a, m, b, n = check
-    left, right = operands[a].shape, operands[b].shape
-    if left[m] == right[n]:
-        return
+    left, right = tuple(operands[a].shape), tuple(operands[b].shape)
+    if not all(isinstance(each, int) for each in (*left, *right)):
+        problem = f"lengths that must be equal are {length} and {other_length}."
+        return RuntimeShapeError(f"{node!r}: {problem}", "Make them equal.", node.where)
     one, other = _name(node.inputs[a], m), _name(node.inputs[b], n)
     remedy = (
         "Make them equal. An axis is repeated only where its length is statically 1, as in "
         "gt.tensor(shape=(1, None)) or x[None, :]."
     )
-    raise RuntimeShapeError(
-        f"{node!r}: axis {m}{one} of an operand of shape {tuple(left)} and axis {n}{other} of one "
-        f"of shape {tuple(right)} differ in length.",
+    return RuntimeShapeError(
+        f"{node!r}: axis {m}{one} of an operand of shape {left} and axis {n}{other} of one "
+        f"of shape {right} differ in length.",
         "Make them equal: dimensions of one name have one length." if one and other else remedy,
         node.where,
+    )
+
+
+def named_checks(inputs: Sequence[Node]) -> list[Check]:
+    """Return the axes of inputs that declare one name, each with the first axis of that name."""
+    first: dict[str, tuple[int, int]] = {}
+    checks: list[Check] = []
+    for i, x in enumerate(inputs):
+        for axis, name in enumerate(getattr(x.op, "dims", None) or ()):
+            if name is not None and first.setdefault(name, (i, axis)) != (i, axis):
+                checks.append((*first[name], i, axis))
+    return checks
+
+
+def unequal_arguments(
+    inputs: Sequence[Node], check: Check, length: int, other_length: int
+) -> RuntimeShapeError:
+    """Return the error of two lengths of arguments that have one name and differ."""
+    a, m, b, n = check
+    one, other = (inputs[i].name or f"argument {i}" for i in (a, b))
+    if a == b:
+        one, other = f"axis {m} of {one}", f"axis {n} of {other}"
+    name = inputs[a].op.dims[m]  # type: ignore[attr-defined]
+    return RuntimeShapeError(
+        f"{name} is {length} in {one} and {other_length} in {other}.",
+        "Lengths of one name are equal in all arguments: pass such arrays, or use two names.",
+        inputs[b].where,
     )
 
 
@@ -55,7 +84,8 @@ def _name(x: Node, axis: int) -> str:
         if source is None:
             return ""
         x, axis = source
-    return f" ({x.op.axes[axis]!r})" if x.op.axes else ""
+    name = (x.op.axes or x.op.dims or {axis: None})[axis]
+    return f" ({name!r})" if name else ""
 
 
 def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from graphc.errors import (
 from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
 from graphc.ir.law import checks_of, source_axis
 from graphc.link.backend import Backend
-from graphc.link.checks import admit
+from graphc.link.checks import admit, named_checks, unequal_arguments, unequal_operands
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.site import user_line
@@ -85,6 +85,7 @@ class Program:
         host: What is computed by NumPy while a backend traces; None where all is.
         single: Whether running it returns its only output itself, and not a sequence.
         steps: Its operations, in order.
+        named_checks: The lengths of inputs that have one name.
         constants: The values of the graph's constants, and where they stand.
     """
 
@@ -99,6 +100,7 @@ class Program:
         self.constants: list[tuple[int, Any]] = []
         self.steps: list[Step] = []
         self.places: dict[Node, int] = {}
+        self.named_checks = named_checks(graph.inputs)
         self._runs = 0
         self._write()
         self.outputs = [self.places[y] for y in graph.outputs]
@@ -162,6 +164,9 @@ class Program:
         """
         for place, node in enumerate(self.graph.inputs):
             admit(place, node, arguments[place])
+        for check in self.named_checks:
+            error = partial(unequal_arguments, self.graph.inputs, check)
+            self._compare(check, arguments, error)
         values = [*arguments, *[None] * (len(self.places) - len(arguments))]
         for place, value in self.constants:
             values[place] = value
@@ -183,18 +188,32 @@ class Program:
         for node, checks, compute, places, place in steps:
             operands = [values[i] for i in places]
             try:
-                for check in checks:
-                    self.backend.equal_lengths(node, check, operands)
+                if checks:
+                    self.compare_lengths(node, checks, operands)
                 values[place] = compute(*operands)
             except Exception as error:
                 raise located(error, node, operands) from error
             for i in last_uses.get(place, ()):
                 values[i] = None
 
+    def compare_lengths(self, node: Node, checks: Sequence[Check], operands: Sequence[Any]) -> None:
+        """Raise if two lengths of a node's operands differ that must be equal."""
+        for check in checks:
+            self._compare(check, operands, partial(unequal_operands, node, check, operands))
+
+    def _compare(
+        self, check: Check, operands: Sequence[Any], error: Callable[[int, int], GraphcError]
+    ) -> None:
+        a, m, b, n = check
+        self.backend.equal_lengths(operands[a].shape[m], operands[b].shape[n], error)
+
     def _write(self) -> None:
         places, lengths, observer = self.places, Lengths(), _observer.get()
         for node in self.arguments:
             places[node] = len(places)
+        for a, m, b, n in self.named_checks:
+            inputs = self.graph.inputs
+            lengths.unite(_place(inputs[a], m), _place(inputs[b], n))
         for node in self.graph.nodes:
             if node in places:
                 continue

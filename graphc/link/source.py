@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import linecache
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir import Node
-from graphc.link.checks import admit, equal_lengths
+from graphc.link.checks import admit, unequal_arguments, unequal_operands
 from graphc.site import INTERNAL
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Source:
         program = self.program
         arguments = ", ".join(f"a{i}" for i in range(len(program.arguments)))
         body = [self._admission(i, x) for i, x in enumerate(program.graph.inputs)]
+        body += self._named_checks()
         self.steps = [None, *[None] * len(body)]
         last = program.last_uses
         for step in program.steps:
@@ -71,15 +72,24 @@ class Source:
         self.namespace[f"r{i}"] = lambda value: admit(i, node, value)
         return f"if {' or '.join(wrong)}: r{i}(a{i})"
 
+    def _named_checks(self) -> Iterator[str]:
+        inputs = self.program.graph.inputs
+        for k, check in enumerate(self.program.named_checks):
+            a, m, b, n = check
+            lengths = f"a{a}.shape[{m}]", f"a{b}.shape[{n}]"
+            self.namespace[f"e{k}"] = partial(unequal_arguments, inputs, check)
+            yield f"if {' != '.join(lengths)}: raise e{k}({', '.join(lengths)})"
+
     def _checks(self, step: Step) -> list[str]:
         lines = []
         names = [self.names[i] for i in step.operands]
         for k, check in enumerate(step.checks):
             a, m, b, n = check
-            refuse = f"r{step.place}_{k}"
-            self.namespace[refuse] = lambda *xs, check=check: equal_lengths(step.node, check, xs)
-            wrong = f"{names[a]}.shape[{m}] != {names[b]}.shape[{n}]"
-            lines.append(f"if {wrong}: {refuse}({', '.join(names)})")
+            lengths = f"{names[a]}.shape[{m}]", f"{names[b]}.shape[{n}]"
+            error = f"e{step.place}_{k}"
+            self.namespace[error] = partial(unequal_operands, step.node, check)
+            operands = f"({', '.join(names)},), {', '.join(lengths)}"
+            lines.append(f"if {' != '.join(lengths)}: raise {error}({operands})")
         return lines
 
     def call(self, step: Step) -> str:

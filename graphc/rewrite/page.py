@@ -122,8 +122,8 @@ class _Nodes:
         self._numbers = {node: i for i, node in enumerate(nodes)}
         self.data = [
             {
-                "text": describe(node).removesuffix(f" {node.type!r}"),
-                "type": repr(node.type),
+                "text": describe(node).removesuffix(f" {node.type_text()}"),
+                "type": node.type_text(),
                 "inputs": self.indices(node.inputs),
                 "where": node.where,
             }

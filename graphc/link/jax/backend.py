@@ -18,10 +18,10 @@ import numpy as np
 from jax.export import is_symbolic_dim
 from jax.extend.backend import get_backend
 
-from graphc.errors import ArgumentError, DynamicShapeError, ModeError, ShardingError
+from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Buckets, Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir import Buckets, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
 from graphc.link.backend import Backend, Executable, refuse_remote
@@ -34,7 +34,6 @@ from graphc.link.jax.bounded import (
     arrays,
     compute as compute_bounded,
     refused,
-    unequal,
 )
 from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, is_known
@@ -442,16 +441,14 @@ class JAXBackend(Backend):
     def _lowered(self, node: Node, *values: Any) -> Any:
         return self.bind(node)(*values)
 
-    def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
-        """Raise where two lengths differ, now or when the program has run."""
-        a, m, b, n = check
-        left, right = operands[a].shape[m], operands[b].shape[n]
-        if symbolic.has_symbols((left, right)) and symbolic.equal(left, right):
+    def equal_lengths(self, n: Any, m: Any, error: Callable[[int, int], GraphcError]) -> None:
+        """Raise an error, given the lengths, if two lengths differ: now, or after the run."""
+        if symbolic.has_symbols((n, m)) and symbolic.equal(n, m):
             return
-        if isinstance(left, Count) or isinstance(right, Count):
-            agree(left, right, unequal(node))
+        if isinstance(n, Count) or isinstance(m, Count):
+            agree(n, m, error)
         else:
-            super().equal_lengths(node, check, operands)
+            super().equal_lengths(n, m, error)
 
 
 backend = JAXBackend(

@@ -121,8 +121,7 @@ class Planner:
         if isinstance(node.op, Pick):
             values[step.place] = operands[0][node.op.index]
             return
-        for check in step.checks:
-            backend.equal_lengths(node, check, operands)
+        segments.program.compare_lengths(node, step.checks, operands)
         if step.place in segments.places.hosted:
             if not isinstance(node.op, Length | Shape) and any(map(_is_slot, operands)):
                 raise value_decides(node)

@@ -23,6 +23,7 @@ from graphc.ir import (
     numpy_dtype,
 )
 from graphc.ir.lengths import SymbolicLength
+from graphc.ir.types import without_names
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
@@ -64,7 +65,8 @@ def tensor(
         name: The name in messages and as a function's keyword argument. A dtype here, as
             in ``gt.tensor("float64", shape=(3,))``, is accepted as the dtype.
         dtype: Anything NumPy accepts as a dtype; ``config.floatX`` by default.
-        shape: Lengths from 0 on, None where unknown.
+        shape: Lengths from 0 on, None where unknown, or names of unknown lengths: those of one
+            name are equal in all inputs of a function, which each call checks.
         ndim: The number of axes of unknown length, instead of ``shape``.
         sharding: The partition spec on the mode's mesh of devices: for each axis the name of an
             axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.
@@ -74,7 +76,8 @@ def tensor(
             need none.
 
     Raises:
-        ShapeError: Neither or both of ``shape`` and ``ndim`` are passed, or a length is negative.
+        ShapeError: Neither or both of ``shape`` and ``ndim`` are passed, a length is negative, or a
+            name is no identifier.
         DTypeError: NumPy has no such dtype.
         ShardingError: The sharding names an axis twice, or has more entries than axes.
         ArgumentError: The bucket is no number above 1, or there is not one for each axis.
@@ -82,6 +85,8 @@ def tensor(
     Example:
         >>> tensor("x", shape=(None, 3))
         x: float64[?, 3]
+        >>> tensor("x", shape=("n", 3))[1:]
+        x[1:]: float64[max(n - 1, 0), 3]
     """
     if dtype is None and isinstance(name, str) and name in {*LETTERS.values(), "bool", "floatX"}:
         name, dtype = None, name
@@ -89,8 +94,9 @@ def tensor(
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    tensor_type = TensorType(dtype, (None,) * ndim if shape is None else shape)
-    return tensor_type(name, sharding=sharding, bucket=bucket)
+    shape = (None,) * ndim if shape is None else shape
+    tensor_type = TensorType(dtype, without_names(shape))
+    return tensor_type(name, shape=shape, sharding=sharding, bucket=bucket)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -117,7 +123,7 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
     Args:
         name: Its name, in messages and as a keyword argument of functions.
         dtype: ``config.floatX`` by default.
-        shape: Lengths that are known, and None for others.
+        shape: Lengths that are known, names of others, and None.
         sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
         bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
 

@@ -412,7 +412,8 @@ class Tensor(Methods):
             return self
         if not isinstance(self.op, Input):
             return Tensor.input(self.type, name or self.name)
-        return Tensor.input(self.type, name or self.name, self.op.sharding, self.op.buckets)
+        op = self.op
+        return Tensor.input(self.type, name or self.name, op.sharding, op.buckets, op.dims)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""

@@ -1,0 +1,62 @@
+"""Printed types have named lengths, and expressions of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+x = gt.tensor("x", shape=("n", 3))
+y = gt.tensor("y", shape=("m",))
+z, k = gt.vector("z"), gt.lscalar("k")
+
+TYPES: dict[str, tuple[Any, str]] = {
+    "an input": (x, "float64[n, 3]"),
+    "elementwise": (gt.exp(x) + 1, "float64[n, 3]"),
+    "joined": (gt.concatenate([x, x[::-1]]), "float64[2*n, 3]"),
+    "joined with another": (gt.concatenate([x[:, 0], y, y]), "float64[2*m + n]"),
+    "a product": (x @ x.T, "float64[n, n]"),
+    "from the second on": (x[1:], "float64[max(n - 1, 0), 3]"),
+    "all but two": (x[:-2], "float64[max(n - 2, 0), 3]"),
+    "at most four": (x[:4], "float64[min(n, 4), 3]"),
+    "the last four": (x[-4:], "float64[min(n, 4), 3]"),
+    "each second": (x[::2], "float64[?, 3]"),
+    "arithmetic": (gt.zeros(2 * x.shape[0] + 1), "float64[2*n + 1]"),
+    "a range": (gt.arange(x.shape[0] + y.shape[0]), "int64[m + n]"),
+    "a shorter range": (gt.arange(x.shape[0] - 1), "int64[max(n - 1, 0)]"),
+    "a value": (gt.zeros(k), "float64[?]"),
+    "the rows of a loop": (graphc.scan(lambda row: row.sum(), sequences=[x]), "float64[n]"),
+    "of an unnamed input": (gt.concatenate([y, z]), "float64[?]"),
+    "all elements": (x.ravel(), "float64[3*n]"),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_are_printed_with_names(name: str) -> None:
+    array, text = TYPES[name]
+    assert array.type_text() == text
+    assert repr(array).endswith(f": {text}")
+    assert text in graphc.dprint(array, file="str")
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(("n", "m"), [(5, 2), (0, 0), (1, 7)])
+def test_printed_lengths_are_right(name: str, n: int, m: int) -> None:
+    array, text = TYPES[name]
+    f = graphc.function([x, y, z, k], array, mode="NUMPY", on_unused_input="ignore")
+    shape = f(np.ones((n, 3)), np.ones(m), np.ones(4), 6).shape
+    _, _, lengths_text = text.removesuffix("]").partition("[")
+    lengths = eval(f"[{lengths_text.replace('?', 'None')}]", {"n": n, "m": m})
+    assert len(lengths) == len(shape)
+    assert all(a is None or a == b for a, b in zip(lengths, shape, strict=True))
+
+
+def test_a_long_chain_is_printed_quickly() -> None:
+    chain = x
+    for _ in range(50_000):
+        chain = chain * 0.5 + 1
+    assert chain.type_text() in {"float64[n, 3]", "float64[?, 3]"}
