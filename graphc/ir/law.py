@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from graphc.ir.graph import Graph
 from graphc.ir.lengths import AnyLength, Comparisons, StaticLength, SymbolicLength, comparisons
 from graphc.ir.node import Node, Pick
 from graphc.ir.op import Check, Op, is_own_class
 from graphc.ir.types import TensorType, TupleType, Type
+from graphc.ir.walk import reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _law(op: Op, types: tuple[Any, ...]) -> Law:
     return Law(
         tuple([_with_most_axes(shape, record.groups, types) for shape in shapes]),
         tuple(_checks(record.pairs)),
-        op.host_inputs() if op.graphs() else _deciding(shapes, record),
+        tuple(sorted(_deciding(shapes, record) | _deciding_in_graphs(op))),
     )
 
 
@@ -87,10 +89,12 @@ def _is_array(type: Type) -> bool:
 
 
 def _shapes(op: Op, types: Sequence[Any]) -> list[Sequence[Any]] | None:
-    """Return the shapes of results; None where the type rule takes no such types."""
+    """Return the shapes of results; None where a user's type rule takes no such types."""
     try:
         y = op.infer(*types)
     except Exception:
+        if is_own_class(type(op)) and not op.infers_by_numbers:
+            raise
         return None
     items = y.items if isinstance(y, TupleType) else (y,)
     return [x.shape if isinstance(x, TensorType) else () for x in items]
@@ -129,10 +133,38 @@ def _with_marks(op: Op, types: Sequence[Any], start: int, step: int) -> list[Seq
     return [[lengths.get(n, n) for n in shape] for shape in shapes]
 
 
-def _deciding(shapes: Sequence[Sequence[Any]], record: Comparisons) -> tuple[int, ...]:
+def _deciding(shapes: Sequence[Sequence[Any]], record: Comparisons) -> set[int]:
     lengths = [*chain(*shapes), *chain(*record.pairs), *record.required]
     symbols = [symbol for n in lengths if isinstance(n, SymbolicLength) for symbol in n.symbols]
-    return tuple(sorted({symbol[1] for symbol in symbols if symbol[0] == "value"}))
+    return {symbol[1] for symbol in symbols if symbol[0] == "value"}
+
+
+def _deciding_in_graphs(op: Op) -> set[int]:
+    """Return the inputs of an operation whose values decide a length in a graph that it holds."""
+    indices = {
+        passed[i]
+        for graph, passed in zip(op.graphs(), op.passes(), strict=True)
+        for i in deciding_in_graph(graph)
+    }
+    return {i for i in indices if i is not None}
+
+
+@lru_cache(1024)
+def deciding_in_graph(graph: Graph) -> tuple[int, ...]:
+    """Return the positions of a graph's inputs whose values decide a length in it."""
+    positions = {x: i for i, x in enumerate(graph.inputs)}
+    ends = [
+        node.inputs[i]
+        for node in graph.nodes
+        if node not in positions
+        for i in deciding_inputs(node)
+    ]
+
+    def sources(node: Node) -> Iterable[Node]:
+        return () if node in positions or node.op.reads_shapes_alone else node.inputs
+
+    demanded = reached(ends, sources)
+    return tuple(i for x, i in positions.items() if x in demanded)
 
 
 def _with_most_axes(

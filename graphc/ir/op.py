@@ -74,6 +74,9 @@ class Op:
     infers_by_numbers: ClassVar[bool] = False
     """Whether ``infer`` calls foreign code, which computes with numbers and None alone."""
 
+    reads_shapes_alone: ClassVar[bool] = False
+    """Whether the result depends on the shapes of inputs, and on none of their elements."""
+
     is_rule_of_types: ClassVar[bool] = False
     """Whether ``infer`` depends on the types of inputs alone, beside plain parameters."""
 
@@ -177,10 +180,6 @@ class Op:
     def arranged(self, inputs: Sequence[Node]) -> tuple[Node, ...]:
         """Return the inputs in a canonical order, where several have the same meaning."""
         return tuple(inputs)
-
-    def host_inputs(self) -> tuple[int, ...]:
-        """Return the positions of inputs that decide a length in a graph that this one holds."""
-        return ()
 
     def graphs(self) -> tuple[Graph, ...]:
         """Return the graphs that the operation holds, such as the step of a loop."""

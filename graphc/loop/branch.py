@@ -23,7 +23,7 @@ from graphc.ir import (
     toposort,
 )
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
-from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import Formal, Outer, batch_inputs, close_graph, stand_in
 from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.create import zeros_like
@@ -78,9 +78,6 @@ class Switch(Op):
 
     def passes(self) -> Sequence[Sequence[int | None]]:
         return [range(1, 1 + len(branch.inputs)) for branch in self.branches]
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return deciding(self)
 
     def infer(self, index: TensorType, *types: TensorType) -> TupleType:
         check_index(self.title, index)

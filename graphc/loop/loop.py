@@ -15,10 +15,11 @@ import numpy as np
 
 from graphc.errors import ArgumentError, GraphcError, InvalidGraphError, RuntimeShapeError
 from graphc.ir import Graph, Node, Op, TensorType, TupleType
+from graphc.ir.lengths import common, require
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
 from graphc.loop.batch import batched_loop
 from graphc.loop.derivative import pull_back_loop, push_forward_loop
-from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import LoopInputs, LoopStep, with_new_inputs
 from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.core.tensor import Tensor
@@ -126,11 +127,6 @@ class Loop(Op):
         consts = range(first, first + len(self.step.inputs) - varying)
         return ((*[None] * varying, *consts),)
 
-    def host_inputs(self) -> tuple[int, ...]:
-        """Return the number of steps and the inputs that decide a shape in a step."""
-        first = () if self.steps is not None else (0,)
-        return (*first, *(i for i in deciding(self) if i not in first))
-
     def with_graphs(self, graphs: Sequence[Graph]) -> Loop:
         (step,) = graphs
         return replace(self, step=step)
@@ -154,11 +150,14 @@ class Loop(Op):
                     f"{self.title}: expected {a!r} as the step's argument {i}, got {b!r}."
                 )
         outputs = [y.type for y in self.step.outputs]
-        lengths = [x.shape[0] for x in xs if x.shape[0] is not None]
-        n = self.steps if self.steps is not None else lengths[0] if lengths else None
+        # A carry keeps its lengths, and there is a row for each step; the loop compares both.
+        carried = [_with_symbols(y, x) for y, x in zip(outputs, init, strict=False)]
+        steps = self.steps if inputs.steps is None else inputs.steps.value
+        require(steps)
+        n = common(steps, *[x.shape[0] for x in xs])
         stacked = [y.with_shape((n, *y.shape)) for y in self.rows_of(outputs)]
         count = [TensorType("int64")] if self.stops else []
-        return TupleType((*outputs[: self.carries], *stacked, *count))
+        return TupleType((*carried, *stacked, *count))
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         return self.run(partial(evaluate, self.step), values)
@@ -243,6 +242,12 @@ class Loop(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> tuple[Any, ...]:
         return batched_loop(self, size, batched, inputs)
+
+
+def _with_symbols(y: TensorType, x: TensorType) -> TensorType:
+    """Return a type with the symbols of another for its unknown lengths."""
+    pairs = zip(y.shape, x.shape, strict=True)
+    return y.with_shape(tuple(m if n is None and not isinstance(m, int) else n for n, m in pairs))
 
 
 def _without_specify(y: Node) -> Node:

@@ -29,7 +29,7 @@ from graphc.ir import (
     toposort,
 )
 from graphc.ir.line import Code, Writer, call
-from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import batch_inputs, close_graph, stand_in
 from graphc.site import derived_from
 from graphc.tensor.arrays.create import zeros_like
@@ -109,9 +109,6 @@ class Subgraph(Op):
 
     def passes(self) -> Sequence[Sequence[int | None]]:
         return [range(len(self.graph.inputs))]
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return deciding(self)
 
     def infer(self, *types: TensorType) -> TupleType:
         for i, (x, given_type) in enumerate(zip(self.graph.inputs, types, strict=True)):

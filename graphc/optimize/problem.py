@@ -19,7 +19,7 @@ from graphc.grad.jacobian import jacobian
 from graphc.grad.reverse import cotangents
 from graphc.ir import Graph, Node, Op, TensorType, TupleType, is_inexact, picks, replaced
 from graphc.loop.each import over_each
-from graphc.loop.evaluate import deciding, evaluate
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.optimize.options import SolverOptions
 from graphc.optimize.solvers import SOLVERS
@@ -70,9 +70,6 @@ class Problem(Op):
 
     def passes(self) -> Sequence[Sequence[int | None]]:
         return [[None, *range(1, len(self.graph.inputs))]]
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return deciding(self)
 
     def infer(self, start: TensorType, *types: TensorType) -> TupleType:
         for index, (x, type) in enumerate(zip(self.graph.inputs, (start, *types), strict=False)):

@@ -15,7 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import GraphcError, InvalidGraphError, RuntimeShapeError
 from graphc.implicit import ImplicitArray
 from graphc.ir import Node, Op, Pick, TensorType, TupleType, toposort
-from graphc.ir.law import NUMBERS, checks_of, deciding_inputs, law
+from graphc.ir.law import NUMBERS, _law, checks_of, deciding_inputs, law
 from graphc.ir.lengths import SymbolicLength, agree, common, is_symbol
 from graphc.link import names
 from graphc.rewrite.facts.lengths import length_of
@@ -223,3 +223,29 @@ def test_no_constant_is_kept_alive() -> None:
     assert not deciding_inputs(x)
     after = sys.getrefcount(x.op)
     assert after == before
+
+
+def test_carries_keep_their_lengths_and_rows_are_as_many_as_steps() -> None:
+    x, h, k = gt.vector("x"), gt.matrix("h"), gt.lscalar("k")
+    ys = graphc.scan(lambda a, c: c * 2 + a, sequences=[x], outputs_info=[h])
+    (loop,) = ys.inputs
+    assert str(law(loop.op, tuple([y.type for y in loop.inputs])).results) == (
+        "((#1.0, #1.1), (#2.0, None, None))"
+    )
+    assert (length_of(ys, 1), length_of(ys, 2)) == (length_of(h, 0), length_of(h, 1))
+    assert length_of(ys, 0) is length_of(x, 0)
+    (loop,) = graphc.scan(lambda c: c * 2, outputs_info=[h], n_steps=k).inputs
+    assert str(law(loop.op, tuple([y.type for y in loop.inputs])).results[1][0]) == "#0"
+    assert deciding_inputs(loop) == (0,)
+
+
+def test_type_rules_of_graphc_fail_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    v = gt.vector("v")
+    y = gt.exp(v)[1:]
+
+    def wrong(self: Any, *types: Any) -> Any:
+        raise RuntimeError("wrong")
+
+    monkeypatch.setattr(type(y.op), "infer", wrong)
+    with pytest.raises(RuntimeError, match="wrong"):
+        _law(y.op, (v.type,))

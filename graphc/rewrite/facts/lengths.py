@@ -176,8 +176,6 @@ def _by_type_rule(node: Node, axis: int) -> tuple[Node, SymbolicLength | None]:
     if isinstance(node.op, Pick):
         (source,) = node.inputs
         item = node.op.index
-    if isinstance(source.op, HOLDERS):
-        return source, None  # their graphs say more than their type rules
     results = law(source.op, tuple([x.type for x in source.inputs])).results
     n = results[item][axis] if results else None
     return source, n if isinstance(n, SymbolicLength) else None
@@ -360,24 +358,14 @@ def _inner(node: Node, axis: int) -> list[_InnerLength]:
             found.append(_InnerLength(length_of(branch.outputs[i], axis), outer, given))
         return found
     step, given = op.formal, op.parts(several.inputs)
-    if i < op.carries:  # no step changes a carry's length
-        p = step.carries[i]
-        return [_InnerLength(_own_length(p, axis), {p: (given.init[i], 0)}, ())]
-    if not axis:
-        return []
     row = step.rows[i - op.carries]
     return [_InnerLength(length_of(row, axis - 1), step.outer(given), step.consts)]
 
 
 def _of_graphs(node: Node, axis: int) -> Known | None:
-    """That of all branches, where it is the same; of a loop's rows there are as many as steps."""
-    (several,) = node.inputs
-    parts = _inner(node, axis)
-    if not parts:
-        op: Any = several.op
-        return cast(op.parts(several.inputs).steps, "int64")
+    """Return the length that all graphs give a result."""
     # What depends on the branch chosen is left to backends, which know shapes better than values.
-    found, *others = [part.outside() for part in parts]
+    found, *others = [part.outside() for part in _inner(node, axis)]
     return found if all(n == found for n in others) else None
 
 

@@ -44,6 +44,7 @@ class Shape(Op):
     """All lengths of an array, as an int64 vector."""
 
     name = "shape"
+    reads_shapes_alone = True
 
     def infer(self, x: TensorType) -> TensorType:
         return TensorType("int64", (x.ndim,))
@@ -65,6 +66,7 @@ class Length(Op):
 
     axis: int
     name = "length"
+    reads_shapes_alone = True
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         return f"{write(inputs[0], ATOM)}.shape[{self.axis}]", ATOM

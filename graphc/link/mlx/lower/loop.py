@@ -17,6 +17,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
 from graphc.link.mlx.arrays import (
     LIMIT,
@@ -75,9 +76,8 @@ def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
 
 def _on_device(op: Loop, given: LoopInputs[Any]) -> LoopInputs[Any]:
     """Arrays, but for what is to be known."""
-    deciding = set(op.host_inputs())
-    first = (op.steps is None) + op.counted + op.carries + op.sequences
-    places = enumerate(given.consts, first)
+    deciding = set(deciding_in_graph(op.step))
+    places = enumerate(given.consts, op.carries + op.sequences)
     consts = [host_array(x) if i in deciding else device_array(x) for i, x in places]
     steps = None if given.steps is None else host_array(given.steps)
     init, xs = ([device_array(x) for x in part] for part in (given.init, given.xs))
