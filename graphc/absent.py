@@ -1,4 +1,4 @@
-"""Modules and names that graphc lacks, most of them PyTensor's; read where their import fails."""
+"""Modules and names of other libraries that graphc lacks, and what to use; read by errors alone."""
 
 from __future__ import annotations
 
@@ -80,6 +80,73 @@ ATTRIBUTES = {
 }
 """What to use in place of an attribute of PyTensor's compiled functions."""
 
+DRAWS = "Keys are gt.random.key(seed); gt.random has the distributions: integers(0, 10, rng=key)."
+
+OTHERS = {
+    "graphc": {
+        "checkpoint": "Use graphc.scan(..., checkpoint=...).",
+        "fori_loop": "Use graphc.scan(step, outputs_info=[x], n_steps=n).",
+        "jit": "Use graphc.function([x], y, mode='JAX').",
+        "jvp": "Use graphc.pushforward.",
+        "lax": "Use graphc.scan, graphc.ifelse and graphc.tensor.",
+        "no_grad": "Use graphc.disconnected_grad(x) for what has no gradient.",
+        "numpy": "Use graphc.tensor.",
+        "stop_gradient": "Use graphc.disconnected_grad(x).",
+        "value_and_grad": "Use graphc.function([x], [y, graphc.grad(y, x)]).",
+        "vjp": "Use graphc.pullback.",
+        "vmap": "Use graphc.vectorize(function, signature).",
+    },
+    "graphc.tensor": {
+        "array": "Use gt.as_tensor.",
+        "from_numpy": "Use gt.as_tensor.",
+        "jit": "Use graphc.function([x], y, mode='JAX').",
+        "nn": "Use gt.relu, softmax, sigmoid, softplus, one_hot; gt.signal has convolutions.",
+        "nnet": "Use gt.relu, softmax, sigmoid, softplus, one_hot; gt.signal has convolutions.",
+        "trapz": "Use gt.trapezoid.",
+    },
+    "graphc.random": {
+        "PRNGKey": DRAWS,
+        "rand": DRAWS,
+        "randint": DRAWS,
+        "randn": DRAWS,
+        "seed": DRAWS,
+    },
+}
+"""What to use in place of names of JAX, NumPy, PyTorch and Theano, by module."""
+
+DTYPES = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool_"}
+
+TENSOR_ATTRIBUTES = {
+    "at": "Write x[index].set(value), or .inc(value), which return a new array.",
+    "backward": "Use graphc.grad(loss, x).",
+    "cpu": "A mode says where functions run.",
+    "cuda": "A mode says where functions run.",
+    "data": "Only constants have one; x.eval({...}) computes a value.",
+    "detach": "Use graphc.disconnected_grad(x).",
+    "get_value": "Only shared variables have values; x.eval({...}) computes one. The keys of a "
+    "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
+    "grad": "Use graphc.grad(loss, x).",
+    "item": "It has no value; x.eval({...}) computes one.",
+    "numpy": "It has no value; x.eval({...}) computes one.",
+    "permute": "Use x.transpose(axes).",
+    "requires_grad": "graphc.grad(loss, x) takes any floating array.",
+    "set_value": "Only shared variables have values: graphc.shared(value).",
+    "tag": "There are no test values: x.eval({...}) computes a value.",
+    "tolist": "It has no value; x.eval({...}) computes one.",
+    "unsqueeze": "Use gt.expand_dims(x, axis).",
+    "view": "Use x.reshape(shape).",
+}
+"""What to use in place of attributes of other libraries' arrays."""
+
+OPTIONS = {
+    "accept_inplace": "Graphs never change.",
+    "profile": "Call f.profile(*args).",
+    "rebuild_strict": "Leave it out: replacements always have the types of what they replace.",
+    "strict": "It is an argument of graphc.In.",
+    "trust_input": "Leave it out: arguments of the right type are hardly checked.",
+}
+"""What to write in place of arguments of PyTensor's and Theano's ``function``."""
+
 PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
 
 
@@ -87,6 +154,25 @@ def problem_of_name(path: str, name: str) -> str:
     """Return the error's text for a name that PyTensor's path of a module lacks."""
     remedy = f" {NAMES[name]}" if name in NAMES else ""
     return f"{path} has no {name!r}.{remedy} {PAGE}"
+
+
+def remedy_of_name(module: str, name: str) -> str:
+    """Return what to write for a name that a module of graphc lacks; empty for unknown names.
+
+    Example:
+        >>> remedy_of_name("graphc", "jit")
+        "Use graphc.function([x], y, mode='JAX')."
+    """
+    if module == "graphc.tensor" and name in DTYPES:
+        dtype = name.rstrip("_")
+        return f'Write dtype="{dtype}", or x.astype("{dtype}").'
+    return OTHERS.get(module, {}).get(name) or NAMES.get(name, "")
+
+
+def problem_of_tensor_attribute(name: str) -> str:
+    """Return the error's text for an attribute that a symbolic array lacks."""
+    remedy = f" {TENSOR_ATTRIBUTES[name]}" if name in TENSOR_ATTRIBUTES else ""
+    return f"A symbolic array has no attribute {name!r}.{remedy}"
 
 
 def problem_of_attribute(title: str, name: str) -> str:

@@ -21,18 +21,47 @@ POLICIES = ("allow", "warn", "error")
 
 SHOWN = ("auto", "on", "off")
 
-DIRECTORY = "GRAPHC_CACHE_DIR"
-"""The environment variable of ``cache_dir``."""
+MODES = ("JAX", "MLX", "NUMPY")
 
 OFF = "off"
 """The directory that means none."""
 
-PROGRESS = "GRAPHC_PROGRESS"
-"""The environment variable of ``progress``."""
+DEFAULTS: Mapping[str, Any] = {
+    "cache_bytes": 2**30,
+    "floatX": "float64",
+    "materialize": "allow",
+    "mode": "JAX",
+    "programs": 256,
+    "progress": "auto",
+    "recompile": "warn",
+    "returns": "numpy",
+    "scan_returns_updates": False,
+    "specializations": 64,
+    "warn_on_captured_constants": False,
+}
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting: ``GRAPHC_FLOATX`` of ``floatX``."""
+    return f"GRAPHC_{name.upper()}"
+
+
+def _from_text(name: str, text: str) -> Any:
+    """Return the value of a setting that an environment variable says."""
+    match DEFAULTS[name]:
+        case bool():
+            words = {"1": True, "true": True, "0": False, "false": False}
+            return words.get(text.lower(), text)
+        case int():
+            return int(text) if text.isdecimal() else text
+    return text
 
 
 class Config:
     """Settings with their defaults; an unknown name or value is an error.
+
+    Each setting can come from the environment: ``GRAPHC_FLOATX=float32``, ``GRAPHC_MODE=MLX``,
+    ``GRAPHC_CACHE_DIR=off``. A variable is read when its setting is first used.
 
     Attributes:
         floatX: The dtype of ``gt.vector("v")``, ``gt.zeros(3)`` and the like: ``"float64"``,
@@ -45,11 +74,9 @@ class Config:
             integer arguments that decide shapes.
         programs: How many compiled programs are cached in memory for functions of equal structure.
         progress: Whether a line on standard error tells of compilations that take longer than two
-            seconds: ``"auto"``, on a terminal and in a notebook; ``"on"``, or ``"off"``. By default
-            what the environment variable ``GRAPHC_PROGRESS`` says, and else ``"auto"``.
+            seconds: ``"auto"``, on a terminal and in a notebook; ``"on"``, or ``"off"``.
         cache_dir: The directory, a ``Path``, where compiled programs are cached for later
-            processes; None, or ``"off"``, caches none. By default what the environment variable
-            ``GRAPHC_CACHE_DIR`` says, a path or ``off``, and else ``graphc`` in the user's cache
+            processes; None, or ``"off"``, caches none. By default ``graphc`` in the user's cache
             directory; None for a user who has no home.
         cache_bytes: How many bytes that directory may hold; the least recently used entries go.
         recompile: What happens when a function is compiled again and again for a reason that
@@ -101,27 +128,22 @@ class Config:
     specializations: int
     warn_on_captured_constants: bool
 
-    def __init__(self) -> None:
-        self.cache_bytes = 2**30
-        self.floatX = "float64"
-        self.materialize = "allow"
-        self.mode = "JAX"
-        self.programs = 256
-        self.recompile = "warn"
-        self.returns = "numpy"
-        self.scan_returns_updates = False
-        self.specializations = 64
-        self.warn_on_captured_constants = False
-
     def __getattr__(self, name: str) -> Any:
-        """Return a default that depends on the environment, which is read at its first use."""
+        """Return what the environment says, or else a default, at the first use of a setting."""
+        if name not in self.__slots__:
+            raise AttributeError(_unknown(name), name=name, obj=self)
         if name == "cache_dir":
             self.cache_dir = default_directory(os.environ, sys.platform)
-        elif name == "progress":
-            self.progress = os.environ.get(PROGRESS) or "auto"
         else:
-            raise AttributeError(_unknown(name), name=name, obj=self)
+            text = os.environ.get(variable(name))
+            try:
+                setattr(self, name, _from_text(name, text) if text else DEFAULTS[name])
+            except ValueError as error:
+                raise ValueError(f"{variable(name)}={text}: {error}") from None
         return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__slots__:
@@ -172,6 +194,10 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cache_dir": (_is_path, "a path, or None for no cache on disk"),
     "floatX": _among(*FLOATS),
     "materialize": _among(*POLICIES),
+    "mode": (
+        lambda value: value in MODES if isinstance(value, str) else value is not None,
+        f"one of {', '.join(MODES)}, or a graphc.Mode",
+    ),
     "programs": POSITIVE,
     "progress": _among(*SHOWN),
     "recompile": _among(*RECOMPILE),
@@ -192,7 +218,7 @@ def directory(value: str | os.PathLike[str] | None) -> Path | None:
 
 def default_directory(environment: Mapping[str, str], platform: str) -> Path | None:
     """Return the default cache directory of an environment, without reading the disk."""
-    if chosen := environment.get(DIRECTORY):
+    if chosen := environment.get(variable("cache_dir")):
         return directory(chosen)
     if platform == "win32":
         local = environment.get("LOCALAPPDATA")

@@ -95,7 +95,13 @@ def attributes(
             path = f"{module}.{name}"
             if path in PATHS:
                 return sys.modules[path]
+            from graphc.absent import remedy_of_name  # noqa: PLC0415 (for errors alone)
+
             problem = f"module {module!r} has no attribute {name!r}"
+            if remedy := remedy_of_name(module, name):
+                problem += f". {remedy}"
+                if _is_from_import(sys._getframe(1)):
+                    raise ImportError(problem, name=module)
             raise AttributeError(problem, name=name, obj=sys.modules[module])
         namespace[name] = value = provided(module, name)
         return value
@@ -115,9 +121,9 @@ class Path(ModuleType):
         for found in self._found(name):
             self.__dict__[name] = found
             return found
-        from graphc import absent  # noqa: PLC0415 (tables that errors alone need)
+        from graphc.absent import problem_of_name  # noqa: PLC0415 (for errors alone)
 
-        problem = absent.problem_of_name(path, name)
+        problem = problem_of_name(path, name)
         if _is_from_import(sys._getframe(1)):
             raise ImportError(problem, name=path)
         raise AttributeError(problem, name=name, obj=self)
@@ -179,9 +185,9 @@ class AbsentFinder:
         # Tools that look for a file elsewhere, as pytest does, give places of their own.
         parent = sys.modules.get(name.rpartition(".")[0])
         if name.startswith("graphc.") and path is getattr(parent, "__path__", None):
-            from graphc import absent  # noqa: PLC0415
+            from graphc.absent import problem  # noqa: PLC0415 (for errors alone)
 
-            raise ModuleNotFoundError(absent.problem(name), name=name)
+            raise ModuleNotFoundError(problem(name), name=name)
 
 
 def load_all() -> None:

@@ -13,12 +13,22 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
 
+_LIBRARIES = Path(np.__file__).resolve().parent.parent
+"""The folder of NumPy and of other libraries, which may call methods of symbolic arrays."""
+
 _ROOT = str(Path(__file__).resolve().parent) + "/"
 _CACHES_AND_CONTEXTS = {functools.__file__, contextlib.__file__}
-_owned: tuple[str, ...] = (_ROOT, INTERNAL, "<frozen ")
+_owned: tuple[str, ...] = (
+    _ROOT,
+    INTERNAL,
+    "<frozen ",
+    *[f"{_LIBRARIES}/{name}/" for name in ("jax", "numpy", "pandas", "scipy")],
+)
 
 Site = tuple[CodeType, int]
 """A code object and the offset of an instruction in it: a line, before anyone asks which."""

@@ -194,9 +194,14 @@ def test_what_cannot_be_run_or_shown_says_why(
 # The command line itself.
 
 
+def test_graphc_alone_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "\n    doctor " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["nonsense"], ["cache"], ["cache", "nonsense"], ["doctor", "--backend", "TPU"]],
+    [["nonsense"], ["cache"], ["cache", "nonsense"], ["doctor", "--backend", "TPU"]],
     ids=" ".join,
 )
 def test_a_wrong_command_line_is_told_what_there_is(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from graphc.config import Config, config, default_directory
+from graphc.config import MODES, Config, config, default_directory, variable
+from graphc.link import names
 
 HOME = Path.home()
 
@@ -96,3 +97,44 @@ def test_progress_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("GRAPHC_PROGRESS", "loud")
     with pytest.raises(ValueError, match=r"config\.progress = 'loud': use one of auto, on, off"):
         _ = Config().progress
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("floatX", "float32", "float32"),
+        ("mode", "NUMPY", "NUMPY"),
+        ("programs", "12", 12),
+        ("scan_returns_updates", "1", True),
+        ("warn_on_captured_constants", "false", False),
+        ("cache_dir", "off", None),
+    ],
+)
+def test_every_setting_can_come_from_the_environment(
+    name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable(name), text)
+    assert getattr(Config(), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("floatX", "single"), ("programs", "many"), ("scan_returns_updates", "2")]
+)
+def test_a_wrong_variable_is_named(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable(name), text)
+    with pytest.raises(ValueError, match=f"^{variable(name)}={text}: config.{name} = .*: use "):
+        getattr(Config(), name)
+
+
+def test_a_mode_that_does_not_exist_is_refused_when_it_is_set() -> None:
+    with pytest.raises(ValueError, match=r"config\.mode = 'jax': use one of JAX, MLX, NUMPY"):
+        config.mode = "jax"
+    with pytest.raises(ValueError, match=r"or a graphc\.Mode"):
+        config.mode = None
+    assert sorted(MODES) == names()
+
+
+def test_the_text_of_the_settings_has_all_of_them() -> None:
+    text = repr(Config())
+    assert text.startswith("Config(cache_bytes=1073741824, ")
+    assert [name for name in Config.__slots__ if f"{name}=" not in text] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 import graphc
 import graphc.random
 import graphc.tensor as gt
-from graphc.absent import NAMES, REMEDIES
+from graphc.absent import NAMES, OPTIONS, OTHERS, REMEDIES, TENSOR_ATTRIBUTES
 from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, provide, provided
 
 MODULES = [graphc, gt, graphc.random]
@@ -273,6 +274,38 @@ def test_modules_and_names_that_are_said_to_be_absent_are() -> None:
     for path in REMEDIES.keys() - {"compile", "link", "tensor.signal"}:
         with pytest.raises(ModuleNotFoundError, match=re.escape(REMEDIES[path])):
             import_module(f"graphc.{path}")
+
+
+@pytest.mark.parametrize("module", OTHERS)
+def test_names_of_other_libraries_answer_with_what_to_write(module: str) -> None:
+    for name, remedy in OTHERS[module].items():
+        text = re.escape(f"module {module!r} has no attribute {name!r}. {remedy}")
+        with pytest.raises(AttributeError, match=text):
+            getattr(import_module(module), name)
+        with pytest.raises(ImportError, match=text):
+            exec(f"from {module} import {name}")
+
+
+def test_dtypes_are_no_names_of_arrays() -> None:
+    with pytest.raises(AttributeError, match=r'Write dtype="int8", or x.astype\("int8"\)'):
+        _ = graphc.tensor.int8
+
+
+@pytest.mark.parametrize("name", TENSOR_ATTRIBUTES)
+def test_attributes_of_other_libraries_arrays_answer_with_what_to_write(name: str) -> None:
+    x = graphc.tensor.vector("x")
+    with pytest.raises(AttributeError, match=re.escape(TENSOR_ATTRIBUTES[name])):
+        getattr(x, name)
+    assert not hasattr(x, name)
+
+
+def test_remedies_name_what_there_is() -> None:
+    texts = [*TENSOR_ATTRIBUTES.values(), *OPTIONS.values()]
+    texts += [text for remedies in OTHERS.values() for text in remedies.values()]
+    names = {"graphc": graphc, "gt": graphc.tensor}
+    for path in re.findall(r"\b(?:graphc|gt)(?:\.\w+)+", " ".join(texts)):
+        first, *parts = path.split(".")
+        assert functools.reduce(getattr, parts, names[first]) is not None, path
 
 
 def test_only_imports_that_fail_reach_the_last_finder() -> None:

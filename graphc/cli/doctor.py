@@ -7,6 +7,7 @@ imported is a line of the report.
 from __future__ import annotations
 
 import json as json_module
+import os
 import platform
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 
 from graphc.cli import cache
 from graphc.compile.entry import stamp
-from graphc.config import config
+from graphc.config import DEFAULTS, config, variable
 from graphc.errors import ModeError
 from graphc.link import load, names
 from graphc.link.probe import probed
@@ -68,8 +69,14 @@ def everything() -> dict[str, Any]:
         "packages": {name: _version(name) for name in ("graphc", *PACKAGES)},
         "cache": cache.cache_state(),
         "mode": str(config.mode),
+        "settings": {name: str(getattr(config, name)) for name in changed_settings()},
         "backends": {name: _report_of(child) for name, child in children.items()},
     }
+
+
+def changed_settings() -> list[str]:
+    """Return the names of settings that differ from their defaults; the cache has its own line."""
+    return [name for name, value in DEFAULTS.items() if getattr(config, name) != value]
 
 
 def examine(name: str) -> dict[str, Any]:
@@ -152,6 +159,12 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"cache     {first}",
         *[f"          {line}" for line in others],
     ]
+    texts = [
+        f"{name}={value}{f' ({variable(name)})' if variable(name) in os.environ else ''}"
+        for name, value in report["settings"].items()
+    ]
+    default = f"all as by default; {variable('floatX')} and the like in the environment set them"
+    lines.append(f"settings  {', '.join(texts) or default}")
     for name, about in report["backends"].items():
         lines += ["", *_backend_lines(name, about)]
     return lines

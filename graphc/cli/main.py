@@ -32,7 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         >>> main(["cache", "path"])  # here GRAPHC_CACHE_DIR is "off"
         1
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        return 0
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -48,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Functions in files, what graphc keeps on disk, and what it finds here.",
     )
     parser.add_argument("--version", action="version", version=f"graphc {version_of('graphc')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
     _add_cache(commands.add_parser("cache", help="compiled programs on disk", description=WHERE))
     _add_doctor(
         commands.add_parser(

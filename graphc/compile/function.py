@@ -195,6 +195,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
+    **others: Any,
 ) -> Function:
     """Compile a graph into a Python function.
 
@@ -216,6 +217,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         returns: ``"numpy"`` for writable NumPy arrays with their own memory; ``"native"`` for the
             backend's arrays on its devices; by default the mode's ``returns``, or else
             ``config.returns``, which is ``"numpy"``.
+        others: Refused, with what to write for other arguments of PyTensor's ``function``.
 
     Returns:
         A function that takes arguments by position or by name.
@@ -236,6 +238,10 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         >>> {name: float(y) for name, y in f(np.array([1.0, 2.0, 3.0])).items()}
         {'mean': 2.0, 'sum': 6.0}
     """
+    for option in others:
+        from graphc.absent import OPTIONS  # noqa: PLC0415 (for errors alone)
+
+        raise ArgumentError(f"function has no argument {option!r}.", OPTIONS.get(option, ""))
     mode = get_mode(mode)
     returns = returned_arrays(returns, mode)
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
@@ -485,9 +491,12 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
+                nested = any(isinstance(x, list | tuple | dict) for x in containers)
                 raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
-                    f"They are {self._parameters()}.",
+                    f"They are {self._parameters()}."
+                    + " A list, tuple or dict of inputs takes one argument of that structure, by "
+                    "position." * nested,
                 )
             index = labels.index(name)
             if values[index] is not MISSING:
@@ -576,9 +585,9 @@ class Function(Generic[Result]):
     if not TYPE_CHECKING:  # to type checkers, a missing attribute is one
 
         def __getattr__(self, name: str) -> Any:
-            from graphc import absent  # noqa: PLC0415
+            from graphc.absent import problem_of_attribute  # noqa: PLC0415 (for errors alone)
 
-            problem = absent.problem_of_attribute("A compiled function", name)
+            problem = problem_of_attribute("A compiled function", name)
             raise AttributeError(problem, name=name, obj=self)
 
     @property

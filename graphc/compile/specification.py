@@ -37,6 +37,7 @@ from graphc.ir import (
     gathered,
     is_complex,
     is_gathered,
+    is_inexact,
     read_by,
     rebuild,
     refuse_missing,
@@ -284,6 +285,11 @@ def _remedy(new: Tensor, variable: Shared) -> str:
         return f"Give it the shape of {variable.type!r}."
     if is_complex(new.dtype) and not is_complex(variable.dtype):
         return "Take its real part, new.real, or declare the variable complex."
+    if is_inexact(new.dtype) and not is_inexact(variable.dtype):
+        return (
+            f"Declare the variable with that dtype, as in graphc.shared(0.0), or convert the "
+            f"value: new.astype({variable.dtype!r})."
+        )
     return f"Convert it: new.astype({variable.dtype!r})."
 
 

@@ -93,7 +93,8 @@ def _shapes(op: Op, types: Sequence[Any]) -> list[Sequence[Any]] | None:
     try:
         y = op.infer(*types)
     except Exception:
-        if is_own_class(type(op)) and not op.infers_by_numbers:
+        cls: Any = type(op)
+        if is_own_class(cls) and not op.infers_by_numbers:
             raise
         return None
     items = y.items if isinstance(y, TupleType) else (y,)

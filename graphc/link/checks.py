@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
 from graphc.ir import Check, Input, Node
 from graphc.ir.law import source_axis
+from graphc.tensor.core.elementwise import Elementwise
 
 T = TypeVar("T")
 
@@ -38,10 +39,12 @@ def unequal_operands(
         problem = f"lengths that must be equal are {length} and {other_length}."
         return RuntimeShapeError(f"{node!r}: {problem}", "Make them equal.", node.where)
     one, other = _name(node.inputs[a], m), _name(node.inputs[b], n)
-    remedy = (
-        "Make them equal. An axis is repeated only where its length is statically 1, as in "
-        "gt.tensor(shape=(1, None)) or x[None, :]."
-    )
+    remedy = "Make them equal."
+    if isinstance(node.op, Elementwise) and 1 in {left[m], right[n]}:
+        remedy += (
+            " An axis is repeated only where its length is statically 1, as in "
+            "gt.tensor(shape=(1, None)), graphc.shared(value, shape=(1, None)) or x[None, :]."
+        )
     return RuntimeShapeError(
         f"{node!r}: axis {m}{one} of an operand of shape {left} and axis {n}{other} of one "
         f"of shape {right} differ in length.",

@@ -328,13 +328,15 @@ def located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
         return RuntimeShapeError(error.problem, error.remedy, node.where)
     if isinstance(error, GraphcError):
         return type(error)(error.problem, error.remedy, node.where)
-    kind = BoundsError if isinstance(error, IndexError) else OperationError
     given = ", ".join(
         f"{_dtype(x)}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
         for x in values
     )
     text = str(error).strip().split("\n")[0]
-    return kind(
+    if isinstance(error, IndexError):
+        remedy = "An index is at least -n and less than the length n of its axis."
+        return BoundsError(f"{node!r}, given {given}: {text}.", remedy, node.where)
+    return OperationError(
         f"{node!r} failed, given {given or 'nothing'}: {type(error).__name__}: {text}",
         "",
         node.where,

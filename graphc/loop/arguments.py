@@ -62,7 +62,9 @@ def call_user(
         raise ArgumentError(
             f"{title}: the {what} {getattr(function, '__name__', function)} does not take "
             f"{len(arguments)} arguments{names and f' ({names})'}: {error}.",
-            f"Their order is: {order}.",
+            f"Their order is: {order}. Past outputs are given by outputs_info=[initial value]."
+            if what == "step"
+            else f"Their order is: {order}.",
         ) from error
     with within(function):
         return function(*arguments)

@@ -133,9 +133,11 @@ from graphc.tensor.arrays.select import (
     count_nonzero,
     extract,
     inverse_permutation,
+    one_hot,
     permute_row_elements,
     put_along_axis,
     ravel_multi_index,
+    relu,
     select,
     take,
     take_along_axis,
@@ -549,6 +551,7 @@ switch = where
 conjugate = conj
 absolute = abs
 as_tensor_variable = as_tensor
+asarray = as_tensor
 fix = trunc
 popcount = bitwise_count
 dense_dot = dot
@@ -666,8 +669,9 @@ __all__ = [
     "allclose", "alloc", "alloc_diag", "amax", "amin", "and_", "angle", "any", "append", "arange",
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
     "argpartition", "argsort", "argwhere", "around", "array_equal", "array_split", "as_tensor",
-    "as_tensor_variable", "asin", "asinh", "assume", "atan", "atan2", "atanh", "atleast_1d",
-    "atleast_2d", "atleast_3d", "atleast_Nd", "average", "bartlett", "batched_dot", "bcol", "bcols",
+    "as_tensor_variable", "asarray", "asin", "asinh", "assume", "atan", "atan2", "atanh",
+    "atleast_1d", "atleast_2d", "atleast_3d", "atleast_Nd", "average", "bartlett", "batched_dot",
+    "bcol", "bcols",
     "beta", "betainc", "betainc_by_a", "betainc_by_b", "betaincinv", "betaln", "bincount",
     "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bmatrices", "bmatrix",
@@ -718,12 +722,14 @@ __all__ = [
     "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
     "nanquantile", "nanstd", "nansum", "nanvar", "ndim", "ndtr", "ndtri", "ndtri_exp", "neg",
     "negative", "neq", "nextafter", "nonzero", "nonzero_values", "norm", "not_equal", "ogrid",
+    "one_hot",
     "ones", "ones_like", "or_", "outer", "owens_t", "pack", "pad", "partition", "percentile",
     "permute_dims", "permute_row_elements", "pi", "poch", "polyadd", "polyder", "polygamma",
     "polyint", "polymul", "polysub", "polyval", "popcount", "positive", "pow", "power", "prod",
     "psi", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "ravel", "ravel_multi_index",
-    "real", "reciprocal", "rel_entr", "remainder", "repeat", "reshape", "right_shift", "rint",
-    "roll", "rot90", "round", "round_half_away_from_zero", "round_half_to_even", "row", "rows",
+    "real", "reciprocal", "rel_entr", "relu", "remainder", "repeat", "reshape", "right_shift",
+    "rint", "roll", "rot90", "round", "round_half_away_from_zero", "round_half_to_even", "row",
+    "rows",
     "scalar", "scalars", "searchsorted", "second", "select", "set_subtensor", "setdiff1d",
     "setxor1d", "sgn", "shape", "shape_padaxis", "shape_padleft", "shape_padright", "shape_tuple",
     "shard",

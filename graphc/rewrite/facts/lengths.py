@@ -370,10 +370,9 @@ def _of_graphs(node: Node, axis: int) -> Known | None:
 
 
 def bare_mask(mask: Node) -> Node:
-    """A mask before it was made as long as the array: it must be, or the program fails."""
-    x = mask.inputs[0] if isinstance(mask.op, BroadcastTo) else mask
-    alike = x.type.ndim == mask.type.ndim and 1 not in (*x.type.shape, *mask.type.shape)
-    return x if alike else mask
+    """Return a mask before its lengths were compared; as it is if it would broadcast."""
+    is_compared = isinstance(mask.op, SpecifyShape) and 1 not in mask.inputs[0].type.shape
+    return mask.inputs[0] if is_compared else mask
 
 
 def _from_start(entry: Range) -> Range:

@@ -24,7 +24,7 @@ from graphc.ir import (
 from graphc.ir.law import law
 from graphc.ir.lengths import AnyLength, SymbolicLength, agree, require
 from graphc.ir.line import ATOM, Code, Writer
-from graphc.tensor.arrays.broadcast import BroadcastTo, repeated
+from graphc.tensor.arrays.broadcast import repeated
 from graphc.tensor.arrays.create import Arange, StaticArange, arange, full, zeros_like
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import (
@@ -38,7 +38,7 @@ from graphc.tensor.core.elementwise import (
     with_rank,
 )
 from graphc.tensor.core.shape import Length, Shape, as_length, length, reshape
-from graphc.tensor.core.specify import specified
+from graphc.tensor.core.specify import SpecifyShape, specified
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
@@ -453,6 +453,9 @@ def nonzero_places(x: Any) -> tuple[Tensor, ...]:
     return tuple(Tensor.make(Pick(i), indices) for i in range(x.ndim))
 
 
+INDICES = "Use integers, slices, None, ... or integer or bool arrays."
+
+
 class _Parser:
     """An index as written, parsed into static entries and symbolic inputs."""
 
@@ -482,12 +485,14 @@ class _Parser:
         if isinstance(part, int | np.integer):
             return int(part)
         if isinstance(part, str | float | np.floating):
-            raise self.refusal(part, "Use integers, slices, None, ... or integer or bool arrays.")
+            raise self.refusal(part, INDICES)
         part = as_tensor(part)
         if part.type.shape == (0,) and isinstance(part.op, Constant):
             part = cast(part, "int64")
         if part.dtype != "bool" and not is_integer(part.dtype):
-            raise self.refusal(part, "Use integers, slices, None, ... or integer or bool arrays.")
+            raise self.refusal(
+                part, f"{INDICES} Half of a length is x.shape[0] // 2; x.astype('int64') converts."
+            )
         if isinstance(part.op, Constant) and not part.ndim and part.dtype != "bool":
             return int(part.op.value)
         return part
@@ -551,7 +556,7 @@ class _Parser:
             return mask
         static = tuple(None if isinstance(n, Tensor) else n for n in wanted)
         symbolic = [n for n in wanted if isinstance(n, Tensor)]
-        return Tensor.make(BroadcastTo(static, ()), mask, *symbolic)
+        return Tensor.make(SpecifyShape(static, "x[mask]"), mask, *symbolic)
 
     def mask(self, mask: Tensor) -> None:
         if not mask.ndim:

@@ -17,7 +17,7 @@ from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, nonzero_places
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.reduce import sum
-from graphc.tensor.core.axes import expand_dims, slice_at_axis
+from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis
 from graphc.tensor.core.elementwise import (
     aligned,
     broadcast_shapes,
@@ -492,3 +492,44 @@ def to_one_hot(y: TensorLike, nb_class: Any, dtype: Any = None) -> Tensor:
     """
     y = _indices("to_one_hot", y)
     return cast(equal(expand_dims(y, -1), arange(nb_class)), dtype or config.floatX)
+
+
+@function
+def one_hot(x: TensorLike, num_classes: Any, dtype: Any = None, axis: int = -1) -> Tensor:
+    """Return a one-hot vector for each integer, along a new axis, as ``jax.nn.one_hot``.
+
+    Args:
+        x: Integers of any shape; one outside of ``0 <= x < num_classes`` gives a vector of zeros.
+        num_classes: The length of the vectors.
+        dtype: ``config.floatX`` by default.
+        axis: The position of the new axis in the result.
+
+    Raises:
+        DTypeError: If x is not of integers.
+        ShapeError: If the result has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.one_hot([0, 2], 3, dtype="int8", axis=0).eval(mode="NUMPY").tolist()
+        [[1, 0], [0, 0], [0, 1]]
+    """
+    return moveaxis(to_one_hot(x, num_classes, dtype), -1, axis)
+
+
+@function
+def relu(x: TensorLike) -> Tensor:
+    """Return ``max(x, 0)``, with the gradient 0 at 0, as ``jax.nn.relu``; NaN stays.
+
+    Args:
+        x: Real numbers of any shape.
+
+    Raises:
+        DTypeError: If x is complex.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.relu([-1.0, 2.0]).eval(mode="NUMPY").tolist()
+        [0.0, 2.0]
+    """
+    x = as_tensor(x)
+    return where(x <= 0, zeros_like(x), x)

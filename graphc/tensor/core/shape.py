@@ -247,7 +247,9 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
     except AttributeError:
         n = None
     if n is None or isinstance(entry, bool):
-        raise DTypeError(f"{op}: expected integer lengths, got {entry!r}.")
+        raise DTypeError(
+            f"{op}: expected integer lengths, got {entry!r}.", "Convert it, as in gt.zeros(int(n))."
+        )
     if n < least:
         raise ShapeError(f"{op}: the length {n} is negative.")
     return n

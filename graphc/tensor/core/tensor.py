@@ -175,7 +175,8 @@ class Tensor(Methods):
     def __bool__(self) -> bool:
         raise self._refuse(
             "The truth value",
-            "Choose elementwise with gt.where(condition, a, b); for a Python if, compile it first.",
+            "Choose elementwise with gt.where(condition, a, b); for a Python if, compile it first. "
+            "Whether there is an array is `x is not None`.",
         )
 
     def __len__(self) -> int:
@@ -192,7 +193,9 @@ class Tensor(Methods):
 
     def __index__(self) -> int:
         raise self._refuse(
-            "A Python integer", "graphc's own functions take it as it is, also as a shape."
+            "A Python integer",
+            "graphc's own functions take it as it is, also as a shape; for range(n) use "
+            "gt.arange(n), or graphc.scan(..., n_steps=n).",
         )
 
     if not TYPE_CHECKING:  # NumPy's operators would claim the result of ``array + tensor``
@@ -422,21 +425,15 @@ class Tensor(Methods):
     if not TYPE_CHECKING:  # for which there are no attributes that are not declared
 
         def __getattr__(self, name: str) -> Any:
-            problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
-            raise AttributeError(problem, name=name, obj=self)
+            from graphc.absent import problem_of_tensor_attribute  # noqa: PLC0415 (for errors alone)
+
+            raise AttributeError(problem_of_tensor_attribute(name), name=name, obj=self)
 
 
-ABSENT = {
-    "get_value": " Only shared variables have values; x.eval({...}) computes one. The keys of a "
-    "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
-    "set_value": " Only shared variables have values: graphc.shared(value).",
-    "data": " Only constants have one; x.eval({...}) computes a value.",
-    "tag": " There are no test values: x.eval({...}) computes a value.",
-}
-"""The advice for attributes that PyTensor's variables may have."""
-
-
-UNKNOWN = "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i]."
+UNKNOWN = (
+    "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i]; gt.sum, "
+    "gt.max and graphc.scan take arrays of any length."
+)
 
 
 OUTPUTS_ALONE = (
