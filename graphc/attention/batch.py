@@ -1,7 +1,7 @@
-"""The batch rule of attention: the new axis is merged into that of sequences.
+"""The batch rule of attention: the new axis is merged into the axis of sequences.
 
-Mask and score functions are given the number of a sequence in the merged axis, and split it into
-the element of the batch and the sequence within that.
+Mask and score functions receive the index of a sequence in the merged axis, and split this index
+into the element of the batch and the sequence within the element.
 """
 
 from __future__ import annotations
@@ -22,66 +22,65 @@ if TYPE_CHECKING:
     from graphc.attention.flex import FlexOp
 
 
-def folded(
+def merge_batch(
     op: FlexOp, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The results of attention, or of its gradient, for a batch of elements.
+    """Return the results of attention, or of its gradient, for a batch of elements.
 
     Args:
         op: The operation of each element.
         size: The number of elements.
-        batched: Which inputs have an axis of elements in front.
+        batched: Whether each input has a leading axis of elements.
         inputs: The operation's inputs.
     """
-    parts, flags = op.parts(inputs), op.parts(batched)
-    batches = length(parts.q, int(flags.q))
+    operands, flags = op.split_inputs(inputs), op.split_inputs(batched)
+    batches = length(operands.q, int(flags.q))
 
-    def leading(x: Tensor, flag: bool) -> Tensor:
+    def with_batch_axis(x: Tensor, flag: bool) -> Tensor:
         return x if flag else broadcast_to(expand_dims(x, 0), (size, *lengths(x)))
 
-    def merged(x: Tensor, flag: bool) -> Tensor:
-        x = leading(x, flag)
+    def merge(x: Tensor, flag: bool) -> Tensor:
+        x = with_batch_axis(x, flag)
         return reshape(x, (size * length(x, 1), *lengths(x)[2:]))
 
-    arrays = list(map(merged, parts[:3], flags[:3]))
-    rest = list(map(merged, parts.rest, flags.rest))
-    mask, of_mask = _with_merged_batches(
-        op.mask, 0, parts.mask_captured, flags.mask_captured, batches
+    arrays = list(map(merge, operands[:3], flags[:3]))
+    rest = list(map(merge, operands.rest, flags.rest))
+    mask, mask_captured = _with_merged_batches(
+        op.mask, 0, operands.mask_captured, flags.mask_captured, batches
     )
     by_batch = mask is not None and looks_at(mask, 0)
     tables = [
-        _table(x, flag, by_batch, size, batches) for x, flag in _pairs(parts.tables, flags.tables)
+        _table(x, flag, by_batch, size, batches)
+        for x, flag in zip(operands.tables, flags.tables, strict=True)
     ]
     # An array with a gradient has a gradient for each element.
-    wanted = op.wanted_captured or [False] * len(parts.score_captured)
-    now = [flag or is_wanted for flag, is_wanted in _pairs(flags.score_captured, wanted)]
+    wanted = op.wanted_captured or [False] * len(operands.score_captured)
+    score_flags = [a or b for a, b in zip(flags.score_captured, wanted, strict=True)]
     captured = [
-        leading(x, flag) if new else x
-        for (x, flag), new in _pairs(_pairs(parts.score_captured, flags.score_captured), now)
+        with_batch_axis(x, flag) if new else x
+        for x, flag, new in zip(
+            operands.score_captured, flags.score_captured, score_flags, strict=True
+        )
     ]
-    score, of_score = _with_merged_batches(op.score, 1, captured, now, batches)
-    made = op.with_functions(score, mask)
-    results = picks(Node.make(made, *arrays, *tables, *of_score, *of_mask, *rest))
+    score, score_captured = _with_merged_batches(op.score, 1, captured, score_flags, batches)
+    merged_op = op.with_functions(score, mask)
+    results = picks(Node.make(merged_op, *arrays, *tables, *score_captured, *mask_captured, *rest))
     # Gradients of captured arrays have an axis of elements already.
-    own = len(results) - sum(op.wanted_captured)
-    found = [reshape(y, (size, batches, *lengths(y)[1:])) for y in results[:own]]
-    return (*found, *results[own:])
-
-
-def _pairs(a: Any, b: Any) -> list[Any]:
-    return list(zip(a, b, strict=True))
+    merged_count = len(results) - sum(op.wanted_captured)
+    split_results = [reshape(y, (size, batches, *lengths(y)[1:])) for y in results[:merged_count]]
+    return (*split_results, *results[merged_count:])
 
 
 def _table(x: Tensor, flag: bool, by_batch: bool, size: Any, batches: Any) -> Tensor:
-    """A table (Bm, ...) for all sequences of all elements.
+    """Return a table (Bm, ...) for all sequences of all elements.
 
-    One that is the same for all stays, if the mask function does not depend on the sequence.
+    A table that all sequences share stays, if the mask function does not depend on the sequence.
     """
     if not flag and not by_batch and x.type.shape[0] == 1:
         return x
-    own = lengths(x)[2:] if flag else lengths(x)[1:]
+    table_shape = lengths(x)[2:] if flag else lengths(x)[1:]
     x = x if flag else expand_dims(x, 0)
-    return reshape(broadcast_to(x, (size, batches, *own)), (size * batches, *own))
+    return reshape(broadcast_to(x, (size, batches, *table_shape)), (size * batches, *table_shape))
 
 
 def _with_merged_batches(
@@ -91,24 +90,24 @@ def _with_merged_batches(
     flags: Sequence[bool],
     batches: Any,
 ) -> tuple[Graph | None, list[Tensor]]:
-    """A function of the merged axis of sequences, and the arrays that it captures.
+    """Return a function of the merged axis of sequences, and the arrays that it captures.
 
     Args:
         graph: The function of the sequences of one element.
-        first: The place of the number of the sequence among its inputs.
-        captured: The arrays that it captures, with an axis of elements in front where flagged.
-        flags: Which have that axis.
+        first: The position of the sequence's index among its inputs.
+        captured: The arrays that it captures, with a leading axis of elements where flagged.
+        flags: Whether each captured array has a leading axis of elements.
         batches: The number of sequences of an element.
     """
     if graph is None:
         return None, []
-    own = first + len(INDICES)
+    captured_start = first + len(INDICES)
     fresh, outputs = with_new_inputs(graph)
     n = cast(as_tensor(batches), "int32")
-    inner_n, both = stand_in(n), stand_in(fresh[first])
-    swaps: dict[Node, Node] = {fresh[first]: both % inner_n}
-    inner = [stand_in(x) for x in captured]
-    for old, new, flag in zip(fresh[own:], inner, flags, strict=True):
-        swaps[old] = new[both // inner_n] if flag else new
-    given = [*fresh[:first], both, *fresh[first + 1 : own], *inner, inner_n]
-    return with_formals(given, replaced(outputs, swaps)), [*captured, n]
+    formal_n, merged_index = stand_in(n), stand_in(fresh[first])
+    swaps: dict[Node, Node] = {fresh[first]: merged_index % formal_n}
+    formals = [stand_in(x) for x in captured]
+    for old, new, flag in zip(fresh[captured_start:], formals, flags, strict=True):
+        swaps[old] = new[merged_index // formal_n] if flag else new
+    inputs = [*fresh[:first], merged_index, *fresh[first + 1 : captured_start], *formals, formal_n]
+    return with_formals(inputs, replaced(outputs, swaps)), [*captured, n]

@@ -19,17 +19,16 @@ Tables = tuple[Any, Any, Any, Any]
 Evaluate = Callable[[Any, Any, Any, Any], Any]
 """A mask for batches (n, 1, 1), heads (n, 1, 1), queries (n, m, 1) and keys (n, 1, l)."""
 
-
 SPAN = 4
-"""The longest range of a captured array that is looked up as such, in blocks."""
+"""The longest range of a captured array whose elements are bounded exactly, in blocks."""
 
 
 class Tiling(NamedTuple):
     """The lengths of a mask, and the size of its blocks.
 
     Attributes:
-        batch: The number of sequences that have their own mask.
-        heads: The number of heads that do.
+        batch: The number of sequences, 1 if they share one mask.
+        heads: The number of heads, 1 if they share one mask.
         queries: The number of queries.
         keys: The number of keys.
         block: The numbers of queries and keys of a block; the last one may have fewer.
@@ -49,35 +48,40 @@ class Tiling(NamedTuple):
 
     @property
     def span(self) -> int:
-        """The longest range of a captured array that is looked up as such."""
+        """The longest range of a captured array whose elements are bounded exactly."""
         return SPAN * max(self.block)
 
 
-class Decided(NamedTuple):
-    """Which blocks are certainly full, and which possibly not empty; bool (B, H, rows, columns)."""
+class BlockBounds(NamedTuple):
+    """Bounds of a mask over blocks, bool (B, H, rows, columns).
+
+    Attributes:
+        certain: Whether the mask certainly keeps all elements of the block.
+        possible: Whether the mask may keep an element of the block.
+    """
 
     certain: Any
     possible: Any
 
 
-def indices(
+def block_indices(
     batch: int, heads: int, queries: int, keys: int, block: tuple[int, int]
 ) -> tuple[Interval, Interval, Interval, Interval]:
-    """The intervals of batch, head, query and key in each block, int32.
+    """Return the intervals of batch, head, query and key in each block, int32.
 
     Returns:
         Points (B, 1, 1, 1) and (1, H, 1, 1), and intervals (1, 1, rows, 1) and (1, 1, 1, columns),
         the last of which end where the queries and keys do.
 
     Example:
-        >>> _, _, q, _ = indices(1, 1, 300, 300, (128, 128))
+        >>> _, _, q, _ = block_indices(1, 1, 300, 300, (128, 128))
         >>> q.low.ravel().tolist(), q.high.ravel().tolist()
         ([0, 128, 256], [127, 255, 299])
     """
     b = np.arange(batch, dtype=np.int32).reshape(-1, 1, 1, 1)
     h = np.arange(heads, dtype=np.int32).reshape(1, -1, 1, 1)
     rows, columns = block
-    q, k = ends(queries, rows), ends(keys, columns)
+    q, k = block_ends(queries, rows), block_ends(keys, columns)
     return (
         point(b),
         point(h),
@@ -86,118 +90,119 @@ def indices(
     )
 
 
-def ends(n: int, size: int) -> tuple[Any, Any]:
-    """The first and the last element of each block of n elements, int32."""
+def block_ends(n: int, size: int) -> tuple[Any, Any]:
+    """Return the first and the last element of each block of ``n`` elements, int32."""
     low = np.arange(0, n, size, dtype=np.int64)
     return low.astype(np.int32), np.minimum(low + size - 1, n - 1).astype(np.int32)
 
 
-def grid(kept: Interval, counts: tuple[int, int, int, int]) -> Decided:
-    """The blocks that intervals decide.
+def bounds_of_blocks(keep: Interval, counts: tuple[int, int, int, int]) -> BlockBounds:
+    """Return the bounds of a mask over blocks, from its intervals.
 
     Args:
-        kept: The interval of a mask over the blocks.
+        keep: The interval of the mask in each block.
         counts: The numbers of blocks along batch, heads, queries and keys.
     """
-    return Decided(*[numpy_like(end).broadcast_to(end, counts) for end in kept])
+    return BlockBounds(*[numpy_like(end).broadcast_to(end, counts) for end in keep])
 
 
-def tables(certain: Any, possible: Any, keys: int, columns: int) -> Tables:
-    """The tables of a mask: which blocks each row has.
+def block_tables(certain: Any, possible: Any, keys: int, columns: int) -> Tables:
+    """Return the tables of a mask, which list the partial and the full blocks of each row.
 
     Args:
-        certain: bool (B, H, rows, columns): where all elements are kept.
-        possible: Where any is.
+        certain: bool (B, H, rows, columns): whether the mask keeps all elements of the block.
+        possible: bool (B, H, rows, columns): whether the mask keeps any element of the block.
         keys: The number of keys.
-        columns: The number of keys of a block. If the last one has fewer, it is partial where all
-            are kept, so that full blocks have all of their keys.
+        columns: The number of keys of a block. A last block of fewer keys is listed as partial
+            where it is full, because full blocks must have all of their keys.
 
     Returns:
-        For partial blocks and for full ones the numbers of them in each row, int32 (B, H, rows),
-        and their places, int32 (B, H, rows, columns), before those of all others.
+        For the partial blocks, then for the full ones: their number in each row, int32
+        (B, H, rows), and their indices followed by all others, int32 (B, H, rows, columns).
 
     Example:
         >>> full = np.tri(2, dtype=bool)[None, None]
-        >>> [x.tolist() for x in tables(full, full, 3, 2)]
+        >>> [x.tolist() for x in block_tables(full, full, 3, 2)]
         [[[[0, 1]]], [[[[0, 1], [1, 0]]]], [[[1, 1]]], [[[[0, 1], [0, 1]]]]]
     """
     xp = numpy_like(certain, possible)
     if keys % columns:
-        whole = np.arange(-(-keys // columns)) < keys // columns
-        certain = xp.logical_and(certain, whole)
+        has_all_keys = np.arange(-(-keys // columns)) < keys // columns
+        certain = xp.logical_and(certain, has_all_keys)
     partial = xp.logical_and(possible, xp.logical_not(certain))
     return (*compact(partial), *compact(certain))
 
 
-def tables_by(
-    uses: Sequence[bool], tiling: Tiling, find: Callable[[Tiling], Sequence[Any]]
+def shared_tables(
+    uses: Sequence[bool], tiling: Tiling, compute_tables: Callable[[Tiling], Sequence[Any]]
 ) -> Tables:
-    """The tables of a mask, found once for sequences and heads that share them.
+    """Return the tables of a mask, computed once for sequences and heads that share them.
 
     Args:
         uses: Whether the mask function depends on the sequence, and on the head.
         tiling: The blocks.
-        find: Finds the tables for fewer sequences and heads, where there are queries and keys.
+        compute_tables: Computes the tables of a tiling that has queries and keys; called with one
+            sequence or head if the mask function does not depend on the sequence or head.
     """
     batch, heads = tiling.counts[:2]
-    own = tiling._replace(batch=batch if uses[0] else 1, heads=heads if uses[1] else 1)
-    if 0 in own.counts:
-        nothing = np.zeros(tiling.counts, bool)
-        return tables(nothing, nothing, tiling.keys, tiling.block[1])
-    found = find(own)
-    xp = numpy_like(*found)
-    a, b, c, d = [xp.broadcast_to(x, (batch, heads, *x.shape[2:])) for x in found]
+    reduced = tiling._replace(batch=batch if uses[0] else 1, heads=heads if uses[1] else 1)
+    if 0 in reduced.counts:
+        empty = np.zeros(tiling.counts, bool)
+        return block_tables(empty, empty, tiling.keys, tiling.block[1])
+    tables = compute_tables(reduced)
+    xp = numpy_like(*tables)
+    a, b, c, d = [xp.broadcast_to(x, (batch, heads, *x.shape[2:])) for x in tables]
     return a, b, c, d
 
 
 # Values of blocks, in NumPy.
 
-AT_ONCE = 2**17
+MAX_ELEMENTS = 2**17
 """The elements that are evaluated together: few enough for a cache, many enough for a call."""
 
 ROWS = 16
 """The rows of a block that are evaluated before it is known to be partial."""
 
 
-def evaluated(evaluate: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
-    """The blocks that intervals leave undecided, decided by the mask's values.
+def evaluate_blocks(evaluate: Evaluate, tiling: Tiling, bounds: BlockBounds) -> BlockBounds:
+    """Return bounds in which the mask's values decide the blocks that intervals left undecided.
 
     Args:
         evaluate: The mask.
         tiling: The blocks.
-        decided: What intervals say of them, NumPy arrays.
+        bounds: The bounds by intervals, NumPy arrays.
     """
-    certain, possible = decided.certain.copy(), decided.possible.copy()
+    certain, possible = bounds.certain.copy(), bounds.possible.copy()
     blocks = np.argwhere(possible & ~certain)
     some, all_ = np.zeros(len(blocks), bool), np.ones(len(blocks), bool)
-    left = np.arange(len(blocks))
+    remaining = np.arange(len(blocks))
     for rows, columns in _passes(tiling):
-        size = max(1, AT_ONCE // (rows.size * columns.size))
-        for first in range(0, len(left), size):
-            part = left[first : first + size]
-            kept = _values(evaluate, tiling, blocks[part], rows, columns)
-            some[part] |= kept.any((1, 2))
-            all_[part] &= kept.all((1, 2))
-        left = left[~some[left] | all_[left]]
-        if not left.size:
+        size = max(1, MAX_ELEMENTS // (rows.size * columns.size))
+        for first in range(0, len(remaining), size):
+            chunk = remaining[first : first + size]
+            keep = _values(evaluate, tiling, blocks[chunk], rows, columns)
+            some[chunk] |= keep.any((1, 2))
+            all_[chunk] &= keep.all((1, 2))
+        remaining = remaining[~some[remaining] | all_[remaining]]
+        if not remaining.size:
             break
     certain[tuple(blocks.T)], possible[tuple(blocks.T)] = all_, some
-    return Decided(certain, possible)
+    return BlockBounds(certain, possible)
 
 
 def _passes(tiling: Tiling) -> list[tuple[Any, Any]]:
-    """Rows and columns of a block: its corners, then all of it, some rows after others."""
+    """Return rows and columns of a block: its corners, then all elements in chunks of rows."""
     lengths = zip(tiling.block, (tiling.queries, tiling.keys), strict=True)
     rows, columns = [np.arange(min(size, n), dtype=np.int64) for size, n in lengths]
-    parts = [rows[first : first + ROWS] for first in range(0, rows.size, ROWS)]
-    return [(rows[[0, -1]], columns[[0, -1]]), *[(part, columns) for part in parts]]
+    chunks = [rows[first : first + ROWS] for first in range(0, rows.size, ROWS)]
+    return [(rows[[0, -1]], columns[[0, -1]]), *[(chunk, columns) for chunk in chunks]]
 
 
 def _values(evaluate: Evaluate, tiling: Tiling, blocks: Any, rows: Any, columns: Any) -> Any:
-    """The mask (blocks, rows, columns); beyond the last query or key, that one again."""
+    """Return the mask (blocks, rows, columns); beyond the end, the last index is repeated."""
     b, h, q, k = blocks.T[..., None, None]
     height, width = tiling.block
     q = np.minimum(q * height + rows[:, None], tiling.queries - 1)
     k = np.minimum(k * width + columns, tiling.keys - 1)
-    kept = evaluate(*[x.astype(np.int32) for x in (b, h, q, k)])
-    return np.broadcast_to(kept, (len(blocks), rows.size, columns.size))
+    keep = evaluate(*[x.astype(np.int32) for x in (b, h, q, k)])
+    return np.broadcast_to(keep, (len(blocks), rows.size, columns.size))

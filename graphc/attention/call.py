@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-from graphc.attention.checks import check_spread, checked_dtype, checked_scale, checked_shapes
+from graphc.attention.checks import check_dtypes, check_mask_broadcast, check_shapes, resolve_scale
 from graphc.attention.flex import Flex
+from graphc.attention.inputs import BLOCK
 from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import leaf_of, lifted, mask_of, score_of, uses
-from graphc.attention.parts import BLOCK
+from graphc.attention.mods import leaf_of, lift_mod, mask_of, score_of, uses
 from graphc.errors import ArgumentError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Node, picks
@@ -81,42 +81,44 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     sequence_axis: Any = None,
     ring: bool = False,
 ) -> Any:
-    """Attention with a score function and a block mask.
+    """Return attention with a score function and a block mask.
 
-    The result is ``softmax(score_mod(scale * query @ key.T), where the mask keeps it) @ value``.
-    Blocks that the mask leaves out cost nothing, forwards and backwards, and memory grows with the
-    lengths, not with their product. What the functions capture is passed when the program runs:
-    other values recompile nothing, and gradients flow to them.
+    The result is ``softmax(where(mask, score_mod(scale * query @ key.T), -inf)) @ value``. Blocks
+    that the mask excludes cost nothing, forwards and backwards, and memory grows with the
+    lengths, not with their product. Arrays that the functions capture are passed when the program
+    runs: other values recompile nothing, and gradients flow to them.
 
     Args:
         query: (batch, heads, queries, elements), floating; symbolic, or JAX's.
         key: (batch or 1, key heads, keys, elements).
-        value: (batch or 1, key heads, keys, any number).
+        value: (batch or 1, key heads, keys, value elements).
         score_mod: The new score, ``score_mod(score, b, h, q_idx, kv_idx)`` of scalars, written in
             ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
-            float64 if the query is; the numbers are int32.
-        block_mask: From ``create_block_mask`` for these lengths; without it, every query sees every
-            key.
-        scale: A number; ``1 / sqrt(elements)`` by default.
+            float64 if the query is; the indices are int32.
+        block_mask: The mask, made by ``create_block_mask`` for these lengths; without a mask,
+            every query sees every key.
+        scale: The factor of ``query @ key.T``; ``1 / sqrt(elements)`` by default.
         enable_gqa: Let several heads of queries share a head of keys: head h reads the key head
             ``h // (heads // key heads)``.
         return_lse: Return the log-sum-exps of the scores too.
-        sequence_axis: Of JAX arrays within ``jax.shard_map``: the mesh axis over which the queries
+        sequence_axis: For JAX arrays within ``jax.shard_map``: the mesh axis over which the queries
             of a sequence are sharded. Indices and the block mask count from the sequence's start.
-        ring: Of JAX arrays: keys and values are sharded over the same axis as the queries, and
-            rotate from device to device, so that none ever has all of them.
+        ring: For JAX arrays: shard keys and values over the same axis as the queries, and rotate
+            them from device to device, so that no device ever has all of them.
 
     Returns:
-        (batch, heads, queries, any number) of the query's dtype. With ``return_lse`` a pair, of it
-        and ``log(sum(exp(scores)))``, (batch, heads, queries), in nats, of the scores' dtype. A
-        query that sees no key gives zeros and ``-inf``, and its gradients are zero.
+        (batch, heads, queries, value elements) of the query's dtype. With ``return_lse`` a pair:
+        the array, and ``log(sum(exp(scores)))``, (batch, heads, queries), in nats, of the scores'
+        dtype. A query that sees no key gives zeros and ``-inf``, and its gradients are zero.
 
     Raises:
-        ShapeError: Lengths do not fit each other, or the mask; ``score_mod`` returns no scalar.
-        DTypeError: The arrays are not floating or differ in dtype; ``score_mod`` returns no number.
-        ArgumentError: There are more heads of queries without ``enable_gqa``; a function takes
-            other arguments or captures something that is not fixed.
-        SymbolicValueError: ``score_mod`` needs a value, as a Python ``if`` does.
+        ShapeError: If lengths differ from each other or from the mask's, or if ``score_mod``
+            returns no scalar.
+        DTypeError: If the arrays are not floating, if their dtypes differ, or if ``score_mod``
+            returns no real number.
+        ArgumentError: If there are more heads of queries than of keys without ``enable_gqa``, or
+            if a function takes other arguments or captures something that is not fixed.
+        SymbolicValueError: If ``score_mod`` needs a value, as a Python ``if`` does.
 
     Source: Dong et al., arXiv:2412.05496, 2024 (the interface); Dao, ICLR 2024 (the algorithm).
 
@@ -153,26 +155,26 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         )
     q, k, v = (as_tensor(x) for x in (query, key, value))
     k, v = (_for_each_sequence(x, q) for x in (k, v))
-    sizes = checked_shapes(q.type, k.type, v.type, block_mask, enable_gqa)
-    dtype = checked_dtype(q.type, k.type, v.type)
+    sizes = check_shapes(q.type, k.type, v.type, block_mask, enable_gqa)
+    dtype = check_dtypes(q.type, k.type, v.type)
     mask = None if block_mask is None else mask_of(block_mask.lifted)
     if block_mask is not None and mask is not None:
-        sizes = check_spread(block_mask, uses(mask.graph), sizes)
+        sizes = check_mask_broadcast(block_mask, uses(mask.graph), sizes)
     if not enable_gqa and sizes.heads != sizes.key_heads:
         heads = sizes.key_heads if sizes.heads is None else sizes.heads
         sizes = sizes._replace(heads=heads, key_heads=heads)
-    known = checked_scale(scale, sizes.dim)
+    factor = resolve_scale(scale, sizes.dim)
     q = specify_shape(q, (sizes.batch, sizes.heads, sizes.queries, sizes.dim))
     k = specify_shape(k, (sizes.batch, sizes.key_heads, sizes.keys, sizes.dim))
     v = specify_shape(v, (sizes.batch, sizes.key_heads, sizes.keys, sizes.value_dim))
-    score = None if score_mod is None else score_of(lifted(score_mod, "score_mod"), dtype)
+    score = None if score_mod is None else score_of(lift_mod(score_mod, "score_mod"), dtype)
     tables = [] if block_mask is None else [leaf_of(x, "block_mask") for x in block_mask.tables]
     op = Flex(
         None if score is None else score.graph,
         None if mask is None else mask.graph,
         block_mask is not None,
         BLOCK if block_mask is None else block_mask.block_size,
-        known,
+        factor,
         enable_gqa,
     )
     captured: list[Tensor] = [x for mod in (score, mask) if mod is not None for x in mod.captured]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphc.attention.parts import compute_dtype, default_scale
+from graphc.attention.inputs import compute_dtype, default_scale
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import Node, TensorType
@@ -23,8 +23,8 @@ AXES = ("batch", "heads", "length", "dim")
 """The axes of queries, keys and values."""
 
 
-class Sizes(NamedTuple):
-    """The lengths of attention; None where one is known at run time only.
+class AttentionLengths(NamedTuple):
+    """The lengths of attention; None for a length that is known at run time only.
 
     Attributes:
         batch: The number of sequences.
@@ -45,8 +45,8 @@ class Sizes(NamedTuple):
     value_dim: int | None
 
 
-def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
-    """The dtype that scores are computed in: float64 for float64, else float32.
+def check_dtypes(query: TensorType, key: TensorType, value: TensorType) -> str:
+    """Check the dtypes of attention, and return the dtype of scores: float64 or float32.
 
     Args:
         query: The type of the queries.
@@ -54,11 +54,11 @@ def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
         value: The type of the values.
 
     Raises:
-        DTypeError: A dtype is not floating, or dtypes differ.
+        DTypeError: If a dtype is not floating, or dtypes differ.
 
     Example:
         >>> x = TensorType("bfloat16", (2, 4, 128, 64))
-        >>> checked_dtype(x, x, x)
+        >>> check_dtypes(x, x, x)
         'float32'
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
@@ -75,21 +75,21 @@ def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
     return compute_dtype(query.dtype)
 
 
-def checked_scale(scale: Any, dim: int | None) -> float | None:
-    """The factor of products of queries and keys: by default ``1 / sqrt(dim)``.
+def resolve_scale(scale: Any, dim: int | None) -> float | None:
+    """Return the factor of products of queries and keys: by default ``1 / sqrt(dim)``.
 
     Args:
         scale: A number, or None.
-        dim: The last axis of queries and keys, if it is known.
+        dim: The length of the last axis of queries and keys, or None.
 
     Returns:
         A plain number; None for the default where ``dim`` is not known.
 
     Raises:
-        ArgumentError: It is not a number, or not finite.
+        ArgumentError: If ``scale`` is not a finite number.
 
     Example:
-        >>> checked_scale(None, 64), checked_scale(2, 64)
+        >>> resolve_scale(None, 64), resolve_scale(2, 64)
         (0.125, 2.0)
     """
     if scale is None:
@@ -107,54 +107,58 @@ def checked_scale(scale: Any, dim: int | None) -> float | None:
     return float(scale)
 
 
-def checked_shapes(
+def check_shapes(
     query: TensorType,
     key: TensorType,
     value: TensorType,
     block_mask: BlockMask | None = None,
     enable_gqa: bool = False,
-) -> Sizes:
-    """The lengths of attention, checked against each other.
+) -> AttentionLengths:
+    """Check the lengths of attention against each other, and return them.
 
     Args:
         query: The type of an array of (batch, heads, length, dim); any length may be None.
-        key: The type of the keys, of as many sequences, and as long as the values.
+        key: The type of the keys: as many sequences as the queries, and as long as the values.
         value: The type of the values; its last axis may have another length.
         block_mask: A mask for these lengths, or None.
         enable_gqa: Whether several heads of queries may share a head of keys.
 
     Returns:
-        Each length, from wherever it is known: the mask knows its own.
+        Each length that a type or the mask states.
 
     Raises:
-        ShapeError: An argument does not have four axes, or lengths do not fit each other or the
-            mask.
-        ArgumentError: There are more heads of queries without ``enable_gqa``; the mask is not a
-            block mask.
+        ShapeError: If an argument does not have four axes, or if lengths differ from each other
+            or from the mask's.
+        ArgumentError: If there are more heads of queries than of keys without ``enable_gqa``, or
+            if ``block_mask`` is not a block mask.
 
     Example:
         >>> q = TensorType("float32", (2, 8, None, 64))
         >>> k = TensorType("float32", (2, 2, 128, 64))
-        >>> sizes = checked_shapes(q, k, k, enable_gqa=True)
+        >>> sizes = check_shapes(q, k, k, enable_gqa=True)
         >>> sizes.heads, sizes.key_heads, sizes.queries, sizes.keys
         (8, 2, None, 128)
     """
     _check_ranks(query, key, value)
     types = (query, key, value)
-    batch = _same("numbers of sequences (axis 0)", types, [x.shape[0] for x in types])
-    key_heads = _same("heads of key and value (axis 1)", types, [key.shape[1], value.shape[1]])
-    keys = _same("lengths of key and value (axis 2)", types, [key.shape[2], value.shape[2]])
-    dim = _same("last axes of query and key", types, [query.shape[3], key.shape[3]])
+    batch = _common_length("numbers of sequences (axis 0)", types, [x.shape[0] for x in types])
+    key_heads = _common_length(
+        "heads of key and value (axis 1)", types, [key.shape[1], value.shape[1]]
+    )
+    keys = _common_length(
+        "lengths of key and value (axis 2)", types, [key.shape[2], value.shape[2]]
+    )
+    dim = _common_length("last axes of query and key", types, [query.shape[3], key.shape[3]])
     heads, queries = query.shape[1], query.shape[2]
     _check_heads(types, heads, key_heads, enable_gqa)
-    sizes = Sizes(batch, heads, key_heads, queries, keys, dim, value.shape[3])
+    sizes = AttentionLengths(batch, heads, key_heads, queries, keys, dim, value.shape[3])
     if block_mask is None:
         return sizes
     lengths = _check_mask(block_mask, sizes)
     return sizes._replace(queries=lengths[0], keys=lengths[1])
 
 
-def _shown(types: Sequence[TensorType]) -> str:
+def _call(types: Sequence[TensorType]) -> str:
     return f"{NAME}({', '.join(map(repr, types))})"
 
 
@@ -163,18 +167,20 @@ def _check_ranks(*types: TensorType) -> None:
         if x.ndim != len(AXES):
             axes = "1 axis" if x.ndim == 1 else f"{x.ndim} axes"
             raise ShapeError(
-                f"{_shown(types)}: {name} has {axes}, not ({', '.join(AXES)}).",
+                f"{_call(types)}: {name} has {axes}, not ({', '.join(AXES)}).",
                 "Add an axis of length 1 for a batch of one, as x[None]; or map over leading axes.",
             )
 
 
-def _same(what: str, types: Sequence[TensorType], lengths: Sequence[int | None]) -> int | None:
-    """The common length; None where none is known."""
+def _common_length(
+    what: str, types: Sequence[TensorType], lengths: Sequence[int | None]
+) -> int | None:
+    """Return the common length; None if no length is known."""
     known = [n for n in lengths if n is not None]
     if len(set(known)) > 1:
-        shown = " and ".join(map(str, known))
+        text = " and ".join(map(str, known))
         raise ShapeError(
-            f"{_shown(types)}: {what} differ: {shown}.",
+            f"{_call(types)}: {what} differ: {text}.",
             "query is (batch, heads, length, dim), key and value are (batch, key heads, key "
             "length, dim).",
         )
@@ -188,18 +194,18 @@ def _check_heads(
         return
     if not enable_gqa:
         raise ArgumentError(
-            f"{_shown(types)}: {heads} heads of queries and {key_heads} of keys.",
+            f"{_call(types)}: {heads} heads of queries and {key_heads} of keys.",
             "Give enable_gqa=True to let several heads of queries share a head of keys.",
         )
     if not key_heads or heads % key_heads:
         raise ShapeError(
-            f"{_shown(types)}: {heads} heads of queries are no multiple of {key_heads} of keys.",
+            f"{_call(types)}: {heads} heads of queries are no multiple of {key_heads} of keys.",
             "Each head of keys is shared by equally many heads of queries.",
         )
 
 
-def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
-    """The lengths of the mask."""
+def _check_mask(mask: Any, sizes: AttentionLengths) -> tuple[int, int]:
+    """Check a mask against the lengths, and return its numbers of queries and keys."""
     lengths: tuple[int, int] | None = getattr(mask, "seq_lengths", None)
     if lengths is None:
         raise ArgumentError(
@@ -210,7 +216,7 @@ def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
         ("queries", "keys"), lengths, (sizes.queries, sizes.keys), strict=True
     ):
         if known is not None and known != length:
-            raise _misfit(
+            raise _mismatch(
                 f"there are {known} {name}, and the mask is for {length}",
                 "Create the mask for these lengths, or take a part of it: "
                 "mask.for_lengths(q_len, kv_len) where these are shorter.",
@@ -227,42 +233,45 @@ def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
         ("heads", heads, sizes.heads),
     ):
         if count not in (None, 1) and known is not None and count != known:
-            raise _misfit(
+            raise _mismatch(
                 f"there are {known} {name}, and the mask is for {count}",
                 "Create it for as many, or with None for one mask for all.",
             )
     return lengths
 
 
-def check_spread(mask: BlockMask, looks_at: Sequence[bool], sizes: Sizes) -> Sizes:
-    """The lengths of attention, where a mask of one batch or head may serve for all.
+def check_mask_broadcast(
+    mask: BlockMask, depends: Sequence[bool], sizes: AttentionLengths
+) -> AttentionLengths:
+    """Return the lengths of attention, where a mask of one batch or head may serve for all.
 
     Args:
         mask: The mask.
-        looks_at: Whether its function depends on the batch, and on the head.
+        depends: Whether the mask function depends on the batch, and on the head.
         sizes: The lengths that are known.
 
     Returns:
-        The lengths, with the mask's numbers of batches and heads where its function uses these.
+        The lengths, with the mask's number of batches or heads if its function depends on it.
 
     Raises:
-        ShapeError: The mask is for one, there are more, and its function depends on the number.
+        ShapeError: If the mask has one batch or head, the arrays have more, and the mask function
+            depends on the index.
     """
     fields, letters = ("batch", "heads"), ("b", "h")
-    for field, letter, count, is_used in zip(
-        fields, letters, mask.shape[:2], looks_at, strict=True
+    for field, letter, count, depends_on_index in zip(
+        fields, letters, mask.shape[:2], depends, strict=True
     ):
         known = getattr(sizes, field)
-        if is_used and known not in {None, count}:
-            raise _misfit(
+        if depends_on_index and known not in {None, count}:
+            raise _mismatch(
                 f"there are {known} {'sequences' if field == 'batch' else field}, and the mask is "
                 f"for one, while its function looks at {letter}",
                 "Create the mask for as many: create_block_mask(mask_mod, B, H, ...), not None.",
             )
-        if is_used or count != 1:
+        if depends_on_index or count != 1:
             sizes = sizes._replace(**{field: count})
     return sizes
 
 
-def _misfit(problem: str, remedy: str) -> GraphcError:
+def _mismatch(problem: str, remedy: str) -> GraphcError:
     return ShapeError(f"{NAME}: {problem}.", remedy)

@@ -15,10 +15,7 @@ MaskMod = Callable[[Any, Any, Any, Any], Any]
 
 
 def noop_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    """Every query sees every key.
-
-    Returns:
-        True.
+    """Return True: every query sees every key.
 
     Example:
         >>> bool(noop_mask(0, 0, 3, 7))
@@ -29,13 +26,14 @@ def noop_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A query sees a key where all of these functions are true; with none of them, always.
+    """Return the mask function that is true where all of these functions are true.
 
     Args:
         mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and key, which return a bool.
+            Without any, every query sees every key.
 
     Raises:
-        ArgumentError: One is not a function.
+        ArgumentError: If an argument is not a function.
 
     Example:
         >>> from graphc.attention import causal, create_block_mask, document
@@ -50,17 +48,18 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
                [0, 0, 0, 1, 1, 0],
                [0, 0, 0, 1, 1, 1]])
     """
-    return _combined("and_masks", operator.and_, mask_mods, noop_mask)
+    return _combine("and_masks", operator.and_, mask_mods, noop_mask)
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A query sees a key where any of these functions is true; with none of them, never.
+    """Return the mask function that is true where any of these functions is true.
 
     Args:
         mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and key, which return a bool.
+            Without any, no query sees a key.
 
     Raises:
-        ArgumentError: One is not a function.
+        ArgumentError: If an argument is not a function.
 
     Example:
         >>> from graphc.attention import causal, create_block_mask
@@ -71,14 +70,14 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
                [1, 1, 1, 0],
                [1, 1, 1, 1]])
     """
-    return _combined("or_masks", operator.or_, mask_mods, _nothing)
+    return _combine("or_masks", operator.or_, mask_mods, _nothing)
 
 
 def _nothing(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     return q_idx < 0
 
 
-def _combined(
+def _combine(
     what: str, join: Callable[[Any, Any], Any], mask_mods: tuple[MaskMod, ...], empty: MaskMod
 ) -> MaskMod:
     for function in mask_mods:
@@ -106,5 +105,5 @@ class Combined:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a mask or score function in messages."""
+    """Return the name of a mask or score function in messages."""
     return str(getattr(function, "__name__", None) or repr(function))

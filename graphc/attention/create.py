@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from graphc.attention.blocks import (
-    Decided,
+    BlockBounds,
     Evaluate,
     Tables,
     Tiling,
-    evaluated,
-    grid,
-    indices,
-    tables,
-    tables_by,
+    block_indices,
+    block_tables,
+    bounds_of_blocks,
+    evaluate_blocks,
+    shared_tables,
 )
 from graphc.attention.intervals.graphs import bounds
 from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import Mod, lifted, mask_of, uses
-from graphc.attention.undecided import decided_by_values
+from graphc.attention.mods import Mod, lift_mod, mask_of, uses
+from graphc.attention.trees import TABLES
+from graphc.attention.undecided import decide_by_values
 from graphc.capture import Lifted, Stripped
 from graphc.errors import ArgumentError, BoundsError, GraphcError
 from graphc.implicit.namespace import numpy_like
@@ -47,21 +48,22 @@ def create_block_mask(
     KV_LEN: int,  # noqa: N803
     BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
 ) -> BlockMask:
-    """A block mask: which blocks of queries and keys a mask function leaves empty, full or partial.
+    """Return the block mask of a mask function, which lists its partial and full blocks.
 
-    The function is analysed as a program: its value over a whole block follows from intervals of
-    its indices, and from the range of the elements that it reads of captured arrays. Where that
-    decides nothing, the function is evaluated on the block. Memory is linear in the number of
-    blocks, and the dense mask is never made.
+    The function is analysed as a program: its value over a block follows from intervals of its
+    indices, and from the range of the elements that it reads from captured arrays. Where intervals
+    decide nothing, the function is evaluated on the block. Memory is linear in the number of
+    blocks, and the dense mask is never allocated.
 
-    Where the function captures a symbolic array, the tables are symbolic: the program computes
-    them, so that new values need no other program. Blocks that intervals and the values at their
+    If the function captures a symbolic array, the tables are symbolic: the program computes them,
+    so that new values need no other program. Blocks that intervals and the values at their
     corners leave undecided are then evaluated one after the other, in a loop.
 
     Args:
-        mask_mod: A function of four int32 scalars, the numbers of batch, head, query and key, to a
-            bool scalar: whether the query sees the key. It is written in ``graphc.tensor``, or in
-            ``jax.numpy``, and captured arrays may be symbolic, NumPy's, MLX's or JAX's.
+        mask_mod: A function of four int32 scalars, the indices of batch, head, query and key, to a
+            bool scalar: whether the query sees the key. The function is written in
+            ``graphc.tensor`` or ``jax.numpy``; captured arrays may be symbolic, NumPy's, MLX's or
+            JAX's.
         B: The number of sequences; None for one mask for all.
         H: The number of heads; None for one mask for all.
         Q_LEN: The number of queries.
@@ -72,11 +74,12 @@ def create_block_mask(
         A block mask, whose tables are exact.
 
     Raises:
-        ArgumentError: A length, count or size is not an integer, or out of range; ``mask_mod`` is
-            not a function of four numbers, or captures both symbolic arrays and JAX tracers.
-        DTypeError: It returns no bool.
-        ShapeError: It returns no scalar.
-        SymbolicValueError: It needs the value of an index, as a Python ``if`` does.
+        ArgumentError: If a length, count or size is not an integer, or is out of range; if
+            ``mask_mod`` is not a function of four numbers, or captures both symbolic arrays and
+            JAX tracers.
+        DTypeError: If ``mask_mod`` returns no bool.
+        ShapeError: If ``mask_mod`` returns no scalar.
+        SymbolicValueError: If ``mask_mod`` needs the value of an index, as a Python ``if`` does.
 
     Example:
         >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
@@ -86,18 +89,14 @@ def create_block_mask(
     batch, heads = [1 if n is None else _count(name, n, 1) for name, n in (("B", B), ("H", H))]
     queries, keys = _count("Q_LEN", Q_LEN, 0), _count("KV_LEN", KV_LEN, 0)
     tiling = Tiling(batch, heads, queries, keys, _block(BLOCK_SIZE))
-    function = lifted(mask_mod, "mask_mod")
-    found = _tables(function, tiling)
+    function = lift_mod(mask_mod, "mask_mod")
     return BlockMask(
-        **dict(zip(NAMES, found, strict=True)),
+        **dict(zip(TABLES, _compute_tables(function, tiling), strict=True)),
         leaves=tuple(function.leaves),
         stripped=function.stripped,
         block_size=tiling.block,
         seq_lengths=(queries, keys),
     )
-
-
-NAMES = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
 
 
 # Arguments.
@@ -119,8 +118,8 @@ def _count(name: str, n: Any, least: int) -> int:
             "Lengths decide how many blocks there are: give an integer, and let the mask compare "
             "with the symbolic length, as q_idx < length.",
         )
-    whole = isinstance(n, Integral) and not isinstance(n, bool)
-    if not whole or not least <= int(n) < 2**31:
+    is_integer = isinstance(n, Integral) and not isinstance(n, bool)
+    if not is_integer or not least <= int(n) < 2**31:
         kind = "a positive integer" if least else "a non-negative integer"
         raise ArgumentError(f"{NAME}: {name}={n!r}; expected {kind} below 2**31.", REMEDIES[name])
     return int(n)
@@ -140,43 +139,42 @@ def _block(size: Any) -> tuple[int, int]:
 # Libraries.
 
 
-def _tables(function: Lifted, tiling: Tiling) -> Tables:
-    """The tables, found in the library that the function is written for."""
+def _compute_tables(function: Lifted, tiling: Tiling) -> Tables:
+    """Return the tables, computed with the library for which the function is written."""
     stripped, leaves = function
     if "graphc" in [numpy_like(x).name for x in leaves]:
-        return _symbolic(function, tiling)
-    if any(map(_is_traced, leaves)):
-        return _of_jax(function, tiling)
+        return _symbolic_tables(function, tiling)
+    if any(map(_is_tracer, leaves)):
+        return _jax_tables(function, tiling)
     kinds = tuple([_CapturedType.of(x) for x in leaves])
     if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):
-        return _concrete(function, kinds, tiling)
+        return _concrete_tables(function, kinds, tiling)
     try:
-        return _of_jax(function, tiling)
+        return _jax_tables(function, tiling)
     except GraphcError:
-        _raise_own(stripped, kinds)
+        _raise_symbolic_error(stripped, kinds)
         raise
 
 
-def _is_traced(x: Any) -> bool:
-    """Whether an array is a JAX tracer."""
+def _is_tracer(x: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
 
 
 @lru_cache(maxsize=128)
 def _is_for_graphs(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> bool:
-    """Whether a function can be called with symbolic scalars, as one written for JAX cannot."""
+    """Return whether the function accepts symbolic scalars, as no JAX function does."""
     try:
-        _traced_mask(stripped, kinds)
+        _trace_mask(stripped, kinds)
     except Exception:
         return False
     return True
 
 
-def _raise_own(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> None:
-    """Raise what a function does wrong with symbolic scalars, unless it takes none at all."""
+def _raise_symbolic_error(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> None:
+    """Raise the error of a function for symbolic scalars, unless the function takes none at all."""
     try:
-        _traced_mask(stripped, kinds)
+        _trace_mask(stripped, kinds)
     except GraphcError as error:
         if error.__cause__ is None:
             raise
@@ -184,32 +182,33 @@ def _raise_own(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> None:
         return
 
 
-def _of_jax(function: Lifted, tiling: Tiling) -> Tables:
-    tables: Tables = jax_arrays().mask_tables(function, *tiling)
-    return tables
+def _jax_tables(function: Lifted, tiling: Tiling) -> Tables:
+    return jax_arrays().mask_tables(function, *tiling)
 
 
 # Concrete arrays.
 
 
-def _concrete(function: Lifted, kinds: tuple[_CapturedType, ...], tiling: Tiling) -> Tables:
-    traced = _traced_mask(function.stripped, kinds)
+def _concrete_tables(function: Lifted, kinds: tuple[_CapturedType, ...], tiling: Tiling) -> Tables:
+    traced = _trace_mask(function.stripped, kinds)
     values = [np.asarray(x) for x in function.leaves if not isinstance(x, Runtime)]
     captured = [np.asarray(x) for x in evaluate(traced.captured, *values, *traced.numbers)]
 
-    def find(own: Tiling) -> Tables:
-        kept = bounds(traced.mod.graph, indices(*own), captured, own.span)
-        decided = grid(kept, own.counts)
-        if np.any(decided.possible & ~decided.certain):
-            decided = _evaluated(function, traced.evaluate(captured), own, decided)
-        return tables(*decided, own.keys, own.block[1])
+    def compute(reduced: Tiling) -> Tables:
+        interval = bounds(traced.mod.graph, block_indices(*reduced), captured, reduced.span)
+        blocks = bounds_of_blocks(interval, reduced.counts)
+        if np.any(blocks.possible & ~blocks.certain):
+            blocks = _evaluate_undecided(function, traced.evaluate(captured), reduced, blocks)
+        return block_tables(*blocks, reduced.keys, reduced.block[1])
 
-    return tables_by(uses(traced.mod.graph), tiling, find)
+    return shared_tables(uses(traced.mod.graph), tiling, compute)
 
 
-def _evaluated(function: Lifted, run: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
+def _evaluate_undecided(
+    function: Lifted, run: Evaluate, tiling: Tiling, blocks: BlockBounds
+) -> BlockBounds:
     try:
-        return evaluated(run, tiling, decided)
+        return evaluate_blocks(run, tiling, blocks)
     except IndexError as error:
         names = zip(function.stripped.names, function.leaves, strict=True)
         arrays = [f"{name} of shape {x.shape}" for name, x in names if np.ndim(x)]
@@ -235,8 +234,8 @@ class _CapturedType:
         x = np.asarray(x)
         return cls(TensorType(dtype_name(x.dtype), x.shape))
 
-    def made(self) -> Any:
-        """A variable of the type, or the number, to trace the function with."""
+    def placeholder(self) -> Any:
+        """Return a variable of the type, or the number, to trace the function with."""
         return self.number if isinstance(self.type, str) else self.type()
 
 
@@ -256,27 +255,27 @@ class _TracedMask:
 
     @cached_property
     def batched(self) -> Graph:
-        """The function of batches, as ``Evaluate`` takes them."""
+        """The function of batches of indices, of the shapes that ``Evaluate`` takes."""
         fresh, (y,) = with_new_inputs(self.mod.graph)
         shapes = (None, 1, 1), (None, 1, 1), (None, None, 1), (None, 1, None)
-        places = [TensorType("int32", shape)() for shape in shapes]
-        whole = vectorize_graph(y, dict(zip(fresh[:4], places, strict=True)))
-        return Graph([*places, *fresh[4:]], [whole])
+        batched_indices = [TensorType("int32", shape)() for shape in shapes]
+        y = vectorize_graph(y, dict(zip(fresh[:4], batched_indices, strict=True)))
+        return Graph([*batched_indices, *fresh[4:]], [y])
 
     def evaluate(self, captured: Sequence[Any]) -> Evaluate:
-        """The function of whole batches of elements."""
+        """Return the function of batches of indices, for these captured arrays."""
         graph = self.batched
 
-        def run(*places: Any) -> Any:
+        def run(*indices: Any) -> Any:
             with np.errstate(all="ignore"):
-                return evaluate(graph, *places, *captured)[0]
+                return evaluate(graph, *indices, *captured)[0]
 
         return run
 
 
 @lru_cache(maxsize=128)
-def _traced_mask(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> _TracedMask:
-    leaves = [kind.made() for kind in kinds]
+def _trace_mask(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> _TracedMask:
+    leaves = [kind.placeholder() for kind in kinds]
     mod = mask_of(Lifted(stripped, tuple(leaves)))
     arrays = [x for x in leaves if isinstance(x, Node)]
     numbers = Graph(arrays, mod.captured).leaves
@@ -287,12 +286,12 @@ def _traced_mask(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> _Trace
 # Symbolic arrays.
 
 
-def _symbolic(function: Lifted, tiling: Tiling) -> Tables:
+def _symbolic_tables(function: Lifted, tiling: Tiling) -> Tables:
     mod = mask_of(function)
 
-    def find(own: Tiling) -> Tables:
-        kept = bounds(mod.graph, indices(*own), mod.captured, own.span)
-        decided = decided_by_values(mod, own, grid(kept, own.counts))
-        return tables(*decided, own.keys, own.block[1])
+    def compute(reduced: Tiling) -> Tables:
+        interval = bounds(mod.graph, block_indices(*reduced), mod.captured, reduced.span)
+        blocks = decide_by_values(mod, reduced, bounds_of_blocks(interval, reduced.counts))
+        return block_tables(*blocks, reduced.keys, reduced.block[1])
 
-    return tables_by(uses(mod.graph), tiling, find)
+    return shared_tables(uses(mod.graph), tiling, compute)

@@ -1,4 +1,4 @@
-"""Tables of blocks, which list numbers row by row, and grids, which have a bool per block."""
+"""Tables of blocks, which list indices row by row, and grids, which have a bool per block."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ EMPTY, PARTIAL, FULL = 0, 1, 2
 
 
 def grid_of(counts: Any, indices: Any) -> Any:
-    """The grid of a table: which blocks its rows list; entries past a row's count are ignored.
+    """Return the grid of a table: whether its rows list each block.
 
     Args:
         counts: int32 (B, H, rows).
-        indices: int32 (B, H, rows, columns), of static shape.
+        indices: int32 (B, H, rows, columns), of static shape; entries past a row's count are
+            ignored.
 
     Returns:
         bool (B, H, rows, columns), of the same library.
@@ -31,22 +32,22 @@ def grid_of(counts: Any, indices: Any) -> Any:
     shape = tuple(xp.shape_of(indices))
     columns, rows = shape[-1], int(np.prod(shape[:-1]))
     blocks = rows * columns
-    listed = np.arange(columns, dtype=np.int32) < counts[..., None]
+    is_listed = np.arange(columns, dtype=np.int32) < counts[..., None]
     first = np.arange(rows, dtype=np.int32).reshape(*shape[:-1], 1) * np.int32(columns)
-    places = xp.where(listed, first + indices, np.int32(-1))
+    positions = xp.where(is_listed, first + indices, np.int32(-1))
     ones = np.ones(blocks, np.int32)
-    return xp.segment_sum(ones, xp.reshape(places, (blocks,)), blocks).reshape(shape) > 0
+    return xp.segment_sum(ones, xp.reshape(positions, (blocks,)), blocks).reshape(shape) > 0
 
 
 def compact(grid: Any) -> tuple[Any, Any]:
-    """The table of a grid: how many blocks a row has, and their numbers, before all others.
+    """Return the table of a grid: the number of blocks in each row, and their indices.
 
     Args:
         grid: bool (B, H, rows, columns).
 
     Returns:
-        int32 (B, H, rows), and int32 of the grid's shape: in each row the numbers of its blocks in
-        order, then the others in order.
+        int32 (B, H, rows), and int32 of the grid's shape: in each row the indices of its blocks in
+        order, then the other indices in order.
 
     Example:
         >>> counts, indices = compact(np.array([[[[False, True, True], [True, False, False]]]]))

@@ -1,4 +1,4 @@
-"""Attention of JAX arrays: functions that ``link/jax/attention`` has."""
+"""Functions for attention of JAX arrays, which ``link/jax/attention`` provides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphc import hooks
 class JaxAttention(Protocol):
     """The functions for attention of JAX arrays, and for masks written in JAX."""
 
-    def check_kept(self, what: str, name: str, x: Any) -> None:
+    def check_lossless(self, what: str, name: str, x: Any) -> None:
         """Raise if JAX would change the numbers of an array."""
 
     def flex_attention(self, query: Any, key: Any, value: Any, *args: Any, **options: Any) -> Any:
@@ -25,5 +25,5 @@ class JaxAttention(Protocol):
 
 
 def jax_arrays() -> JaxAttention:
-    """Return the functions for attention of JAX arrays, which are imported here."""
+    """Return the functions for attention of JAX arrays, and import JAX."""
     return hooks.jax_attention()

@@ -1,18 +1,21 @@
-"""Mask and score functions as graphs of scalars, and their batches over all elements."""
+"""Mask and score functions as graphs of scalars, and their values over grids of elements."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc.attention.jax_arrays import jax_arrays
 from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.capture.code import line_of
 from graphc.capture.identity import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.ir import Graph, Leaf, Node, TensorType, is_float, reached, replaced, toposort
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import close_graph, with_new_inputs
 from graphc.rewrite.passes import optimize
 from graphc.tensor.arrays.vectorize import batched
@@ -23,14 +26,14 @@ from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 INDICES = ("b", "h", "q_idx", "kv_idx")
-"""The arguments of mask and score functions: the numbers of batch, head, query and key."""
+"""The arguments of mask and score functions: the indices of batch, head, query and key."""
 
 
 class Mod(NamedTuple):
     """A function of one element of the scores, closed.
 
     Attributes:
-        graph: Of a mask, (b, h, q, k, *captured) to a bool scalar; of a score,
+        graph: For a mask, (b, h, q, k, *captured) to a bool scalar; for a score,
             (score, b, h, q, k, *captured) to a scalar of the score's dtype.
         captured: The symbolic arrays that the graph takes after the function's arguments.
     """
@@ -39,19 +42,20 @@ class Mod(NamedTuple):
     captured: tuple[Tensor, ...]
 
 
-def lifted(function: Callable[..., Any], what: str) -> Lifted:
-    """A user's mask or score function and the arrays that it captures.
+def lift_mod(function: Callable[..., Any], what: str) -> Lifted:
+    """Return a user's mask or score function without its captured arrays, and the arrays.
 
     Args:
-        function: The user's, or one already lifted.
-        what: Its name in messages, ``"mask_mod"`` or ``"score_mod"``.
+        function: The user's function, or a lifted one, which is returned.
+        what: The function's name in messages, ``"mask_mod"`` or ``"score_mod"``.
 
     Returns:
-        The function without its arrays, and these: arrays of any size and library, symbolic ones,
+        The function without its arrays, and the arrays: of any size and library, symbolic ones,
         and numbers marked ``graphc.runtime``.
 
     Raises:
-        ArgumentError: It is not a function, or captures something without fixed content.
+        ArgumentError: If ``function`` is not a function, or captures something without fixed
+            content.
     """
     if isinstance(function, Lifted):
         return function
@@ -70,44 +74,46 @@ def _is_leaf(x: Any) -> bool:
 
 
 def mask_of(mask: Lifted) -> Mod:
-    """A mask function as a graph.
+    """Return the graph of a mask function.
 
     Raises:
-        DTypeError: It returns no bool.
-        ShapeError: It returns no scalar.
-        SymbolicValueError: It needs the value of an index, as a Python ``if`` does.
-        ArgumentError: It takes other arguments, or is written for another library's arrays.
+        DTypeError: If the function returns no bool.
+        ShapeError: If the function returns no scalar.
+        SymbolicValueError: If the function needs the value of an index, as a Python ``if`` does.
+        ArgumentError: If the function takes other arguments, or is written for another library's
+            arrays.
     """
     parameters = [TensorType("int32", ())(name) for name in INDICES]
-    kept = _called("mask_mod", mask, parameters)
-    if isinstance(kept, np.ndarray | np.generic | bool) and np.asarray(kept).dtype == bool:
-        kept = as_tensor(kept)
-    if not isinstance(kept, Tensor) or kept.dtype != "bool":
-        given = kept.dtype if isinstance(kept, Tensor) else type(kept).__name__
+    value = _call("mask_mod", mask, parameters)
+    if isinstance(value, np.ndarray | np.generic | bool) and np.asarray(value).dtype == bool:
+        value = as_tensor(value)
+    if not isinstance(value, Tensor) or value.dtype != "bool":
+        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise DTypeError(
-            f"mask_mod returns {given}; expected a bool, whether the query sees the key.",
+            f"mask_mod returns {kind}; expected a bool, whether the query sees the key.",
             "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
             line_of_function(mask.stripped),
         )
-    return _closed("mask_mod", mask, parameters, kept)
+    return _close("mask_mod", mask, parameters, value)
 
 
 def score_of(score: Lifted, dtype: str) -> Mod:
-    """A score function as a graph.
+    """Return the graph of a score function.
 
     Args:
         score: The function.
-        dtype: The scores', float32 or float64.
+        dtype: The dtype of scores, float32 or float64.
 
     Raises:
-        DTypeError: It returns no real number.
-        ShapeError: It returns no scalar.
-        SymbolicValueError: It needs the value of a score or an index.
-        ArgumentError: It takes other arguments, or is written for another library's arrays.
+        DTypeError: If the function returns no real number.
+        ShapeError: If the function returns no scalar.
+        SymbolicValueError: If the function needs the value of a score or an index.
+        ArgumentError: If the function takes other arguments, or is written for another library's
+            arrays.
     """
     indices = [TensorType("int32", ())(name) for name in INDICES]
     parameters = [TensorType(dtype, ())("score"), *indices]
-    new = _called("score_mod", score, parameters)
+    new = _call("score_mod", score, parameters)
     try:
         new = as_tensor(new)
         wrong = None if is_float(new.dtype) else new.dtype
@@ -119,18 +125,18 @@ def score_of(score: Lifted, dtype: str) -> Mod:
             "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
             line_of_function(score.stripped),
         )
-    return _closed("score_mod", score, parameters, cast(new, dtype))
+    return _close("score_mod", score, parameters, cast(new, dtype))
 
 
-def _called(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
-    """The result of a function for symbolic scalars."""
+def _call(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
+    """Return the result of a function for symbolic scalars."""
     stripped = function.stripped
     names = zip(function.leaves, stripped.names, strict=True)
-    made = rebuild(stripped, [leaf_of(x, f"{what} captures {name}", name) for x, name in names])
-    check_parameters(what, stripped, made, [x.name or "" for x in parameters])
+    rebuilt = rebuild(stripped, [leaf_of(x, f"{what} captures {name}", name) for x, name in names])
+    check_parameters(what, stripped, rebuilt, [x.name or "" for x in parameters])
     try:
         with elementwise_equality():
-            return made(*parameters)
+            return rebuilt(*parameters)
     except GraphcError:
         raise
     except TypeError as error:
@@ -145,13 +151,16 @@ def _called(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
 def check_parameters(
     what: str, stripped: Stripped, function: Callable[..., Any], names: Sequence[str]
 ) -> None:
-    """Raise where a function cannot be called with arguments of these names.
+    """Raise an error if a function cannot be called with arguments of these names.
 
     Args:
         what: The function's name in messages.
         stripped: The function without the arrays that it captures.
         function: The function itself.
         names: The names of its arguments.
+
+    Raises:
+        ArgumentError: If the function takes other arguments.
     """
     try:
         parameters = inspect.signature(function)
@@ -168,10 +177,10 @@ def check_parameters(
 
 
 def leaf_of(x: Any, what: str, name: str | None = None) -> Any:
-    """An array of any size as an input of the program; symbolic arrays unchanged.
+    """Return an array of any size as an input of the program; symbolic arrays unchanged.
 
     Raises:
-        ArgumentError: It has no value, as a JAX tracer.
+        ArgumentError: If the array has no value, as a JAX tracer.
     """
     if isinstance(x, Node | Runtime):
         return x
@@ -184,7 +193,7 @@ def leaf_of(x: Any, what: str, name: str | None = None) -> Any:
         ) from error
 
 
-def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor) -> Mod:
+def _close(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor) -> Mod:
     if y.ndim:
         raise ShapeError(
             f"{what} returns the shape {y.type.shape}; expected a scalar.",
@@ -193,68 +202,92 @@ def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor
         )
     graph, captured = close_graph(parameters, [y], {})
     if what == "mask_mod" and any(is_float(x.type.dtype) for x in graph.nodes):
-        # Blocks are found by the graph that runs: rewritten, x / x is 1 for 0 too.
+        # Rewrites change values (x / x = 1 even for 0): blocks must follow the graph that runs.
         graph = optimize(graph).graph
     return Mod(graph, tuple(captured))  # type: ignore[arg-type]
 
 
 def line_of_function(stripped: Stripped) -> str | None:
-    """The line of a function, or of the first that it calls; None for graphc's own."""
-    made = (part.static[0] for part in stripped.parts if part.kind == "function")
-    first = next(made, None)
+    """Return the line of a function, or of the first that it calls; None for graphc's own."""
+    functions = (part.static[0] for part in stripped.parts if part.kind == "function")
+    first = next(functions, None)
     return None if first is None else line_of(first.code)
 
 
-def looks_at(graph: Graph, place: int) -> bool:
-    """Whether the result depends on the input at that place."""
+def looks_at(graph: Graph, position: int) -> bool:
+    """Return whether the result depends on the input at a position."""
 
     def following(node: Node) -> list[Node]:
         flags = node.op.looks_at(*[x.type for x in node.inputs])
         return [x for x, flag in zip(node.inputs, flags, strict=True) if flag]
 
-    return graph.inputs[place] in reached(graph.outputs, following)
+    return graph.inputs[position] in reached(graph.outputs, following)
 
 
 def uses(graph: Graph) -> tuple[bool, bool]:
-    """Whether a mask depends on the number of the sequence, and on that of the head."""
+    """Return whether a mask depends on the index of the sequence, and on the index of the head."""
     return looks_at(graph, 0), looks_at(graph, 1)
 
 
-def tiled(
+def map_over_grid(
     graph: Graph,
     captured: Sequence[Tensor],
     indices: Sequence[Tensor],
     score: Tensor | None = None,
 ) -> Tensor:
-    """A function of one element, evaluated on a grid of them.
+    """Return a function of one element, evaluated on a grid of elements.
 
     Args:
         graph: The graph of a ``Mod``.
-        captured: The arrays that it captures.
+        captured: The arrays that the function captures.
         indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,), int32.
         score: The scores (B, H, Q, K), for a score function.
 
     Returns:
-        (B, H, Q, K); of a mask, 1 along each axis whose index it does not use.
+        (B, H, Q, K); a mask has length 1 along each axis whose index its function does not use.
     """
     with_score = score is not None
     fresh, (y,) = with_new_inputs(graph)
-    places = fresh[with_score : with_score + len(INDICES)]
-    own = with_score + len(INDICES)
-    swaps: dict[Node, Node] = dict(zip(fresh[own:], captured, strict=True))
+    formals = fresh[with_score : with_score + len(INDICES)]
+    captured_start = with_score + len(INDICES)
+    swaps: dict[Node, Node] = dict(zip(fresh[captured_start:], captured, strict=True))
     (y,) = replaced([y], swaps)
     used = set(toposort([y], captured))
     current = fresh[0] if with_score else None
     for axis in reversed(range(len(INDICES))):
-        place, index = places[axis], indices[axis]
-        grown: dict[Node, Tensor] = {place: index}
+        formal, index = formals[axis], indices[axis]
+        replacements: dict[Node, Tensor] = {formal: index}
         if current is not None and score is not None:
             shape = score.type.shape[axis:]
             following = TensorType(score.dtype, shape)() if axis else score
-            grown[current] = following
+            replacements[current] = following
             current = following
-        elif place not in used:
+        elif formal not in used:
             y = expand_dims(y, 0)
             continue
-        (y,) = batched([y], grown)
+        (y,) = batched([y], replacements)
     return y  # type: ignore[return-value]
+
+
+def dense_mask(mask: Lifted, shape: tuple[int, int, int, int]) -> np.ndarray[Any, Any]:
+    """Return a mask function's values for every query and key.
+
+    Args:
+        mask: The function, whose captured arrays have values.
+        shape: The numbers of batches, heads, queries and keys.
+
+    Returns:
+        bool, of that shape.
+    """
+    indices = [np.arange(n, dtype=np.int32) for n in shape]
+    try:
+        mod = mask_of(mask)
+    except Exception:
+        if "jax" not in sys.modules:
+            raise
+        # A function written for JAX takes no symbolic scalars.
+        return np.asarray(jax_arrays().mask_values(mask, indices))
+    keep = map_over_grid(mod.graph, mod.captured, [as_tensor(i) for i in indices])
+    leaves = {x: x.op.array for x in toposort([keep]) if isinstance(x.op, Leaf)}
+    (values,) = evaluate(Graph(leaves, [keep]), *leaves.values())
+    return np.broadcast_to(values, shape)

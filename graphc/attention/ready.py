@@ -1,4 +1,4 @@
-"""Common mask and score functions, made from their parameters."""
+"""Common mask and score functions, built from their parameters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
 
 
 def causal(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-    """A query sees the keys up to its own place: ``q_idx >= kv_idx``.
+    """Return ``q_idx >= kv_idx``: a query sees the keys up to its own position.
 
-    Itself a mask function.
+    Pass ``causal`` itself as a mask function.
 
     Example:
         >>> from graphc.attention import create_block_mask
@@ -38,15 +38,15 @@ def causal(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
 
 
 def sliding_window(width: Any, *, both_sides: bool = False) -> MaskMod:
-    """A query sees the last keys up to its own place: ``0 <= q_idx - kv_idx < width``.
+    """Return the mask function ``0 <= q_idx - kv_idx < width``: a query sees the last keys.
 
     Args:
-        width: How many keys, with its own: a positive number, or an integer scalar, also symbolic
-            or traced. It is a value: another width is the same program.
-        both_sides: Keys behind it as well: ``abs(q_idx - kv_idx) < width``.
+        width: The number of keys that a query sees, its own included: a positive number, or an
+            integer scalar, also symbolic or traced. Other widths need no other program.
+        both_sides: Whether queries see later keys too: ``abs(q_idx - kv_idx) < width``.
 
     Raises:
-        ArgumentError: The width is not an integer, or below 1.
+        ArgumentError: If ``width`` is not an integer, or below 1.
 
     Example:
         >>> from graphc.attention import create_block_mask
@@ -75,17 +75,17 @@ class SlidingWindow:
 
 
 def prefix_lm(lengths: Any) -> MaskMod:
-    """A query sees the keys of the prefix, and those up to its own place.
+    """Return the mask function ``kv_idx < lengths[b] or q_idx >= kv_idx``.
 
-    ``kv_idx < lengths[b]`` or ``q_idx >= kv_idx``.
+    A query sees the keys of the prefix, and the keys up to its own position.
 
     Args:
-        lengths: The prefix's: an integer, or integers (B,), one for each batch; arrays of any
-            library, symbolic ones too.
+        lengths: The lengths of the prefix: an integer, or integers (B,), one for each batch;
+            arrays of any library, symbolic ones too.
 
     Raises:
-        ArgumentError: They are not integers.
-        ShapeError: They have two axes or more.
+        ArgumentError: If ``lengths`` are not integers.
+        ShapeError: If ``lengths`` have two axes or more.
 
     Example:
         >>> import numpy as np
@@ -113,19 +113,19 @@ class PrefixLM:
 
 
 def document(ids: Any, kv_ids: Any = None) -> MaskMod:
-    """A query sees the keys of its own document: ``ids[b, q_idx] == ids[b, kv_idx]``.
+    """Return the mask function ``ids[b, q_idx] == kv_ids[b, kv_idx]``.
 
-    For sequences that are packed into one, often with another mask: ``and_masks(causal,
-    document(ids))``.
+    A query sees the keys of the same document. Packed sequences often combine it with another mask:
+    ``and_masks(causal, document(ids))``.
 
     Args:
-        ids: Each token's document: integers (L,), or (B, L) for each batch; arrays of any library,
-            symbolic ones too. Other ids are the same program.
-        kv_ids: The keys' documents, where these are other tokens than the queries.
+        ids: The document of each query: integers (L,), or (B, L) for each batch; arrays of any
+            library, symbolic ones too. Other ids need no other program.
+        kv_ids: The document of each key; ``ids`` by default.
 
     Raises:
-        ArgumentError: They are not integers.
-        ShapeError: They have no axis, or three or more.
+        ArgumentError: If ``ids`` or ``kv_ids`` are not integers.
+        ShapeError: If ``ids`` or ``kv_ids`` have no axis, or three or more.
 
     Example:
         >>> import numpy as np
@@ -160,22 +160,22 @@ class Document:
 
 
 def alibi(heads: int | None = None, *, slopes: Any = None) -> ScoreMod:
-    """Scores fall with the distance, by a slope of each head.
+    """Return the score function ``score - slopes[h] * (q_idx - kv_idx)``.
 
-    ``score - slopes[h] * (q_idx - kv_idx)``, used with a causal mask. Of n heads, a power of two,
-    the slopes are ``2**(-8/n)``, ``2**(-16/n)``, …, ``2**-8``; of another number, those of the
-    power of two below it, and then every second one of the next power of two. They are float32.
+    Used with a causal mask: scores decrease with the distance. For n heads, a power of two, the
+    slopes are ``2**(-8/n)``, ``2**(-16/n)``, …, ``2**-8``, in float32. For another number, the
+    slopes of the next lower power of two are followed by every second slope of the next higher one.
 
     Args:
-        heads: How many heads there are.
-        slopes: Slopes (H,) in place of these: floats, also symbolic or traced; gradients flow to
-            them.
+        heads: The number of heads, from which the slopes are computed.
+        slopes: Slopes (H,), instead of ``heads``: floats, also symbolic or traced; gradients flow
+            to them.
 
     Raises:
-        ArgumentError: Neither heads nor slopes are given, or both; heads are not a positive
-            integer.
-        ShapeError: The slopes are not a vector.
-        DTypeError: The slopes are not floating.
+        ArgumentError: If not exactly one of ``heads`` and ``slopes`` is given, or if ``heads`` is
+            not a positive integer.
+        ShapeError: If ``slopes`` is not a vector.
+        DTypeError: If ``slopes`` is not floating.
 
     Example:
         >>> float(alibi(8)(0.0, 0, 7, 5, 3))
@@ -206,7 +206,6 @@ class Alibi:
 
 
 def _slopes(heads: Any) -> np.ndarray[Any, Any]:
-    """The slopes of that many heads."""
     if not isinstance(heads, Integral) or isinstance(heads, bool) or heads < 1:
         raise ArgumentError(
             f"alibi({heads!r}): expected a positive integer.", "Give the number of heads."
@@ -219,19 +218,19 @@ def _slopes(heads: Any) -> np.ndarray[Any, Any]:
 
 
 def relative_bias(table: Any) -> ScoreMod:
-    """A learned number is added for each head and distance: ``score + table[h, distance]``.
+    """Return the score function ``score + table[h, clip(q_idx - kv_idx, -m, m) + m]``.
 
-    The distance is ``q_idx - kv_idx``, clipped to ``-m, …, m`` for a table of ``2 m + 1`` columns;
-    column 0 is that of ``-m``, of keys that lie ahead.
+    The function adds a learned number for each head and distance. Column 0 holds the distance
+    ``-m``, for keys after the query.
 
     Args:
         table: Floats (H, 2 m + 1), or (2 m + 1,) for all heads, also symbolic, of unknown lengths
             too, or traced; gradients flow to them.
 
     Raises:
-        ShapeError: Another number of axes, or an even number of columns.
-        RuntimeShapeError: When it runs: the columns of a symbolic table are even.
-        DTypeError: It is not floating.
+        ShapeError: If ``table`` has another number of axes, or an even number of columns.
+        RuntimeShapeError: If a symbolic table has an even number of columns when the program runs.
+        DTypeError: If ``table`` is not floating.
 
     Example:
         >>> import numpy as np
@@ -245,7 +244,7 @@ def relative_bias(table: Any) -> ScoreMod:
     table = _floats("relative_bias", table, 1, 2)
     columns = lengths_of(table)[-1]
     if columns is None:
-        return _bias_of_unknown(table)
+        return _symbolic_bias(table)
     if columns % 2 == 0:
         raise ShapeError(
             f"relative_bias: a table of {columns} columns.",
@@ -254,8 +253,8 @@ def relative_bias(table: Any) -> ScoreMod:
     return RelativeBias(table, columns // 2)
 
 
-def _bias_of_unknown(table: Any) -> ScoreMod:
-    """A bias of a symbolic table, whose number of columns is checked when it runs."""
+def _symbolic_bias(table: Any) -> ScoreMod:
+    """Return the bias of a symbolic table, whose number of columns is checked at run time."""
     xp = numpy_like(table)
     far = xp.cast((xp.shape_of(table)[-1] - 1) // 2, "int32")  # as indices are
     lengths = [*(None for _ in lengths_of(table)[:-1]), 2 * far + 1]
@@ -279,16 +278,16 @@ class RelativeBias:
 
 
 def soft_cap(cap: Any) -> ScoreMod:
-    """Scores stay between ``-cap`` and ``cap``: ``cap * tanh(score / cap)``.
+    """Return the score function ``cap * tanh(score / cap)``, between ``-cap`` and ``cap``.
 
     Args:
-        cap: A positive number, or a floating scalar, also symbolic or traced. It is a value:
-            another one is the same program.
+        cap: A positive number, or a floating scalar, also symbolic or traced. Other caps need no
+            other program.
 
     Raises:
-        ArgumentError: A number that is not positive.
-        ShapeError: It is no scalar.
-        DTypeError: An array that is not floating.
+        ArgumentError: If ``cap`` is a number that is not positive.
+        ShapeError: If ``cap`` is an array but no scalar.
+        DTypeError: If ``cap`` is an array that is not floating.
 
     Example:
         >>> f"{float(soft_cap(50.0)(100.0, 0, 0, 0, 0)):.4f}"
@@ -322,17 +321,17 @@ class SoftCap:
 # Helpers.
 
 
-def _at(x: Any, *places: Any) -> Any:
-    """An element by indices of any library; the last ones where the array has fewer axes."""
+def _at(x: Any, *indices: Any) -> Any:
+    """Return an element of an array of any library, at the last indices if it has fewer axes."""
     axes = len(lengths_of(x))
-    xp = numpy_like(x, *places)
+    xp = numpy_like(x, *indices)
     if xp.name == "JAX":
         x = xp.asarray(x)  # NumPy's arrays take no indices that JAX traces
-    return x[places[len(places) - axes :]]
+    return x[indices[len(indices) - axes :]]
 
 
 def _as_score(x: Any, score: Any) -> Any:
-    """A number in the score's dtype; Python's numbers have that of what they meet."""
+    """Return a number in the score's dtype; plain numbers need no cast."""
     if not hasattr(score, "dtype") and isinstance(x, np.ndarray | np.generic):
         return x.item()
     if not hasattr(score, "dtype") or isinstance(x, float | int):
@@ -341,7 +340,7 @@ def _as_score(x: Any, score: Any) -> Any:
 
 
 def _integers(what: str, x: Any, least: int = 0, most: int = 0) -> Any:
-    """Integers of any library; a Python integer as an int32 array."""
+    """Return integers of any library; a Python integer as an int32 array."""
     array = x if _is_array(x) else np.asarray(x)
     if not _dtype_of(array).startswith(("int", "uint")):
         raise ArgumentError(
@@ -362,7 +361,7 @@ def _width(width: Any) -> Any:
 
 
 def _floats(what: str, x: Any, least: int, most: int) -> Any:
-    """Floats of any library; a Python float as a float32 array."""
+    """Return floats of any library; a Python float as a float32 array."""
     array = x if _is_array(x) else np.asarray(x, np.float32)
     dtype = _dtype_of(array)
     if not dtype.startswith(("float", "bfloat")):

@@ -12,7 +12,7 @@ from graphc.capture.import_hooks import when_imported
 MODULE = "jax.tree_util"
 
 TABLES = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
-"""The leaves of a mask before those that its function captured."""
+"""The first leaves of a mask, which the arrays of its function follow."""
 
 STATIC = ("stripped", "block_size", "seq_lengths")
 """The fields in which masks of one tree structure agree."""
@@ -24,7 +24,7 @@ def register(cls: type) -> None:
     """Register block masks as pytrees, now or when JAX is imported; graphc does not import it.
 
     The leaves are the tables and the arrays that the mask function captures. The structure is the
-    function without them, the block and the lengths, compared without reading any leaf.
+    function without its arrays, the block and the lengths, compared without reading any leaf.
 
     Args:
         cls: The class of block masks.
@@ -45,8 +45,9 @@ def _register(tree_util: Any, cls: Any) -> None:
     def flatten(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:
         for i, x in enumerate(mask.leaves):
             if isinstance(x, np.ndarray) and x.dtype.itemsize >= 8:
-                jax_arrays().check_kept("mask_mod", mask.stripped.names[i], x)
-        return [*(getattr(mask, name) for name in TABLES), *mask.leaves], _static(mask)
+                jax_arrays().check_lossless("mask_mod", mask.stripped.names[i], x)
+        static = tuple(getattr(mask, name) for name in STATIC)
+        return [*(getattr(mask, name) for name in TABLES), *mask.leaves], static
 
     def flatten_with_keys(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:
         children, static = flatten(mask)
@@ -57,23 +58,13 @@ def _register(tree_util: Any, cls: Any) -> None:
         return [*zip(keys, children, strict=True)], static
 
     def unflatten(static: tuple[Any, ...], children: Any) -> Any:
-        *tables, leaves = _split(children)
-        # Nothing is checked: JAX makes masks of leaves of any kind.
+        arrays = tuple(children)
+        tables, leaves = arrays[: len(TABLES)], arrays[len(TABLES) :]
+        # Nothing is checked, because JAX unflattens leaves of any kind.
         mask = object.__new__(cls)
-        for name, value in zip(
-            (*TABLES, "leaves", *STATIC), (*tables, leaves, *static), strict=True
-        ):
+        names, values = (*TABLES, "leaves", *STATIC), (*tables, leaves, *static)
+        for name, value in zip(names, values, strict=True):
             object.__setattr__(mask, name, value)
         return mask
 
     tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-
-
-def _static(mask: Any) -> tuple[Any, ...]:
-    return tuple(getattr(mask, name) for name in STATIC)
-
-
-def _split(children: Any) -> tuple[Any, ...]:
-    """The tables, and the arrays that the function captures."""
-    given = tuple(children)
-    return (*given[: len(TABLES)], given[len(TABLES) :])

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.attention.blocks import Decided, Tiling, ends
-from graphc.attention.mods import Mod, tiled
+from graphc.attention.blocks import BlockBounds, Tiling, block_ends
+from graphc.attention.mods import Mod, map_over_grid
 from graphc.loop.functional import loop
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange
@@ -18,47 +18,47 @@ from graphc.tensor.core.shape import reshape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 STEPS = 4
-"""The blocks that a backend without loops evaluates before it tests whether any is left."""
+"""The blocks that a backend without loops evaluates before it tests whether any remains."""
 
 
-def decided_by_values(mod: Mod, tiling: Tiling, decided: Decided) -> Decided:
-    """The blocks that intervals leave undecided, decided by the mask's values; symbolic.
+def decide_by_values(mod: Mod, tiling: Tiling, bounds: BlockBounds) -> BlockBounds:
+    """Return symbolic bounds in which the mask's values decide the blocks left undecided.
 
     Args:
         mod: The mask.
-        tiling: The blocks, one at least.
-        decided: What intervals say of them, NumPy or symbolic arrays.
+        tiling: The blocks, at least one.
+        bounds: The bounds by intervals, NumPy or symbolic arrays.
     """
-    certain, possible = [as_tensor(x) for x in decided]
+    certain, possible = [as_tensor(x) for x in bounds]
     some, every = _corners(mod, tiling)
-    cut = logical_and(some, logical_not(every))
-    left = logical_and(logical_and(possible, logical_not(certain)), logical_not(cut))
-    first = _Carry(*[reshape(x, (-1,)) for x in (certain, possible, left)])
-    # A number of steps would be part of the program; a condition is evaluated in it. There is
-    # always a first step, whose block stays what it is.
+    is_mixed = logical_and(some, logical_not(every))
+    undecided = logical_and(logical_and(possible, logical_not(certain)), logical_not(is_mixed))
+    first = _Carry(*[reshape(x, (-1,)) for x in (certain, possible, undecided)])
+    # A number of steps would be static; a condition is evaluated at run time. The first step
+    # always runs; if no block is undecided, evaluating block 0 does not change its bounds.
     last, _ = loop(
-        lambda carry, _: (_next(mod, tiling, carry), None),
+        lambda carry, _: (_evaluate_next(mod, tiling, carry), None),
         first,
-        until=lambda carry: logical_not(any_of(carry.left)),
+        until=lambda carry: logical_not(any_of(carry.undecided)),
         unroll=STEPS,
         name="create_block_mask",
     )
-    return Decided(reshape(last.certain, tiling.counts), reshape(last.possible, tiling.counts))
+    return BlockBounds(reshape(last.certain, tiling.counts), reshape(last.possible, tiling.counts))
 
 
 def _corners(mod: Mod, tiling: Tiling) -> tuple[Tensor, Tensor]:
-    """Whether any of the four corners of each block is kept, and whether all are."""
+    """Return whether the mask keeps any of the four corners of each block, and whether all."""
     batch, heads, rows, columns = tiling.counts
-    places = [
+    indices = [
         np.arange(batch, dtype=np.int32),
         np.arange(heads, dtype=np.int32),
-        np.stack(ends(tiling.queries, tiling.block[0]), 1).reshape(-1),
-        np.stack(ends(tiling.keys, tiling.block[1]), 1).reshape(-1),
+        np.stack(block_ends(tiling.queries, tiling.block[0]), 1).reshape(-1),
+        np.stack(block_ends(tiling.keys, tiling.block[1]), 1).reshape(-1),
     ]
-    kept = tiled(mod.graph, mod.captured, [as_tensor(x) for x in places])
-    kept = broadcast_to(kept, (batch, heads, 2 * rows, 2 * columns))
-    kept = reshape(kept, (batch, heads, rows, 2, columns, 2))
-    return any_of(kept, (3, 5)), all_of(kept, (3, 5))
+    keep = map_over_grid(mod.graph, mod.captured, [as_tensor(x) for x in indices])
+    keep = broadcast_to(keep, (batch, heads, 2 * rows, 2 * columns))
+    keep = reshape(keep, (batch, heads, rows, 2, columns, 2))
+    return any_of(keep, (3, 5)), all_of(keep, (3, 5))
 
 
 class _Carry(NamedTuple):
@@ -66,31 +66,31 @@ class _Carry(NamedTuple):
 
     certain: Tensor
     possible: Tensor
-    left: Tensor
+    undecided: Tensor
 
 
-def _next(mod: Mod, tiling: Tiling, carry: _Carry) -> _Carry:
-    """The state after one more block is evaluated."""
-    block = cast(argmax(cast(carry.left, "int32")), "int32")
+def _evaluate_next(mod: Mod, tiling: Tiling, carry: _Carry) -> _Carry:
+    """Return the state after one more block is evaluated."""
+    block = cast(argmax(cast(carry.undecided, "int32")), "int32")
     _, heads, rows, columns = tiling.counts
     q, k = (block // columns) % rows, block % columns
     b, h = block // (columns * rows * heads), (block // (columns * rows)) % heads
-    places = [
+    indices = [
         reshape(b, (1,)),
         reshape(h, (1,)),
         _elements(q, tiling.block[0], tiling.queries),
         _elements(k, tiling.block[1], tiling.keys),
     ]
-    kept = tiled(mod.graph, mod.captured, places)
+    keep = map_over_grid(mod.graph, mod.captured, indices)
     return _Carry(
-        set_subtensor(carry.certain[block], all_of(kept)),
-        set_subtensor(carry.possible[block], any_of(kept)),
-        set_subtensor(carry.left[block], False),
+        set_subtensor(carry.certain[block], all_of(keep)),
+        set_subtensor(carry.possible[block], any_of(keep)),
+        set_subtensor(carry.undecided[block], False),
     )
 
 
 def _elements(block: Tensor, size: int, n: int) -> Tensor:
-    """The numbers of a block's elements; beyond the last one, that one again."""
+    """Return the indices of a block's elements; beyond the end, the last index is repeated."""
     size = min(size, n)
     first = block * np.int32(size)
     return minimum(first + arange(size, dtype="int32"), np.int32(n - 1))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 from tests.attention import reference
 
 __all__ = ["blocked", "compilations", "dense", "normal"]
@@ -28,7 +28,7 @@ def blocked(
     """A block mask of (B, H, Q, K), each of whose values is looked at."""
     with jax.ensure_compile_time_eval():
         grid = np.broadcast_to(np.asarray(mask(*_indices(shape))), shape)
-    stripped, leaves = lifted(mask, "mask_mod")
+    stripped, leaves = lift_mod(mask, "mask_mod")
     return BlockMask(*reference.tables(grid, block), leaves, stripped, block, shape[2:])
 
 

@@ -12,7 +12,14 @@ from hypothesis import given, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.attention import blocks
-from graphc.attention.blocks import Decided, Tiling, evaluated, grid, indices, tables
+from graphc.attention.blocks import (
+    BlockBounds,
+    Tiling,
+    block_indices,
+    block_tables,
+    bounds_of_blocks,
+    evaluate_blocks,
+)
 from graphc.attention.intervals.interval import Interval, point
 from tests.attention import reference
 
@@ -24,7 +31,7 @@ SIZES = st.tuples(st.integers(1, 7), st.integers(1, 7))
 def test_intervals_of_indices_cover_each_index_once(
     lengths: tuple[int, int], block: tuple[int, int]
 ) -> None:
-    b, h, *rest = indices(2, 3, *lengths, block)
+    b, h, *rest = block_indices(2, 3, *lengths, block)
     assert b.low.ravel().tolist() == [0, 1]
     assert h.low.ravel().tolist() == [0, 1, 2]
     for (low, high), n, size in zip(rest, lengths, block, strict=True):
@@ -35,12 +42,12 @@ def test_intervals_of_indices_cover_each_index_once(
 
 def test_intervals_of_indices_broadcast_to_all_blocks() -> None:
     tiling = Tiling(2, 3, 300, 130, (128, 64))
-    shapes = [end.shape for x in indices(*tiling) for end in x]
+    shapes = [end.shape for x in block_indices(*tiling) for end in x]
     assert np.broadcast_shapes(*shapes) == tiling.counts == (2, 3, 3, 3)
 
 
 def test_no_queries_have_no_blocks() -> None:
-    *_, q, _ = indices(1, 1, 0, 5, (4, 4))
+    *_, q, _ = block_indices(1, 1, 0, 5, (4, 4))
     assert q.low.shape == q.high.shape == (1, 1, 0, 1)
 
 
@@ -61,17 +68,17 @@ def test_tables_are_those_of_the_grid(library: str, keys: int) -> None:
 def _made(library: str, certain: Any, possible: Any, keys: int) -> Any:
     if library == "graphc":
         inputs = [gt.tensor(dtype="bool", shape=x.shape) for x in (certain, possible)]
-        return graphc.function(inputs, list(tables(*inputs, keys, 2)), mode="NUMPY")(
+        return graphc.function(inputs, list(block_tables(*inputs, keys, 2)), mode="NUMPY")(
             certain, possible
         )
     if library == "JAX":
         certain, possible = jnp.asarray(certain), jnp.asarray(possible)
-    return tables(certain, possible, keys, 2)
+    return block_tables(certain, possible, keys, 2)
 
 
 def test_a_grid_has_every_block() -> None:
     kept = Interval(np.array(False), np.ones((1, 1, 3, 1), bool))
-    certain, possible = grid(kept, (2, 1, 3, 4))
+    certain, possible = bounds_of_blocks(kept, (2, 1, 3, 4))
     assert certain.shape == possible.shape == (2, 1, 3, 4)
     assert (certain.sum(), possible.sum()) == (0, 24)
 
@@ -92,9 +99,9 @@ class Counted:
         return found
 
 
-def open_(tiling: Tiling) -> Decided:
+def open_(tiling: Tiling) -> BlockBounds:
     """Nothing is known of any block."""
-    return Decided(np.zeros(tiling.counts, bool), np.ones(tiling.counts, bool))
+    return BlockBounds(np.zeros(tiling.counts, bool), np.ones(tiling.counts, bool))
 
 
 @given(st.integers(0, 99), LENGTHS, SIZES, st.sampled_from([0.02, 0.5, 0.98]))
@@ -104,19 +111,19 @@ def test_values_decide_every_block(
 ) -> None:
     mask = np.random.default_rng(seed).random((2, 2, *lengths)) < density
     tiling = Tiling(2, 2, *lengths, block)
-    found = evaluated(Counted(mask), tiling, open_(tiling))
-    reference.check_tables(tables(*found, lengths[1], block[1]), mask, block)
+    found = evaluate_blocks(Counted(mask), tiling, open_(tiling))
+    reference.check_tables(block_tables(*found, lengths[1], block[1]), mask, block)
 
 
 def test_blocks_that_are_decided_are_not_asked_for() -> None:
     tiling = Tiling(1, 1, 64, 64, (16, 16))
-    known = Decided(np.eye(4, dtype=bool)[None, None], np.tri(4, dtype=bool)[None, None])
+    known = BlockBounds(np.eye(4, dtype=bool)[None, None], np.tri(4, dtype=bool)[None, None])
 
     def mask(b: Any, h: Any, q: Any, k: Any) -> Any:
         assert (q // 16 > k // 16).all()
         return q > 40
 
-    certain, possible = evaluated(mask, tiling, known)
+    certain, possible = evaluate_blocks(mask, tiling, known)
     full, seen = np.eye(4, dtype=bool), np.eye(4, dtype=bool)
     full[3] = seen[3] = seen[2, :3] = True
     np.testing.assert_array_equal(certain[0, 0], full)
@@ -126,7 +133,7 @@ def test_blocks_that_are_decided_are_not_asked_for() -> None:
 def test_what_is_given_stays_as_it_was() -> None:
     tiling = Tiling(1, 1, 8, 8, (4, 4))
     given_ = open_(tiling)
-    evaluated(lambda b, h, q, k: q >= k, tiling, given_)
+    evaluate_blocks(lambda b, h, q, k: q >= k, tiling, given_)
     assert not given_.certain.any()
     assert given_.possible.all()
 
@@ -136,7 +143,7 @@ def test_two_corners_that_differ_are_enough() -> None:
     mask = Counted(np.tri(n, dtype=bool)[None, None])
     tiling = Tiling(1, 1, n, n, (128, 128))
     diagonal = np.eye(4, dtype=bool)[None, None]
-    evaluated(mask, tiling, Decided(np.zeros_like(diagonal), diagonal))
+    evaluate_blocks(mask, tiling, BlockBounds(np.zeros_like(diagonal), diagonal))
     assert mask.total == 4 * 4
 
 
@@ -144,7 +151,7 @@ def test_blocks_leave_as_soon_as_they_are_partial() -> None:
     n = 1024
     mask = Counted(np.random.default_rng(0).random((1, 1, n, n)) < 0.5)
     tiling = Tiling(1, 1, n, n, (128, 128))
-    evaluated(mask, tiling, open_(tiling))
+    evaluate_blocks(mask, tiling, open_(tiling))
     assert mask.total < 0.05 * n * n
 
 
@@ -152,20 +159,20 @@ def test_no_more_elements_are_asked_for_at_once_than_fit() -> None:
     n = 1024
     mask = Counted(np.zeros((1, 1, n, n), bool))
     tiling = Tiling(1, 1, n, n, (128, 128))
-    evaluated(mask, tiling, open_(tiling))
-    assert mask.most <= blocks.AT_ONCE
+    evaluate_blocks(mask, tiling, open_(tiling))
+    assert mask.most <= blocks.MAX_ELEMENTS
 
 
 def test_masks_of_batches_and_heads_are_asked_for_theirs() -> None:
     mask = np.zeros((2, 3, 8, 8), bool)
     mask[1, 2] = True
     tiling = Tiling(2, 3, 8, 8, (4, 4))
-    certain, possible = evaluated(Counted(mask), tiling, open_(tiling))
+    certain, possible = evaluate_blocks(Counted(mask), tiling, open_(tiling))
     assert np.argwhere(certain)[:, :2].tolist() == [[1, 2]] * 4
     np.testing.assert_array_equal(certain, possible)
 
 
 def test_points_are_decided() -> None:
-    certain, possible = grid(point(np.array(True)), (1, 1, 2, 2))
+    certain, possible = bounds_of_blocks(point(np.array(True)), (1, 1, 2, 2))
     assert certain.all()
     assert possible.all()

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import graphc.tensor as gt
-from graphc.attention.blocks import indices
+from graphc.attention.blocks import block_indices
 from graphc.attention.intervals.graphs import bounds
 from graphc.attention.intervals.interval import Interval, is_point
-from graphc.attention.mods import lifted, mask_of
+from graphc.attention.mods import lift_mod, mask_of
 from tests.attention import expressions
 
 LENGTHS = (2, 3, 40, 40)
@@ -23,9 +23,9 @@ BLOCK = (8, 5)
 
 def of_mask(mask: Callable[..., Any]) -> Interval:
     """The bounds of a mask function over blocks."""
-    mod = mask_of(lifted(mask, "mask_mod"))
+    mod = mask_of(lift_mod(mask, "mask_mod"))
     values = [np.asarray(x.eval(mode="NUMPY")) for x in mod.captured]
-    return bounds(mod.graph, indices(*LENGTHS, BLOCK), values, 32)
+    return bounds(mod.graph, block_indices(*LENGTHS, BLOCK), values, 32)
 
 
 def dense(f: Callable[..., Any]) -> Any:

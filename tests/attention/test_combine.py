@@ -15,7 +15,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.attention.combine import and_masks, noop_mask, or_masks
 from graphc.attention.create import create_block_mask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 from graphc.attention.ready import causal, document, sliding_window
 from graphc.errors import ArgumentError, DTypeError
 from tests.attention import reference
@@ -66,13 +66,13 @@ def test_captured_arrays_are_leaves_once() -> None:
     def close(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return q_idx - kv_idx < near[0]
 
-    stripped, leaves = lifted(and_masks(document(IDS), close, document(IDS)), "mask_mod")
+    stripped, leaves = lift_mod(and_masks(document(IDS), close, document(IDS)), "mask_mod")
     assert [x is y for x, y in zip(leaves, (IDS, near), strict=True)] == [True, True]
-    again, _ = lifted(and_masks(document(others), close, document(others)), "mask_mod")
+    again, _ = lift_mod(and_masks(document(others), close, document(others)), "mask_mod")
     assert again == stripped
-    joined, _ = lifted(or_masks(document(IDS), close, document(IDS)), "mask_mod")
+    joined, _ = lift_mod(or_masks(document(IDS), close, document(IDS)), "mask_mod")
     assert joined != stripped
-    apart, _ = lifted(and_masks(document(IDS), close, document(others)), "mask_mod")
+    apart, _ = lift_mod(and_masks(document(IDS), close, document(others)), "mask_mod")
     assert apart != stripped
 
 

@@ -172,14 +172,14 @@ def test_a_runtime_number_may_change() -> None:
 
 
 def test_new_arrays_and_new_lengths_are_no_new_trace() -> None:
-    create._traced_mask.cache_clear()
+    create._trace_mask.cache_clear()
     for seed in range(3):
         ids = np.random.default_rng(seed).integers(0, 4, 300)
         for n in (300, 200):
             create_block_mask(
                 lambda b, h, q, k, ids=ids: ids[q] == ids[k], None, None, n, n, BLOCK_SIZE=50
             )
-    assert create._traced_mask.cache_info().misses == 1
+    assert create._trace_mask.cache_info().misses == 1
 
 
 SPEEDS: dict[str, Callable[..., Any]] = {
@@ -198,7 +198,7 @@ PACKED = np.repeat(np.arange(64, dtype="int32"), 512)
 def test_longer_masks_are_made_by_as_many_calls(name: str) -> None:
     def calls(n: int) -> int:
         create_block_mask(SPEEDS[name], None, None, n, n)
-        create._traced_mask.cache_clear()
+        create._trace_mask.cache_clear()
         return python_calls(lambda: create_block_mask(SPEEDS[name], None, None, n, n))
 
     assert calls(4096) < 1.2 * calls(1024) < 10_000

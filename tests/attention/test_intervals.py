@@ -14,14 +14,14 @@ import graphc
 import graphc.tensor as gt
 from graphc.attention.intervals.interval import (
     Interval,
-    casted,
-    chosen,
+    cast_interval,
+    elementwise_interval,
+    interval_around,
     is_point,
     point,
-    settled,
     unknown,
+    where_interval,
 )
-from graphc.attention.intervals.rules import applied
 from graphc.intervals.rules import RULES
 from graphc.ir import is_float
 from graphc.tensor.core.elementwise import ROWS, Elementwise
@@ -34,7 +34,7 @@ ARITIES = {name: row.arity for name, row in ROWS.items()}
 def _has_interval(name: str) -> bool:
     rule = ROWS[name].domain("float64")
     operands = [point(np.array(0.5))] * ARITIES[name]
-    return rule == ("float64", "float64") and applied(name, *operands) is not None
+    return rule == ("float64", "float64") and elementwise_interval(name, *operands) is not None
 
 
 def _is_computed_in_floats(row: Elementwise) -> bool:
@@ -155,7 +155,7 @@ def test_every_value_lies_between_the_ends(name: str, dtype: str) -> None:
             operands = [ends(random, dtype) for _ in range(ARITIES[name])]
             given = [values(random, x) for x in operands]
             found = reference(name, *given)
-            made = applied(name, *operands)
+            made = elementwise_interval(name, *operands)
             assert made is not None
             kept = holds(Interval(*map(np.asarray, made)), found)
             assert kept.all(), (name, dtype, np.argwhere(~kept)[0])
@@ -167,7 +167,7 @@ def test_the_rule_of_points_has_the_value(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         operands = [point(values(random, ends(random, dtype))) for _ in range(ARITIES[name])]
         found = reference(name, *[x.low for x in operands])
-        made = applied(name, *operands)
+        made = elementwise_interval(name, *operands)
         assert made is not None
         assert holds(Interval(*map(np.asarray, made)), found).all()
 
@@ -205,14 +205,16 @@ def test_small_integers_have_exact_ends(name: str) -> None:
             operands.append((low, low + int(random.integers(0, 5))))
         axes = [np.arange(low, high + 1, dtype="int32") for low, high in operands]
         found = EXACT_ENDS[name](*np.meshgrid(*axes))
-        made = applied(name, *[Interval(*np.array(x, "int32")) for x in operands])
+        made = elementwise_interval(name, *[Interval(*np.array(x, "int32")) for x in operands])
         assert made is not None
         assert (made.low, made.high) == (found.min(), found.max()), (name, operands)
 
 
 @pytest.mark.parametrize("name", ["remainder", "fmod"])
 def test_remainders_by_one_divisor_are_tight_within_a_period(name: str) -> None:
-    made = applied(name, Interval(*np.array([130, 140], "int32")), point(np.array(128, "int32")))
+    made = elementwise_interval(
+        name, Interval(*np.array([130, 140], "int32")), point(np.array(128, "int32"))
+    )
     assert made is not None
     assert (made.low, made.high) == (2, 12)
 
@@ -220,34 +222,34 @@ def test_remainders_by_one_divisor_are_tight_within_a_period(name: str) -> None:
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 def test_a_divisor_that_may_be_zero_tells_nothing(name: str) -> None:
     x = Interval(*np.array([5, 9], "int32"))
-    made = applied(name, x, Interval(*np.array([0, 3], "int32")))
+    made = elementwise_interval(name, x, Interval(*np.array([0, 3], "int32")))
     assert made == unknown("int32")
 
 
 def test_a_sum_that_may_wrap_around_tells_nothing() -> None:
     x = Interval(*np.array([2**31 - 10, 2**31 - 5], "int32"))
-    made = applied("add", x, point(np.array(6, "int32")))
+    made = elementwise_interval("add", x, point(np.array(6, "int32")))
     assert made == unknown("int32")
 
 
 def test_a_negative_unsigned_difference_tells_nothing() -> None:
     x = Interval(*np.array([3, 9], "uint32"))
-    assert applied("subtract", x, point(np.array(4, "uint32"))) == unknown("uint32")
-    made = applied("subtract", x, point(np.array(3, "uint32")))
+    assert elementwise_interval("subtract", x, point(np.array(4, "uint32"))) == unknown("uint32")
+    made = elementwise_interval("subtract", x, point(np.array(3, "uint32")))
     assert made == (0, 6)
 
 
 def test_what_may_be_nan_decides_no_comparison() -> None:
     x = point(np.array([np.nan, 1.0]))
     for name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"):
-        made = applied(name, x, point(np.array(0.0)))
+        made = elementwise_interval(name, x, point(np.array(0.0)))
         assert made is not None
         assert (made.low[0], made.high[0]) == (False, True)
         assert made.low[1] == made.high[1]
 
 
 def test_the_root_of_what_may_be_negative_tells_nothing() -> None:
-    made = applied("sqrt", Interval(np.array([-1.0, 1.0]), np.array([4.0, 4.0])))
+    made = elementwise_interval("sqrt", Interval(np.array([-1.0, 1.0]), np.array([4.0, 4.0])))
     assert made is not None
     assert np.isnan(made.low).tolist() == np.isnan(made.high).tolist() == [True, False]
 
@@ -255,9 +257,9 @@ def test_the_root_of_what_may_be_negative_tells_nothing() -> None:
 def test_a_product_that_is_added_without_rounding_between_lies_in_the_sum() -> None:
     # As a fused multiply-add has it, whose product is not rounded.
     a, b = np.float32(1 + 2**-12), np.float32(1 + 2**-12)
-    product = applied("multiply", point(a), point(b))
+    product = elementwise_interval("multiply", point(a), point(b))
     assert product is not None
-    made = applied("subtract", product, point(np.float32(a * b)))
+    made = elementwise_interval("subtract", product, point(np.float32(a * b)))
     assert made is not None
     fused = float(a) * float(b) - float(np.float32(a * b))
     assert fused != 0
@@ -265,15 +267,15 @@ def test_a_product_that_is_added_without_rounding_between_lies_in_the_sum() -> N
 
 
 def test_rounded_values_of_points_are_no_points() -> None:
-    x = settled(np.array(0.1), exact=False)
+    x = interval_around(np.array(0.1), exact=False)
     assert x.low < 0.1 < x.high
-    assert is_point(settled(np.array(0.1), exact=True))
-    assert is_point(settled(np.array(3), exact=False))
+    assert is_point(interval_around(np.array(0.1), exact=True))
+    assert is_point(interval_around(np.array(3), exact=False))
 
 
 def test_functions_without_a_rule_have_no_interval() -> None:
-    assert applied("gamma", point(np.array(1.0))) is None
-    assert applied("add", point(np.array(1j)), point(np.array(1j))) is None
+    assert elementwise_interval("gamma", point(np.array(1.0))) is None
+    assert elementwise_interval("add", point(np.array(1j)), point(np.array(1j))) is None
 
 
 # Casts and choices.
@@ -289,20 +291,20 @@ def test_casts_hold_for_every_value(given: str, wanted: str) -> None:
         for _ in range(3):
             x = ends(random, given)
             found = values(random, x)
-            made = casted(x, wanted)
+            made = cast_interval(x, wanted)
             kept = holds(Interval(*map(np.asarray, made)), found.astype(wanted))
             assert kept.all()
 
 
 def test_integers_that_fit_are_cast_as_they_are() -> None:
     x = Interval(*np.array([-3, 200], "int32"))
-    assert casted(x, "int64") == (-3, 200)
-    assert casted(x, "float32") == (-3.0, 200.0)
-    assert casted(x, "int8") == unknown("int8")
-    assert casted(x, "uint8") == unknown("uint8")
-    assert casted(Interval(*np.array([-2.5, 2.5])), "int32") == (-2, 2)
-    assert all(np.isnan(end) and end.dtype == "complex64" for end in casted(x, "complex64"))
-    assert casted(unknown("complex64"), "int32") == unknown("int32")
+    assert cast_interval(x, "int64") == (-3, 200)
+    assert cast_interval(x, "float32") == (-3.0, 200.0)
+    assert cast_interval(x, "int8") == unknown("int8")
+    assert cast_interval(x, "uint8") == unknown("uint8")
+    assert cast_interval(Interval(*np.array([-2.5, 2.5])), "int32") == (-2, 2)
+    assert all(np.isnan(end) and end.dtype == "complex64" for end in cast_interval(x, "complex64"))
+    assert cast_interval(unknown("complex64"), "int32") == unknown("int32")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])
@@ -311,14 +313,14 @@ def test_a_choice_holds_for_every_value(dtype: str) -> None:
     for _ in range(5):
         condition, a, b = ends(random, "bool"), ends(random, dtype), ends(random, dtype)
         given = [values(random, x) for x in (condition, a, b)]
-        assert holds(chosen(condition, a, b), np.where(*given)).all()
+        assert holds(where_interval(condition, a, b), np.where(*given)).all()
 
 
 def test_a_choice_that_is_certain_has_the_ends_of_what_is_chosen() -> None:
     a, b = Interval(*np.array([1, 2])), Interval(*np.array([5, 9]))
-    assert chosen(point(np.array(True)), a, b) == (1, 2)
-    assert chosen(point(np.array(False)), a, b) == (5, 9)
-    assert chosen(unknown("bool"), a, b) == (1, 9)
+    assert where_interval(point(np.array(True)), a, b) == (1, 2)
+    assert where_interval(point(np.array(False)), a, b) == (5, 9)
+    assert where_interval(unknown("bool"), a, b) == (1, 9)
 
 
 # Other libraries.
@@ -356,13 +358,13 @@ def test_rules_are_the_same_in_every_library(library: str, dtype: str) -> None:
 
 
 def _applied(name: str, drawn: list[Interval]) -> Interval:
-    made = applied(name, *drawn[: ARITIES[name]])
+    made = elementwise_interval(name, *drawn[: ARITIES[name]])
     assert made is not None
     return made
 
 
 def test_numbers_beside_symbolic_arrays_stay_numbers() -> None:
     q, k = (Interval(*np.array(x, "int32")) for x in ((0, 7), (8, 15)))
-    made = applied("less", q, k)
+    made = elementwise_interval("less", q, k)
     assert made is not None
     assert all(isinstance(end, np.ndarray | np.generic) for end in made)

@@ -19,7 +19,7 @@ import graphc.tensor as gt
 from graphc.attention import create_block_mask, flex_attention
 from graphc.attention.combine import and_masks
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 from graphc.attention.ready import causal, document, sliding_window
 from graphc.errors import (
     ArgumentError,
@@ -39,7 +39,7 @@ Function = Callable[..., Any]
 
 def made(function: Function, dense: np.ndarray, block: tuple[int, int]) -> BlockMask:
     """The mask of a function, whose values are known."""
-    stripped, leaves = lifted(function, "mask_mod")
+    stripped, leaves = lift_mod(function, "mask_mod")
     tables = reference.tables(dense, block)
     return BlockMask(*tables, leaves, stripped, block, dense.shape[2:])  # type: ignore[arg-type]
 

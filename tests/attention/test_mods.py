@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.attention.mods import lifted, mask_of, score_of, tiled
+from graphc.attention.mods import lift_mod, map_over_grid, mask_of, score_of
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 
 IDS = np.array([3, 1, 3])
@@ -19,7 +19,7 @@ INDICES = [np.arange(n, dtype=np.int32) for n in (2, 3, 4, 5)]
 def evaluated(mod: Any, score: Any = None) -> np.ndarray:
     vectors = [gt.tensor(dtype="int32", shape=(len(x),)) for x in INDICES]
     given = [] if score is None else [gt.tensor(shape=score.shape)]
-    y = tiled(mod.graph, mod.captured, vectors, *given)
+    y = map_over_grid(mod.graph, mod.captured, vectors, *given)
     values = [] if score is None else [score]
     f = graphc.function([*vectors, *given], y, mode="NUMPY", on_unused_input="ignore")
     return np.asarray(f(*INDICES, *values))
@@ -27,7 +27,7 @@ def evaluated(mod: Any, score: Any = None) -> np.ndarray:
 
 def test_what_is_equal_is_found_element_by_element() -> None:
     ids = np.array([3, 1, 3, 3, 1])
-    mask = mask_of(lifted(lambda b, h, q, k: (ids[q] == ids[k]) & (q != k), "mask_mod"))
+    mask = mask_of(lift_mod(lambda b, h, q, k: (ids[q] == ids[k]) & (q != k), "mask_mod"))
     q, k = np.ogrid[:4, :5]
     assert evaluated(mask).tolist() == [[((ids[q] == ids[k]) & (q != k)).tolist()]]
 
@@ -40,13 +40,13 @@ def test_axes_that_a_mask_does_not_look_at_have_length_1() -> None:
         (1, 1, 1, 1): lambda b, h, q, k: True,
     }
     for shape, mask in shapes.items():
-        assert evaluated(mask_of(lifted(mask, "mask_mod"))).shape == shape
+        assert evaluated(mask_of(lift_mod(mask, "mask_mod"))).shape == shape
 
 
 def test_a_score_is_that_of_each_element() -> None:
     slope = gt.constant(np.array([0.5, 2.0, -1.0]))
     mod = score_of(
-        lifted(lambda s, b, h, q, k: s * slope[h] + (b + 1) * (q - 2 * k), "score_mod"), "float64"
+        lift_mod(lambda s, b, h, q, k: s * slope[h] + (b + 1) * (q - 2 * k), "score_mod"), "float64"
     )
     score = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
     b, h, q, k = np.ogrid[:2, :3, :4, :5]
@@ -55,19 +55,19 @@ def test_a_score_is_that_of_each_element() -> None:
 
 
 def test_a_score_that_looks_at_nothing_is_the_same_for_all() -> None:
-    mod = score_of(lifted(lambda s, b, h, q, k: 2.5, "score_mod"), "float64")
+    mod = score_of(lift_mod(lambda s, b, h, q, k: 2.5, "score_mod"), "float64")
     assert evaluated(mod, np.zeros((2, 3, 4, 5))).tolist() == np.full((2, 3, 4, 5), 2.5).tolist()
 
 
 def test_functions_of_vectors_are_called_for_single_elements() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 3))
-    mask = mask_of(lifted(lambda b, h, q, k: (rows[q] * rows[k]).sum() > 0, "mask_mod"))
+    mask = mask_of(lift_mod(lambda b, h, q, k: (rows[q] * rows[k]).sum() > 0, "mask_mod"))
     assert evaluated(mask)[0, 0].tolist() == ((rows @ rows.T)[:4] > 0).tolist()
 
 
 def test_equal_functions_of_other_arrays_are_one_graph() -> None:
     def mask(limits: Any) -> Any:
-        return mask_of(lifted(lambda b, h, q, k: k < limits[b], "mask_mod"))
+        return mask_of(lift_mod(lambda b, h, q, k: k < limits[b], "mask_mod"))
 
     a, b = mask(np.array([3, 4])), mask(np.array([1, 2]))
     assert a.graph == b.graph
@@ -76,7 +76,7 @@ def test_equal_functions_of_other_arrays_are_one_graph() -> None:
 
 def test_small_arrays_and_marked_numbers_are_captured() -> None:
     width, ids = graphc.runtime(8), np.arange(3)
-    mod = mask_of(lifted(lambda b, h, q, k: q - k < width + ids[b], "mask_mod"))
+    mod = mask_of(lift_mod(lambda b, h, q, k: q - k < width + ids[b], "mask_mod"))
     assert len(mod.captured) == 2
 
 
@@ -99,7 +99,7 @@ def test_small_arrays_and_marked_numbers_are_captured() -> None:
 )
 def test_a_mask_that_is_none_is_told(mask: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        mask_of(lifted(mask, "mask_mod"))
+        mask_of(lift_mod(mask, "mask_mod"))
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ def test_a_mask_that_is_none_is_told(mask: Any, error: type[Exception], message:
 )
 def test_a_score_that_is_none_is_told(score: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as told:
-        score_of(lifted(score, "score_mod"), "float64")
+        score_of(lift_mod(score, "score_mod"), "float64")
     assert "test_mods.py" in str(told.value)

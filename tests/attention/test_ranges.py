@@ -12,7 +12,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.attention.intervals import ranges as ranges_of
 from graphc.attention.intervals.interval import Interval, point, unknown
-from graphc.attention.intervals.ranges import gathered, wrapped
+from graphc.attention.intervals.ranges import gather, wrap_indices
 
 DTYPES = ("bool", "int32", "uint8", "float32")
 
@@ -52,17 +52,17 @@ def check(found: Interval, x: Any, index: Interval) -> None:
 def test_ranges_have_their_least_and_their_most(
     library: str, n: int, dtype: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges_of, "LIMIT", limit)
+    monkeypatch.setattr(ranges_of, "MAX_ELEMENTS", limit)
     random = np.random.default_rng(n)
     x, index = elements(random, dtype, n), ranges(random, n, 20)
     if library == "graphc":
         # Of unknown length.
         array = gt.vector(dtype=dtype)
-        made = gathered(point(array), [index], 32)
+        made = gather(point(array), [index], 32)
         found = graphc.function([array], list(made), mode="NUMPY")(x)
     else:
         array = jnp.asarray(x) if library == "JAX" else x
-        found = gathered(point(array), [index], 32)
+        found = gather(point(array), [index], 32)
     check(Interval(*map(np.asarray, found)), x, index)
 
 
@@ -70,23 +70,23 @@ def test_ranges_have_their_least_and_their_most(
 def test_longer_ranges_have_the_bounds_of_the_whole_axis(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges_of, "LIMIT", limit)
+    monkeypatch.setattr(ranges_of, "MAX_ELEMENTS", limit)
     x = np.array([3, 5, 5, 5, 5, 5, 5, 5, 5, 9])
-    low, high = gathered(point(x), [Interval(*np.array([[1, 1], [2, 8]], "int32"))], 2)
+    low, high = gather(point(x), [Interval(*np.array([[1, 1], [2, 8]], "int32"))], 2)
     assert low.tolist() == [5, 3]
     assert high.tolist() == [5, 9]
 
 
 @pytest.mark.parametrize("limit", [0, 2**18])
 def test_other_axes_are_indexed_by_points(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges_of, "LIMIT", limit)
+    monkeypatch.setattr(ranges_of, "MAX_ELEMENTS", limit)
     random = np.random.default_rng(0)
     x = random.integers(0, 99, (3, 40, 2))
     index = ranges(random, 40, 9)
     index = Interval(*[end.reshape(1, -1) for end in index])
     b = point(np.arange(3, dtype="int32")[:, None])
     last = point(np.array(1, "int64"))
-    found = gathered(point(x), [b, index, last], 16)
+    found = gather(point(x), [b, index, last], 16)
     for i in range(3):
         check(Interval(found.low[i], found.high[i]), x[i, :, 1], Interval(*[e[0] for e in index]))
 
@@ -94,21 +94,21 @@ def test_other_axes_are_indexed_by_points(limit: int, monkeypatch: pytest.Monkey
 def test_points_have_their_elements() -> None:
     x = np.arange(12).reshape(3, 4)
     i, j = np.array([2, 0], "int32"), np.array(3, "int64")
-    found = gathered(point(x), [point(i), point(j)], 4)
+    found = gather(point(x), [point(i), point(j)], 4)
     assert found.low is found.high
     assert found.low.tolist() == [11, 3]
 
 
 def test_an_array_may_be_known_between_bounds() -> None:
     x = Interval(np.array([1, 2, 3]), np.array([4, 9, 5]))
-    found = gathered(x, [Interval(*np.array([1, 2], "int32"))], 4)
+    found = gather(x, [Interval(*np.array([1, 2], "int32"))], 4)
     assert found == (2, 9)
 
 
 def test_nothing_is_known_of_elements_that_are_not_there() -> None:
     x = np.arange(4, dtype="int32")
     index = Interval(np.array([-1, 0, 3, 9], "int32"), np.array([2, 3, 4, 9], "int32"))
-    low, high = gathered(point(x), [index], 4)
+    low, high = gather(point(x), [index], 4)
     nothing = unknown("int32")
     assert low.tolist() == [nothing.low, 0, nothing.low, nothing.low]
     assert high.tolist() == [nothing.high, 3, nothing.high, nothing.high]
@@ -117,15 +117,15 @@ def test_nothing_is_known_of_elements_that_are_not_there() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
 def test_indices_are_of_any_integer_dtype(dtype: str) -> None:
     x = np.arange(300)
-    low, high = gathered(point(x), [Interval(*np.array([3, 90], dtype))], 128)
+    low, high = gather(point(x), [Interval(*np.array([3, 90], dtype))], 128)
     assert (low, high) == (3, 90)
 
 
 def test_nothing_is_known_of_no_elements_nor_of_two_ranges_nor_of_complex_numbers() -> None:
     index = Interval(*np.array([0, 1], "int32"))
-    assert gathered(point(np.zeros(0, "int32")), [index], 4) == unknown("int32")
-    assert gathered(point(np.zeros((4, 4), "int32")), [index, index], 4) == unknown("int32")
-    low, _ = gathered(point(np.zeros(4, complex)), [index], 4)
+    assert gather(point(np.zeros(0, "int32")), [index], 4) == unknown("int32")
+    assert gather(point(np.zeros((4, 4), "int32")), [index, index], 4) == unknown("int32")
+    low, _ = gather(point(np.zeros(4, complex)), [index], 4)
     assert np.isnan(low)
 
 
@@ -137,10 +137,10 @@ def test_negative_indices_count_from_the_end(symbolic: bool) -> None:
     index = Interval(low.astype("int32"), high.astype("int32"))
     if symbolic:
         length = gt.lscalar()
-        made = wrapped(index, length)
+        made = wrap_indices(index, length)
         found = Interval(*graphc.function([length], list(made), mode="NUMPY")(n))
     else:
-        found = wrapped(index, n)
+        found = wrap_indices(index, n)
     for i, j, first, last in zip(low, high, *found, strict=True):
         places = np.arange(i, j + 1) % n
         assert first <= places.min()
@@ -150,12 +150,12 @@ def test_negative_indices_count_from_the_end(symbolic: bool) -> None:
 
 
 def test_negative_points_are_points() -> None:
-    found = wrapped(point(np.array([-1, 2], "int32")), 5)
+    found = wrap_indices(point(np.array([-1, 2], "int32")), 5)
     assert found.low is found.high
     assert found.low.tolist() == [4, 2]
 
 
 def test_indices_below_every_element_stay_outside() -> None:
-    index = wrapped(Interval(*np.array([-9, 2], "int32")), 5)
-    low, high = gathered(point(np.arange(5)), [index], 8)
+    index = wrap_indices(Interval(*np.array([-9, 2], "int32")), 5)
+    low, high = gather(point(np.arange(5)), [index], 8)
     assert (low, high) == unknown("int64")

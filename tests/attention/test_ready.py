@@ -15,7 +15,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.attention.call import flex_attention
 from graphc.attention.create import create_block_mask
-from graphc.attention.mods import lifted, mask_of, score_of, tiled
+from graphc.attention.mods import lift_mod, map_over_grid, mask_of, score_of
 from graphc.attention.ready import (
     alibi,
     causal,
@@ -96,8 +96,8 @@ def test_a_mask_is_its_formula_in_jax(mask: Any, wanted: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("mask", "wanted"), MASKS.values(), ids=MASKS)
 def test_a_mask_is_its_formula_in_graphs(mask: Any, wanted: np.ndarray, mode: str) -> None:
-    mod = mask_of(lifted(mask, "mask_mod"))
-    kept = tiled(mod.graph, mod.captured, [as_tensor(x) for x in at(SHAPE)])
+    mod = mask_of(lift_mod(mask, "mask_mod"))
+    kept = map_over_grid(mod.graph, mod.captured, [as_tensor(x) for x in at(SHAPE)])
     f = graphc.function([], kept, mode=mode, returns="numpy")
     np.testing.assert_array_equal(np.broadcast_to(f(), SHAPE), wanted)
 
@@ -152,8 +152,8 @@ def test_a_score_is_its_formula_in_graphs(name: str, dtype: str, mode: str) -> N
     function, wanted = SCORE[name]
     scores = SCORES[parts(name)].astype(dtype)
     s = gt.tensor("s", dtype=dtype, shape=scores.shape)
-    mod = score_of(lifted(function, "score_mod"), dtype)
-    y = tiled(mod.graph, mod.captured, [as_tensor(x) for x in at(scores.shape)], s)
+    mod = score_of(lift_mod(function, "score_mod"), dtype)
+    y = map_over_grid(mod.graph, mod.captured, [as_tensor(x) for x in at(scores.shape)], s)
     f = graphc.function([s], y, mode=mode, returns="numpy")
     assert f(scores).dtype == dtype
     tolerance = 1e-12 if dtype == "float64" else 1e-6
@@ -174,10 +174,10 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @pytest.mark.parametrize(("one", "other"), PAIRS.values(), ids=PAIRS)
 def test_other_values_are_the_same_program(one: Any, other: Any) -> None:
-    stripped, leaves = lifted(one, "it")
+    stripped, leaves = lift_mod(one, "it")
     assert len(leaves) == 1
-    assert lifted(other, "it").stripped == stripped
-    assert pickle.loads(pickle.dumps(lifted(one, "it"))).stripped == stripped
+    assert lift_mod(other, "it").stripped == stripped
+    assert pickle.loads(pickle.dumps(lift_mod(one, "it"))).stripped == stripped
 
 
 def test_other_forms_are_other_programs() -> None:
@@ -185,7 +185,7 @@ def test_other_forms_are_other_programs() -> None:
         *(sliding_window(3), sliding_window(3, both_sides=True), prefix_lm(3)),
         *(document(IDS), document(IDS, IDS + 0), relative_bias(TABLE), relative_bias(TABLE[:, :5])),
     ]
-    assert len({lifted(f, "it").stripped for f in forms}) == len(forms)
+    assert len({lift_mod(f, "it").stripped for f in forms}) == len(forms)
 
 
 def test_gradients_flow_to_what_scores_capture(mode: str) -> None:
@@ -196,8 +196,10 @@ def test_gradients_flow_to_what_scores_capture(mode: str) -> None:
     weight = RANDOM.standard_normal(SHAPE).astype(dtype)
     costs = []
     for function in (alibi(slopes=slopes), relative_bias(table), soft_cap(cap)):
-        mod = score_of(lifted(function, "score_mod"), dtype)
-        y = tiled(mod.graph, mod.captured, [as_tensor(x) for x in at(SHAPE)], gt.constant(s))
+        mod = score_of(lift_mod(function, "score_mod"), dtype)
+        y = map_over_grid(
+            mod.graph, mod.captured, [as_tensor(x) for x in at(SHAPE)], gt.constant(s)
+        )
         costs.append((y * weight).sum())
     given = [slopes, table, cap]
     gradients = [graphc.grad(cost, x) for cost, x in zip(costs, given, strict=True)]

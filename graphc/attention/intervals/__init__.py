@@ -1,1 +1,1 @@
-"""Bounds of a function of single elements over whole blocks, by interval arithmetic."""
+"""Bounds of a function of single elements over blocks, by interval arithmetic."""

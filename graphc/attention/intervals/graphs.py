@@ -1,9 +1,9 @@
 """Bounds of a graph of one element over intervals of its indices.
 
-A walk over the graph's nodes knows of each node one of three things: its value, where it does not
-depend on the indices; an interval, where it is a scalar that does; the array and the indices so
-far, where it is a part of an array that is indexed axis by axis. Of anything else nothing is known,
-nor of an ``Opaque`` node, which stands for what is no graph.
+A walk over the graph infers one of three facts for each node: the value of a node that does not
+depend on the indices; the interval of a scalar that does; the array and the indices so far of an
+array that is indexed axis by axis. All other nodes are unknown, and so are ``Opaque`` nodes, which
+stand for computations that are not graphs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 
 from graphc.attention.intervals.interval import (
     Interval,
-    casted,
-    chosen,
+    cast_interval,
     dtype_of,
+    elementwise_interval,
+    interval_around,
     is_point,
     point,
-    settled,
     unknown,
+    where_interval,
 )
-from graphc.attention.intervals.ranges import gathered, wrapped
-from graphc.attention.intervals.rules import applied
+from graphc.attention.intervals.ranges import gather, wrap_indices
 from graphc.implicit.namespace import numpy_like
 from graphc.intervals.rules import RULES
 from graphc.ir import Constant, Graph, Node, Op, TensorType, is_complex
@@ -38,11 +38,11 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Op):
-    """A scalar that some other program computes of the inputs.
+    """A scalar that another program computes from the inputs.
 
     Attributes:
-        dtype: Its dtype.
-        number: What tells it from others of the same inputs.
+        dtype: The dtype.
+        number: A number that is unique among nodes of the same inputs.
     """
 
     dtype: str
@@ -59,28 +59,28 @@ class _Fixed(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A part of an array: an index for each axis, None for a whole axis."""
+    """An array with an index for each axis, None for an axis that is not indexed yet."""
 
     array: Any
     indices: tuple[Interval | None, ...]
 
 
-_Known = _Fixed | _View | Interval | None
+_Fact = _Fixed | _View | Interval | None
 
 
 def bounds(
     graph: Graph, indices: Sequence[Interval], captured: Sequence[Any], span: int
 ) -> Interval:
-    """The interval of a graph's output for its first inputs in intervals.
+    """Return the interval of a graph's output for intervals of its first inputs.
 
     Args:
-        graph: Of some integer scalars and then arrays to a scalar.
-        indices: For each of the scalars.
-        captured: The arrays: NumPy's or symbolic ones.
-        span: The longest range of a captured array that is looked up as such.
+        graph: A graph of integer scalars, followed by arrays, to a scalar.
+        indices: An interval for each of the scalars.
+        captured: The arrays, NumPy's or symbolic ones.
+        span: The longest range of a captured array whose elements are bounded exactly.
 
     Returns:
-        An interval of the output's dtype, of NumPy's arrays as far as no symbolic one is in it.
+        An interval of the output's dtype; of NumPy arrays unless it depends on symbolic ones.
 
     Example:
         >>> import graphc.tensor as gt
@@ -91,81 +91,80 @@ def bounds(
         >>> low.tolist(), high.tolist()
         ([False, True], [True, True])
     """
-    known: dict[Node, _Known] = dict(
+    facts: dict[Node, _Fact] = dict(
         zip(graph.inputs, [*indices, *map(_Fixed, captured)], strict=True)
     )
     for node in graph.nodes:
-        if node not in known:
-            known[node] = _found(node, [known[x] for x in node.inputs], span)
+        if node not in facts:
+            facts[node] = _infer(node, [facts[x] for x in node.inputs], span)
     (y,) = graph.outputs
-    return _scalar(known[y]) or unknown(y.type.dtype)
+    return _as_scalar(facts[y]) or unknown(y.type.dtype)
 
 
-def _found(node: Node, xs: Sequence[_Known], span: int) -> _Known:
+def _infer(node: Node, xs: Sequence[_Fact], span: int) -> _Fact:
     fixed = [x.value for x in xs if isinstance(x, _Fixed)]
     if len(fixed) == len(xs) and _has_nodes(fixed) and not isinstance(node.op, Opaque):
-        return _Fixed(_computed(node, fixed))
+        return _Fixed(_compute(node, fixed))
     if not isinstance(node.type, TensorType) or is_complex(node.type.dtype):
         return None
     if isinstance(node.op, Index):
-        return _indexed(node.op.entries, xs, span) or _anything(node)
+        return _index(node.op.entries, xs, span) or _unbounded(node)
     if node.type.ndim:
         return None
     if isinstance(node.op, CheckedIndices):
         return xs[0]
-    return _of_scalars(node, xs) or _anything(node)
+    return _scalar_interval(node, xs) or _unbounded(node)
 
 
 def _has_nodes(values: Sequence[Any]) -> bool:
-    """Whether operations of graphs compute with arrays: with NumPy's and symbolic ones."""
+    """Return whether operations of graphs compute with arrays: NumPy's and symbolic ones."""
     return not values or numpy_like(*values).name in {"NumPy", "graphc"}
 
 
-def _anything(node: Node) -> _Known:
+def _unbounded(node: Node) -> _Fact:
     return None if node.type.ndim else unknown(node.type.dtype)
 
 
-def _computed(node: Node, values: Sequence[Any]) -> Any:
-    """The value of a node, in NumPy where its inputs are there."""
+def _compute(node: Node, values: Sequence[Any]) -> Any:
+    """Return the value of a node, in NumPy if its inputs are NumPy arrays."""
     if isinstance(node.op, Constant):
         return node.op.value
     if all(isinstance(x, np.ndarray | np.generic) for x in values):
-        known = dict(zip(node.inputs, values, strict=True))
+        inputs = dict(zip(node.inputs, values, strict=True))
         with np.errstate(all="ignore"):
-            return evaluate(Graph(known, [node]), *known.values())[0]
+            return evaluate(Graph(inputs, [node]), *inputs.values())[0]
     return node.with_inputs([as_tensor(x) for x in values])
 
 
-def _scalar(x: _Known) -> Interval | None:
+def _as_scalar(x: _Fact) -> Interval | None:
     if isinstance(x, _Fixed):
         return point(x.value) if np.ndim(x.value) == 0 else None
     return x if isinstance(x, Interval) else None
 
 
-def _of_scalars(node: Node, xs: Sequence[_Known]) -> Interval | None:
-    """The interval of a function of scalars; None where nothing is known."""
-    found = [_scalar(x) for x in xs]
-    operands = [x for x in found if x is not None]
-    if len(operands) < len(found):
+def _scalar_interval(node: Node, xs: Sequence[_Fact]) -> Interval | None:
+    """Return the interval of a function of scalars; None if it is unknown."""
+    operands = [scalar for x in xs if (scalar := _as_scalar(x)) is not None]
+    if len(operands) < len(xs):
         return None
     match node.op:
         case Cast(dtype):
-            return casted(operands[0], dtype)
+            return cast_interval(operands[0], dtype)
         case Where():
-            return _pinned(chosen(*operands))
+            return _point_if_equal(where_interval(*operands))
         case Elementwise() as op if all(map(is_point, operands)) and _has_nodes(
             [x.low for x in operands]
         ):
             value = _at_points(op, [x.low for x in operands])
-            return settled(value, op.facts.exact, loose=op.row not in RULES)
+            return interval_around(value, op.facts.exact, loose=op.row not in RULES)
         case Elementwise() as op:
-            y = applied(op.row, *operands)
-            return None if y is None else _pinned(y)
+            y = elementwise_interval(op.row, *operands)
+            return None if y is None else _point_if_equal(y)
     return None
 
 
-def _pinned(x: Interval) -> Interval:
-    """Integers that are known, if they are: other axes may then be looked up in ranges."""
+def _point_if_equal(x: Interval) -> Interval:
+    """Return a point for integers with equal ends, so that other axes may have ranges."""
     low, high = x
     is_known = isinstance(low, np.ndarray | np.generic) and low.dtype.kind in "iu"
     return point(low) if is_known and np.array_equal(low, high) else x
@@ -179,31 +178,25 @@ def _at_points(op: Elementwise, values: Sequence[Any]) -> Any:
         return np.asarray(op.perform(*[np.asarray(x) for x in values]), dtype)
 
 
-def _indexed(entries: Sequence[Entry], xs: Sequence[_Known], span: int) -> _Known:
-    """An array indexed by scalars; None for other indices."""
+def _index(entries: Sequence[Entry], xs: Sequence[_Fact], span: int) -> _Fact:
+    """Return an array indexed by scalars; None for other indices."""
     view, *symbolic = xs
     if isinstance(view, _Fixed):
-        view = _View(view.value, (None,) * _rank(view.value))
+        view = _View(view.value, (None,) * view.value.ndim)
     if not isinstance(view, _View):
         return None
     holes, indices = iter(symbolic), list(view.indices)
     lengths = numpy_like(view.array).shape_of(view.array)
-    left = [axis for axis, index in enumerate(indices) if index is None]
-    for axis, entry in zip(left, entries, strict=False):
+    open_axes = [axis for axis, index in enumerate(indices) if index is None]
+    for axis, entry in zip(open_axes, entries, strict=False):
         if entry == Range():
             continue
         if isinstance(entry, Range) or entry is None:
             return None
-        index = _scalar(next(holes)) if entry is HOLE else point(np.array(entry, np.int64))
+        index = _as_scalar(next(holes)) if entry is HOLE else point(np.array(entry, np.int64))
         if index is None:
             return None
-        indices[axis] = wrapped(index, lengths[axis])
-    found = [index for index in indices if index is not None]
-    if len(found) < len(indices):
+        indices[axis] = wrap_indices(index, lengths[axis])
+    if None in indices:
         return _View(view.array, tuple(indices))
-    return gathered(point(view.array), found, span)
-
-
-def _rank(x: Any) -> int:
-    rank: int = x.ndim
-    return rank
+    return gather(point(view.array), [x for x in indices if x is not None], span)

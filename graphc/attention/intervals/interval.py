@@ -1,13 +1,13 @@
 """Interval arithmetic over blocks of elements: bounds of a function of one element in each block.
 
-The ends of an interval are arrays of any library with one element for each block, and rules are
-written in the functions that all libraries have (``numpy_like``). Unbounded intervals are:
+The ends of an interval are arrays of any library with one element for each block, and rules use
+the functions that all libraries have (``numpy_like``). Unbounded intervals are:
 
 - of bools, False to True: ``low`` is "certainly true", ``high`` "possibly true";
 - of integers, the range of their dtype, also for results that might wrap around;
 - of floating numbers, NaN at both ends: the values may be NaN too. Results of rounded operations
-  are a few units in the last place wider than computed, so that they hold however a backend fuses
-  and approximates.
+  are widened by a few units in the last place, so that they contain the results of backends that
+  fuse or approximate operations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from graphc.intervals.interval import (
     point,
     precision_of,
 )
-from graphc.intervals.rules import truth
+from graphc.intervals.rules import image, truth
 from graphc.ir import is_complex, is_float, is_inexact, is_integer, numpy_dtype
 
 __all__ = [
@@ -35,15 +35,16 @@ __all__ = [
     "Interval",
     "arithmetic_of",
     "bounded_where",
-    "casted",
-    "chosen",
+    "cast_interval",
     "dtype_of",
+    "elementwise_interval",
+    "interval_around",
     "is_point",
     "library",
     "library_of",
     "point",
-    "settled",
     "unknown",
+    "where_interval",
 ]
 
 
@@ -55,8 +56,8 @@ def is_point(x: Interval) -> bool:
     return x.low is x.high
 
 
-def settled(value: Any, exact: bool, loose: bool = False) -> Interval:
-    """Return the interval of a result computed at points, which other libraries may round apart.
+def interval_around(value: Any, exact: bool, loose: bool = False) -> Interval:
+    """Return the interval of a result at points, which other libraries may round differently.
 
     Args:
         value: The result, an array.
@@ -86,8 +87,8 @@ Interval(low=array(False), high=array(True)))
 def range_of(dtype: str) -> tuple[Any, Any]:
     """Return the smallest and the largest value of a dtype; NaN for floating dtypes."""
     if is_inexact(dtype):
-        nothing = np.array(np.nan, numpy_dtype(dtype))
-        return nothing, nothing
+        nan = np.array(np.nan, numpy_dtype(dtype))
+        return nan, nan
     least, most, _ = extent_of(dtype)
     return np.array(least, dtype), np.array(most, dtype)
 
@@ -100,7 +101,7 @@ def dtype_of(x: Any) -> str:
 _name_of = lru_cache(maxsize=64)(str)
 
 
-class _Plain(ArrayNamespace):
+class _NumPyFunctions(ArrayNamespace):
     """NumPy's functions for operands that are certainly not implicit arrays."""
 
     name = "NumPy"
@@ -112,14 +113,14 @@ class _Plain(ArrayNamespace):
         return x.astype(numpy_dtype(dtype))
 
 
-PLAIN = _Plain()
-NUMPYS = (np.ndarray, np.generic, int)
+NUMPY = _NumPyFunctions()
+NUMPY_TYPES = (np.ndarray, np.generic, int)
 
 
 def library(*values: Any) -> Any:
     """Return the functions of the library that computes with these values."""
-    if all(isinstance(x, NUMPYS) for x in values):
-        return PLAIN
+    if all(isinstance(x, NUMPY_TYPES) for x in values):
+        return NUMPY
     return numpy_like(*values)
 
 
@@ -213,10 +214,10 @@ class Arrays(Arithmetic):
     def fits(self, image: Image, result: Interval, operands: tuple[Interval, ...]) -> Any:
         least, most = _limits(self.dtype)
         estimates = Arrays(self._xp, "float32")
-        low, high = image(estimates, *[self._estimated(x) for x in operands])
+        low, high = image(estimates, *[self._estimate(x) for x in operands])
         return self.logical_and(self.greater_equal(low, least), self.less_equal(high, most))
 
-    def _estimated(self, x: Interval) -> Interval:
+    def _estimate(self, x: Interval) -> Interval:
         if is_point(x):
             return point(self._xp.cast(x.low, "float32"))
         return Interval(*[self._xp.cast(end, "float32") for end in x])
@@ -227,14 +228,33 @@ def arithmetic_of(*operands: Interval) -> Arrays:
     return Arrays(library_of(*operands), dtype_of(operands[0].low))
 
 
-# Choices and casts.
+# Functions of intervals.
+
+
+def elementwise_interval(name: str, *operands: Interval) -> Interval | None:
+    """Return the interval of an elementwise function of intervals; None if it has no rule.
+
+    Args:
+        name: The row's name.
+        operands: Intervals of one dtype, whose ends broadcast.
+
+    Example:
+        >>> q = Interval(np.array([0, 128]), np.array([127, 255]))
+        >>> certain, possible = elementwise_interval("less", q, point(np.array(128)))
+        >>> certain, possible
+        (array([ True, False]), array([ True, False]))
+    """
+    if any(is_complex(dtype_of(x.low)) for x in operands):
+        return None
+    with np.errstate(all="ignore"):
+        return image(arithmetic_of(*operands), name, *operands)
 
 
 def _truth(x: Interval) -> Interval:
     return truth(arithmetic_of(x), x)
 
 
-def chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
+def where_interval(condition: Interval, a: Interval, b: Interval) -> Interval:
     """Return the interval of ``where(condition, a, b)`` for intervals of one dtype."""
     xp, condition = library_of(condition, a, b), _truth(condition)
     if dtype_of(a.low) == "bool":
@@ -243,13 +263,13 @@ def chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
         least, most = xp.minimum, xp.maximum
 
     def end(join: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        either = xp.where(condition.high, join(x, y), y)
-        return xp.where(condition.low, x, either)
+        y_or_both = xp.where(condition.high, join(x, y), y)
+        return xp.where(condition.low, x, y_or_both)
 
     return Interval(end(least, a.low, b.low), end(most, a.high, b.high))
 
 
-def casted(x: Interval, dtype: str) -> Interval:
+def cast_interval(x: Interval, dtype: str) -> Interval:
     """Return the interval of values cast to a dtype, unbounded where they may not fit."""
     source = dtype_of(x.low)
     if source == dtype:
@@ -275,8 +295,8 @@ def _as_integers(xp: Any, x: Interval, dtype: str) -> Interval:
         bits = target.bits - (target.min < 0)
         sure = xp.logical_and(above, xp.less(x.high, _number(2.0**bits, x.high)))
     else:
-        own = np.iinfo(source)
-        least, most = max(target.min, own.min), min(target.max, own.max)
+        source_range = np.iinfo(source)
+        least, most = max(target.min, source_range.min), min(target.max, source_range.max)
         sure = xp.logical_and(
             xp.greater_equal(x.low, _number(least, x.low)),
             xp.less_equal(x.high, _number(most, x.high)),

@@ -1,7 +1,7 @@
-"""Captured arrays of which a function reads the elements of its own batch, head or query.
+"""Captured arrays that a function reads only at its own batch, head or query index.
 
-Where these are divided over a mesh, such arrays can be too, as ``ids[b, q_idx]`` over batches: a
-device needs the elements of its own ones.
+If batches, heads or queries are sharded over a mesh, such arrays can be sharded too, as
+``ids[b, q_idx]`` over batches: a device needs only the elements of its own batches.
 """
 
 from __future__ import annotations
@@ -14,44 +14,41 @@ from graphc.link.jax.attention.partitioned import Roles
 from graphc.loop.step import stand_in
 from graphc.tensor.arrays.index import Hole, Index, Range
 
-PLACES = 3
-"""Of the indices, those of batch, head and query, which are divided."""
+SHARDED_INDICES = 3
+"""The number of indices that may be sharded: batch, head and query."""
 
 
 def roles_of(graph: Graph, lengths: Sequence[int], shapes: Sequence[Sequence[int]]) -> list[Roles]:
-    """For each array that a function captures, the axes that are read at its own indices alone.
+    """Return the roles of captured arrays' axes that a function reads only at its own indices.
 
     Args:
         graph: A score or mask function.
         lengths: The numbers of batches, heads and queries.
         shapes: The shapes of the arrays.
     """
-    captured = graph.inputs[len(graph.inputs) - len(shapes) :]
-    places = _places(graph.inputs, len(shapes))
-    pairs = zip(captured, shapes, strict=True)
-    return [_roles(graph, x, shape, lengths, places) for x, shape in pairs]
-
-
-def _places(inputs: Sequence[Node], captured: int) -> Sequence[Node]:
-    first = len(inputs) - captured - len(INDICES)
-    return inputs[first : first + PLACES]
+    end = len(graph.inputs) - len(shapes)
+    first = end - len(INDICES)
+    indices = graph.inputs[first : first + SHARDED_INDICES]
+    pairs = zip(graph.inputs[end:], shapes, strict=True)
+    return [_roles(graph, x, shape, lengths, indices) for x, shape in pairs]
 
 
 def _roles(
-    graph: Graph, x: Node, shape: Sequence[int], lengths: Sequence[int], places: Sequence[Node]
+    graph: Graph, x: Node, shape: Sequence[int], lengths: Sequence[int], indices: Sequence[Node]
 ) -> Roles:
-    nothing = [None] * len(shape)
-    readers = [_read(node, x) or nothing for node in graph.nodes if x in node.inputs]
+    no_roles = [None] * len(shape)
+    readers = [_read(node, x) or no_roles for node in graph.nodes if x in node.inputs]
     roles: list[int | None] = []
-    for own, n in zip(zip(*readers, strict=True), shape, strict=bool(readers)):
-        role = places.index(own[0]) if len({*own}) == 1 and own[0] in places else None
+    for axis_indices, n in zip(zip(*readers, strict=True), shape, strict=bool(readers)):
+        index = axis_indices[0] if len({*axis_indices}) == 1 else None
+        role = indices.index(index) if index in indices else None
         fits = role is not None and n == lengths[role] and role not in roles
         roles.append(role if fits else None)
-    return tuple(roles or nothing)
+    return tuple(roles or no_roles)
 
 
 def _read(node: Node, x: Node) -> Sequence[Node | None] | None:
-    """The index at which a node reads each axis of an array; None of other nodes."""
+    """Return the index at which a node reads each axis of an array; None for other nodes."""
     entries = [entry for entry in getattr(node.op, "entries", ()) if entry is not None]
     if not isinstance(node.op, Index) or any(isinstance(entry, Range) for entry in entries):
         return None
@@ -61,15 +58,15 @@ def _read(node: Node, x: Node) -> Sequence[Node | None] | None:
     return [next(values) if isinstance(entry, Hole) else None for entry in entries]
 
 
-def divided(graph: Graph, roles: Sequence[Roles]) -> Graph:
-    """The function for parts of arrays.
+def localize(graph: Graph, roles: Sequence[Roles]) -> Graph:
+    """Return the function of shards of its captured arrays.
 
     Args:
-        graph: A score or mask function, of indices in the whole.
-        roles: The axes of its arrays that are read at its own indices.
+        graph: A score or mask function, of global indices.
+        roles: The roles of its arrays' axes, which are read only at the function's own indices.
 
     Returns:
-        The function with three more inputs: the indices of batch, head and query in the part.
+        The function with three more inputs: the indices of batch, head and query in the shard.
     """
     first = len(graph.inputs) - len(roles)
     fresh: list[Node] = [stand_in(x) for x in graph.inputs[:first]]
@@ -80,12 +77,12 @@ def divided(graph: Graph, roles: Sequence[Roles]) -> Graph:
         captured[x.type.with_shape(shape)()] = own_roles
     fresh += captured
     outputs = replaced(graph.outputs, dict(zip(graph.inputs, fresh, strict=True)))
-    own = [TensorType("int32", ())() for _ in range(PLACES)]
+    local_indices = [TensorType("int32", ())() for _ in range(SHARDED_INDICES)]
     swaps: dict[Node, Node] = {}
     for node in toposort(outputs):
-        known = captured.get(node.inputs[0], ()) if node.inputs else ()
-        if any(role is not None for role in known):
-            read = zip(_read(node, node.inputs[0]) or (), known, strict=True)
-            made = [i if role is None else own[role] for i, role in read if i is not None]
-            swaps[node] = node.with_inputs([node.inputs[0], *replaced(made, swaps)])
-    return Graph([*fresh, *own], replaced(outputs, swaps))
+        own_roles = captured.get(node.inputs[0], ()) if node.inputs else ()
+        if any(role is not None for role in own_roles):
+            reads = zip(_read(node, node.inputs[0]) or (), own_roles, strict=True)
+            indices = [i if r is None else local_indices[r] for i, r in reads if i is not None]
+            swaps[node] = node.with_inputs([node.inputs[0], *replaced(indices, swaps)])
+    return Graph([*fresh, *local_indices], replaced(outputs, swaps))

@@ -1,8 +1,8 @@
 """Gradients of arrays that a score function captures, added where a block reads them.
 
-The gradient of an array that is only looked up, as ``bias[h, q, k]``, is added to the elements that
-a block reads. An array that is computed with first gets a gradient of its full size from each
-block: what depends on no index is better computed before it is captured.
+The gradient of an array that is only indexed, as ``bias[h, q, k]``, is added to the elements that a
+block reads. Any other array gets a gradient of its full size from each block: a value that depends
+on no index is better computed before it is captured.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ Adder = Callable[[Any], Any]
 """A function that adds a block's gradient to a total."""
 
 
-def pulled(
+def pullback(
     function: Callable[..., Any], scaled: Any, captured: Sequence[Any]
 ) -> tuple[Any, Callable[[Any], tuple[Any, list[Adder]]]]:
-    """A function's result, and its pullback.
+    """Return a function's result, and its pullback.
 
     Args:
-        function: Of ``scaled`` and the captured arrays.
-        scaled: The products of a block.
+        function: A function of ``scaled`` and the captured arrays.
+        scaled: The scaled products of a block.
         captured: The arrays that have gradients.
 
     Returns:
-        The result, and a function of its cotangent: it returns the gradient of ``scaled``, and for
-        each captured array a function that adds its gradient to a total.
+        The result, and a function of its cotangent, which returns the gradient with respect to
+        ``scaled``, and for each captured array a function that adds its gradient to a total.
     """
     program = jax.make_jaxpr(function)(scaled, *captured)
     variables = program.jaxpr.invars[1:]
     reads = [_reads(program.jaxpr, x) for x in variables]
-    probes = {n: _zeros(eqn.outvars[0].aval) for found in reads for n, eqn in (found or {}).items()}
+    probes = {n: _zeros(e.outvars[0].aval) for read in reads for n, e in (read or {}).items()}
 
-    def probed(scaled: Any, captured: Sequence[Any], probes: Mapping[int, Any]) -> Any:
+    def add_probes(scaled: Any, captured: Sequence[Any], probes: Mapping[int, Any]) -> Any:
         pairs = zip(captured, reads, strict=True)
-        given = [x if found is None else lax.stop_gradient(x) for x, found in pairs]
-        return _run(program, (scaled, *given), probes)
+        arrays = [x if read is None else lax.stop_gradient(x) for x, read in pairs]
+        return _run(program, (scaled, *arrays), probes)
 
-    score, pull, indices = jax.vjp(probed, scaled, list(captured), probes, has_aux=True)
+    score, pull, indices = jax.vjp(add_probes, scaled, list(captured), probes, has_aux=True)
 
     def back(g: Any) -> tuple[Any, list[Adder]]:
-        by_scaled, by_whole, by_probes = pull(g)
-        pairs = zip(by_whole, reads, strict=True)
-        return by_scaled, [_adder(x, found, indices, by_probes) for x, found in pairs]
+        by_scaled, by_arrays, by_probes = pull(g)
+        pairs = zip(by_arrays, reads, strict=True)
+        return by_scaled, [_adder(x, read, indices, by_probes) for x, read in pairs]
 
     return score, back
 
@@ -61,69 +61,69 @@ def _zeros(aval: Any) -> Any:
 
 
 def _reads(jaxpr: Jaxpr, x: Any) -> dict[int, JaxprEqn] | None:
-    """The equations that look up elements of x, by number; None where x has another use."""
+    """Return the equations that gather from x, by index; None if x has another use."""
     if any(y is x for y in jaxpr.outvars):
         return None
-    found = {n: e for n, e in enumerate(jaxpr.eqns) if any(y is x for y in e.invars)}
-    looked_up = all(e.primitive.name == "gather" and e.invars[0] is x for e in found.values())
-    return found if looked_up else None
+    reads = {n: e for n, e in enumerate(jaxpr.eqns) if any(y is x for y in e.invars)}
+    are_gathers = all(e.primitive.name == "gather" and e.invars[0] is x for e in reads.values())
+    return reads if are_gathers else None
 
 
 def _run(
     program: ClosedJaxpr, operands: Sequence[Any], probes: Mapping[int, Any]
 ) -> tuple[Any, dict[int, Any]]:
-    """A program's result, with probes added to the results of lookups; and their indices."""
+    """Return a program's result, with probes added to the results of gathers, and their indices."""
     jaxpr = program.jaxpr
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
-    known.update(zip(jaxpr.invars, operands, strict=True))
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
+    values.update(zip(jaxpr.invars, operands, strict=True))
     indices = {}
 
     def read(x: Any) -> Any:
-        return x.val if isinstance(x, Literal) else known[x]
+        return x.val if isinstance(x, Literal) else values[x]
 
     for n, eqn in enumerate(jaxpr.eqns):
-        given = [read(x) for x in eqn.invars]
+        inputs = [read(x) for x in eqn.invars]
         with eqn.ctx.manager:
-            results = bound(eqn, given)
+            results = bound(eqn, inputs)
         if n in probes:
             results = [results[0] + probes[n]]
-            indices[n] = given[1]
-        known.update(zip(eqn.outvars, results, strict=True))
+            indices[n] = inputs[1]
+        values.update(zip(eqn.outvars, results, strict=True))
     (result,) = jaxpr.outvars
     return read(result), indices
 
 
 def _adder(
-    whole: Any,
+    full_gradient: Any,
     reads: Mapping[int, JaxprEqn] | None,
     indices: Mapping[int, Any],
     by_probes: Mapping[int, Any],
 ) -> Adder:
-    def added(total: Any) -> Any:
+    def add(total: Any) -> Any:
         if reads is None:
-            return total + whole.astype(total.dtype)
+            return total + full_gradient.astype(total.dtype)
         for n, eqn in reads.items():
-            total = _scattered(total, eqn, indices[n], by_probes[n])
+            total = _scatter_add(total, eqn, indices[n], by_probes[n])
         return total
 
-    return added
+    return add
 
 
-def _scattered(total: Any, eqn: JaxprEqn, indices: Any, g: Any) -> Any:
-    """A total with gradients added where elements were looked up: the transpose of a gather."""
-    there = eqn.params["dimension_numbers"]
-    numbers = lax.ScatterDimensionNumbers(
-        update_window_dims=there.offset_dims,
-        inserted_window_dims=there.collapsed_slice_dims,
-        scatter_dims_to_operand_dims=there.start_index_map,
-        operand_batching_dims=there.operand_batching_dims,
-        scatter_indices_batching_dims=there.start_indices_batching_dims,
+def _scatter_add(total: Any, eqn: JaxprEqn, indices: Any, g: Any) -> Any:
+    """Add gradients to a total where elements were gathered: the transpose of a gather."""
+    dimensions = eqn.params["dimension_numbers"]
+    scatter_dimensions = lax.ScatterDimensionNumbers(
+        update_window_dims=dimensions.offset_dims,
+        inserted_window_dims=dimensions.collapsed_slice_dims,
+        scatter_dims_to_operand_dims=dimensions.start_index_map,
+        operand_batching_dims=dimensions.operand_batching_dims,
+        scatter_indices_batching_dims=dimensions.start_indices_batching_dims,
     )
     return lax.scatter_add(
         total,
         indices,
         g.astype(total.dtype),
-        numbers,
+        scatter_dimensions,
         indices_are_sorted=eqn.params["indices_are_sorted"],
         unique_indices=eqn.params["unique_indices"],
         mode=eqn.params["mode"],

@@ -1,7 +1,7 @@
-"""Attention of heads that share a table: row by row of blocks, each with its blocks of keys.
+"""Attention of heads that share a table, one row of blocks after another: an online softmax.
 
-The largest score so far, the sum of exponentials and the weighted sum of values are corrected from
-block to block, so that no row of scores is ever whole.
+The running maximum of the scores, the sum of exponentials and the weighted sum of values are
+rescaled at each block, so that no complete row of scores is ever stored.
 
 Source: Milakov & Gimelshein, arXiv:1805.02867, 2018; Dao et al., arXiv:2205.14135, 2022.
 """
@@ -15,19 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.link.jax.attention.layout import Tables, wide
+from graphc.link.jax.attention.layout import Tables, score_dtype
 from graphc.link.jax.attention.tiles import Tiles
 from graphc.link.jax.varying import vary_as
 
-HEADS = ((0,), (0,))
+BATCH_DIMENSIONS = ((0,), (0,))
 """The batch dimensions of products: one matrix for each head."""
 
 
 class Scale(NamedTuple):
-    """The factor of products, in two parts.
+    """The factor of products, split in two.
 
     Attributes:
-        before: The factor of queries; 1 where their dtype is too narrow.
+        before: The factor of queries; 1 if their dtype is narrower than the scores'.
         after: The factor of products.
     """
 
@@ -36,17 +36,17 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, scale: float, dtype: Any) -> Scale:
-        """The factors for queries of a dtype."""
-        return cls(scale, 1.0) if dtype == wide(dtype) else cls(1.0, scale)
+        """Return the factors for queries of a dtype."""
+        return cls(scale, 1.0) if dtype == score_dtype(dtype) else cls(1.0, scale)
 
 
-class State(NamedTuple):
+class SoftmaxState(NamedTuple):
     """The running softmax of a row of blocks.
 
     Attributes:
         largest: The largest score of each query (heads, below).
-        total: The sum of exponentials of scores less that (heads, below).
-        values: The sum of values weighted by them (heads, below, Ev).
+        total: ``sum(exp(score - largest))`` of each query (heads, below).
+        values: ``sum(exp(score - largest) * value)`` of each query (heads, below, Ev).
     """
 
     largest: Any
@@ -57,12 +57,12 @@ class State(NamedTuple):
 def attention(
     tiles: Tiles, scale: float, tables: Tables, q: Any, k: Any, v: Any
 ) -> tuple[Any, Any]:
-    """Results (b, h, Q, Ev) of the queries' dtype, and log-sum-exps (b, h, Q)."""
-    lengths, dtype = tiles.lengths, wide(q.dtype)
+    """Return results (b, h, Q, Ev) of the queries' dtype, and log-sum-exps (b, h, Q)."""
+    lengths, dtype = tiles.lengths, score_dtype(q.dtype)
     before, after = Scale.of(scale, q.dtype)
-    queries, keys, values = lengths.of_queries(q), lengths.of_keys(k), lengths.of_keys(v, 0)
+    queries, keys, values = lengths.pad_queries(q), lengths.pad_keys(k), lengths.pad_keys(v, 0)
     size = (lengths.heads, lengths.below)
-    state = State(
+    state = SoftmaxState(
         # Below all scores but -inf, so that differences of two are never NaN.
         jnp.full(size, np.finfo(dtype).min, dtype),
         jnp.zeros(size, dtype),
@@ -71,83 +71,83 @@ def attention(
     start = vary_as(state, q)
 
     def of_row(row: Any, done: tuple[Any, Any]) -> tuple[Any, Any]:
-        own = times(lengths.row(queries, row), before)
+        row_queries = times(lengths.row(queries, row), before)
 
-        def step(state: State, columns: Sequence[Any], kept: Any) -> State:
-            score = times(product(own, lengths.blocks(keys, columns), 2, 2, dtype), after)
-            score = tiles.changed(score, row, columns)
-            score = score if kept is None else jnp.where(kept, score, -np.inf)
-            return _after(state, score, lengths.blocks(values, columns))
+        def step(state: SoftmaxState, columns: Sequence[Any], keep: Any) -> SoftmaxState:
+            score = times(product(row_queries, lengths.blocks(keys, columns), 2, 2, dtype), after)
+            score = tiles.apply_score(score, row, columns)
+            score = score if keep is None else jnp.where(keep, score, -np.inf)
+            return _update(state, score, lengths.blocks(values, columns))
 
-        ended = _ended(over_blocks(tiles, tables, row, step, start))
-        return tuple(lengths.with_row(x, row, new) for x, new in zip(done, ended, strict=True))
+        results = _finish(fold_blocks(tiles, tables, row, step, start))
+        return tuple(lengths.with_row(x, row, new) for x, new in zip(done, results, strict=True))
 
-    none = lengths.no_queries(q.dtype, v.shape[3]), lengths.no_queries(dtype)
-    out, sums = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, vary_as(none, q))
-    return lengths.back(out), lengths.back(sums)
+    zeros = lengths.zero_queries(q.dtype, v.shape[3]), lengths.zero_queries(dtype)
+    out, sums = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, vary_as(zeros, q))
+    return lengths.unpad_queries(out), lengths.unpad_queries(sums)
 
 
-def over_blocks(
+def fold_blocks(
     tiles: Tiles,
     tables: Tables,
     row: Any,
     step: Callable[[Any, Sequence[Any], Any], Any],
     state: Any,
 ) -> Any:
-    """The state after steps: several full blocks at once, then single ones, then partial ones.
+    """Return the state after a row's blocks: chunks of full ones, single full ones, partial ones.
 
-    A step is given the state, the columns of its blocks, and the mask of their elements.
+    A step takes the state, the columns of its blocks, and the mask of their elements.
     """
-    given: Sequence[Any] = [None if x is None else x[row] for x in tables]
-    partial, partial_columns, full, full_columns = given
+    row_tables: Sequence[Any] = [None if x is None else x[row] for x in tables]
+    partial, partial_columns, full, full_columns = row_tables
 
     def of_partial(i: Any, state: Any) -> Any:
         column = partial_columns[i]
-        # Within a branch it is found once: fused with what takes it, it would be found by each,
-        # and comparisons that hang on the last digit would not agree.
-        kept = lax.cond(partial > 0, tiles.kept, tiles.none_kept, row, column)
-        return step(state, [column], kept)
+        # A branch computes the mask once. Fused into its users, it would be computed by each, with
+        # different rounding, and comparisons near equality would differ.
+        keep = lax.cond(partial > 0, tiles.mask_block, tiles.empty_mask_block, row, column)
+        return step(state, [column], keep)
 
     if full is not None:
-        state = _over_full(tiles.lengths.chunk, full, full_columns, step, state)
+        state = _fold_full_blocks(tiles.lengths.chunk, full, full_columns, step, state)
     return state if partial is None else lax.fori_loop(np.int32(0), partial, of_partial, state)
 
 
-def _over_full(
+def _fold_full_blocks(
     n: int, full: Any, columns: Any, step: Callable[[Any, Sequence[Any], Any], Any], state: Any
 ) -> Any:
-    """The state after a row's full blocks, ``n`` at once and then single ones."""
+    """Return the state after a row's full blocks, in chunks of ``n`` and then one by one."""
 
-    def of_some(i: Any, state: Any) -> Any:
-        some = lax.dynamic_slice_in_dim(columns, i * np.int32(n), n)
-        return step(state, [some[j] for j in range(n)], None)
+    def of_chunk(i: Any, state: Any) -> Any:
+        chunk = lax.dynamic_slice_in_dim(columns, i * np.int32(n), n)
+        return step(state, [chunk[j] for j in range(n)], None)
 
-    def of_one(i: Any, state: Any) -> Any:
+    def of_block(i: Any, state: Any) -> Any:
         return step(state, [columns[i]], None)
 
     done = np.int32(0)
     if 1 < n <= columns.size:
-        state = lax.fori_loop(np.int32(0), full // np.int32(n), of_some, state)
+        state = lax.fori_loop(np.int32(0), full // np.int32(n), of_chunk, state)
         done = full // np.int32(n) * np.int32(n)
-    return lax.fori_loop(done, full, of_one, state)
+    return lax.fori_loop(done, full, of_block, state)
 
 
-def _after(state: State, score: Any, values: Any) -> State:
-    """The state after more keys, of scores (heads, below, n) and values (heads, n, Ev)."""
+def _update(state: SoftmaxState, score: Any, values: Any) -> SoftmaxState:
+    """Return the state after more keys, with scores (heads, below, n) and values (heads, n, Ev)."""
     largest = jnp.maximum(state.largest, score.max(2))
-    # XLA may find scores twice and round a user's function differently: none is above the largest.
+    # XLA may compute scores twice and round the copies differently: limit each to the largest.
     weights = jnp.exp(jnp.minimum(score - largest[..., None], 0))
     correction = jnp.exp(state.largest - largest)
     new = product(weights.astype(values.dtype), values, 2, 1, score.dtype)
-    return State(
+    return SoftmaxState(
         largest,
         state.total * correction + weights.sum(2),
         state.values * correction[..., None] + new,
     )
 
 
-def _ended(state: State) -> tuple[Any, Any]:
-    """Results, and log-sum-exps; where there was no key, 0 and -inf."""
+def _finish(state: SoftmaxState) -> tuple[Any, Any]:
+    """Return results and log-sum-exps; 0 and -inf for queries without keys."""
     empty = state.total == 0
     total = jnp.where(empty, 1, state.total)
     sums = jnp.where(empty, -np.inf, state.largest + jnp.log(total))
@@ -155,11 +155,11 @@ def _ended(state: State) -> tuple[Any, Any]:
 
 
 def product(a: Any, b: Any, axis: int, other: int, dtype: Any) -> Any:
-    """The matrices' products for each head, over an axis of each, in the dtype of scores."""
-    dimensions = (((axis,), (other,)), HEADS)
+    """Return products of matrices for each head, over an axis of each, in the dtype of scores."""
+    dimensions = (((axis,), (other,)), BATCH_DIMENSIONS)
     return lax.dot_general(a, b, dimensions, preferred_element_type=dtype)
 
 
 def times(x: Any, scale: float) -> Any:
-    """A multiple of the array's dtype."""
+    """Return a multiple of an array, in its dtype."""
     return x if scale == 1 else x * np.asarray(scale, x.dtype)

@@ -1,4 +1,4 @@
-"""Mask and score functions written in JAX, as functions of scalars and the arrays they capture."""
+"""Mask and score functions written in JAX, as functions of scalars and captured arrays."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class ScoreFunction:
 
     stripped: Stripped
 
-    def __call__(self, *given: Any) -> jax.Array:
-        """The new score, of the old one's dtype.
+    def __call__(self, *arguments: Any) -> jax.Array:
+        """Return the new score, of the old one's dtype.
 
         Raises:
-            DTypeError: The function returns no real number.
-            ShapeError: It returns no scalar.
-            SymbolicValueError: It needs the value of a score or an index.
-            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+            DTypeError: If the function returns no real number.
+            ShapeError: If the function returns no scalar.
+            SymbolicValueError: If the function needs the value of a score or an index.
+            ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
         """
-        y: jax.Array = _called("score_mod", self.stripped, given, ("score", *INDICES))
+        y: jax.Array = _call("score_mod", self.stripped, arguments, ("score", *INDICES))
         if not jnp.issubdtype(y.dtype, jnp.floating):
             raise DTypeError(
                 f"score_mod returns {y.dtype}; expected the new score, a real number.",
                 "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
                 line_of_function(self.stripped),
             )
-        return y.astype(given[0].dtype)
+        return y.astype(arguments[0].dtype)
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ class MaskFunction:
 
     stripped: Stripped
 
-    def __call__(self, *given: Any) -> jax.Array:
-        """Whether the query sees the key.
+    def __call__(self, *arguments: Any) -> jax.Array:
+        """Return whether the query sees the key.
 
         Raises:
-            DTypeError: The function returns no bool.
-            ShapeError: It returns no scalar.
-            SymbolicValueError: It needs the value of an index.
-            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+            DTypeError: If the function returns no bool.
+            ShapeError: If the function returns no scalar.
+            SymbolicValueError: If the function needs the value of an index.
+            ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
         """
-        y: jax.Array = _called("mask_mod", self.stripped, given, INDICES)
+        y: jax.Array = _call("mask_mod", self.stripped, arguments, INDICES)
         if y.dtype != bool:
             raise DTypeError(
                 f"mask_mod returns {y.dtype}; expected a bool, whether the query sees the key.",
@@ -86,15 +86,15 @@ class MaskFunction:
         return y
 
 
-def captured(what: str, lifted: Lifted) -> tuple[Any, ...]:
-    """The arrays that a function captures, as JAX takes them for arguments.
+def captured_arrays(what: str, lifted: Lifted) -> tuple[Any, ...]:
+    """Return the arrays that a function captures as arguments of JAX functions.
 
     Args:
         what: The function's name in messages.
         lifted: The function and its arrays.
 
     Raises:
-        ArgumentError: One is symbolic, or not an array of numbers.
+        ArgumentError: If a captured array is symbolic, or not an array of numbers.
     """
     pairs = zip(lifted.stripped.names, lifted.leaves, strict=True)
     return tuple([_argument(what, name, x) for name, x in pairs])
@@ -111,22 +111,25 @@ def _argument(what: str, name: str, x: Any) -> Any:
             "Give symbolic queries, keys and values, or capture an array that has values.",
         )
     try:
-        given = np.asarray(x)
-        made = jnp.array(given)  # a copy: what is computed later does not see later changes
+        array = np.asarray(x)
+        copy = jnp.array(array)  # later changes of the array must not reach the program
     except TypeError as error:
         raise ArgumentError(
             f"{what} captures `{name}`, which is no array to JAX: {error}",
             "Capture arrays of numbers.",
         ) from error
-    check_kept(what, name, given)
-    return made
+    check_lossless(what, name, array)
+    return copy
 
 
-def check_kept(what: str, name: str, x: Any) -> None:
-    """Raise where JAX would change numbers, as those by which a mask's blocks were found.
+def check_lossless(what: str, name: str, x: Any) -> None:
+    """Raise an error if JAX would change numbers, such as those that decided a mask's blocks.
 
-    Without jax_enable_x64 it narrows arrays of 64 bits. In a score function only integers have to
-    stay the same.
+    Without jax_enable_x64, JAX narrows 64-bit arrays. A mask function's floating numbers must stay
+    the same too, a score function's need not.
+
+    Raises:
+        ArgumentError: If JAX's dtype does not hold the numbers.
     """
     if x.dtype.itemsize < 8 or x.dtype.kind not in ("iuf" if what == "mask_mod" else "iu"):
         return
@@ -142,18 +145,18 @@ def check_kept(what: str, name: str, x: Any) -> None:
     )
 
 
-def tiled(
+def map_over_grid(
     function: Callable[..., Any],
     indices: Sequence[Any],
     captured: Sequence[Any],
     score: Any = None,
 ) -> Any:
-    """A function of one element, evaluated on a grid of them.
+    """Return a function of one element, evaluated on a grid of elements.
 
     Args:
-        function: Of (score, b, h, q, k, *captured), or the same without the score.
+        function: A function of (score, b, h, q, k, *captured), or the same without the score.
         indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,).
-        captured: The arrays that it captures.
+        captured: The arrays that the function captures.
         score: The scores (B, H, Q, K), for a score function.
 
     Returns:
@@ -169,18 +172,18 @@ def tiled(
 
 def mask_values(mask: Lifted, indices: Sequence[Any]) -> Any:
     """Return a mask function's values on the grid of indices of each axis."""
-    return tiled(MaskFunction(mask.stripped), indices, captured("mask_mod", mask))
+    return map_over_grid(MaskFunction(mask.stripped), indices, captured_arrays("mask_mod", mask))
 
 
-def _called(what: str, stripped: Stripped, given: Sequence[Any], names: Sequence[str]) -> Any:
-    """The result of a function for scalars: an array of no axes."""
+def _call(what: str, stripped: Stripped, arguments: Sequence[Any], names: Sequence[str]) -> Any:
+    """Return the result of a function for scalars: an array without axes."""
     count = len(names)
-    made = rebuild(stripped, given[count:])
-    check_parameters(what, stripped, made, names)
+    function = rebuild(stripped, arguments[count:])
+    check_parameters(what, stripped, function, names)
     try:
-        y = made(*given[:count])
+        y = function(*arguments[:count])
     except NEEDS_VALUES as error:
-        _refuse(what, stripped, error)
+        _raise_needs_value(what, stripped, error)
     except DTypeError as error:
         raise ArgumentError(
             f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
@@ -209,7 +212,7 @@ def _called(what: str, stripped: Stripped, given: Sequence[Any], names: Sequence
     return jnp.asarray(y)
 
 
-def _refuse(what: str, stripped: Stripped, error: Exception) -> NoReturn:
+def _raise_needs_value(what: str, stripped: Stripped, error: Exception) -> NoReturn:
     text = str(error).strip().split("\n")[0].rstrip(".")
     raise SymbolicValueError(
         f"{what} needs the value of an array, which is not known while JAX traces it: {text}.",
@@ -220,11 +223,11 @@ def _refuse(what: str, stripped: Stripped, error: Exception) -> NoReturn:
 
 
 def _line_in(traceback: TracebackType | None) -> str | None:
-    """The innermost line of the user's code in a traceback."""
-    found = None
+    """Return the innermost line of the user's code in a traceback."""
+    line = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not is_own(traceback.tb_frame) and not is_library_file(code.co_filename):
-            found = where((code, traceback.tb_lasti))
+            line = where((code, traceback.tb_lasti))
         traceback = traceback.tb_next
-    return found
+    return line

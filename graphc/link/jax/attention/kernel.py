@@ -1,7 +1,6 @@
 """Attention over tables of blocks, and its gradient, in plain JAX.
 
-Tables and captured arrays are arguments like any other: new ones of the same shapes are the same
-program.
+Tables and captured arrays are arguments: new ones of the same shapes need no other program.
 """
 
 from __future__ import annotations
@@ -17,7 +16,14 @@ from jax import lax
 
 from graphc.link.jax.attention.backward import QueryArrays, Totals, gradients
 from graphc.link.jax.attention.forward import attention
-from graphc.link.jax.attention.layout import HeadGroup, Lengths, Tables, all_blocks, grouping, wide
+from graphc.link.jax.attention.layout import (
+    GroupLengths,
+    TableGroup,
+    Tables,
+    all_blocks,
+    group_by_table,
+    score_dtype,
+)
 from graphc.link.jax.attention.tiles import KEYS_FIRST, QUERIES_FIRST, Tiles
 from graphc.link.jax.varying import vary_as
 
@@ -29,9 +35,9 @@ class Spec:
     Attributes:
         score: The score function, (s, b, h, q, k, *captured) of JAX scalars, or None.
         mask: The mask function, (b, h, q, k, *captured) of JAX scalars, or None.
-        block: Queries and keys of a block.
+        block: The numbers of queries and keys of a block.
         scale: The factor of products of queries and keys.
-        ring: The mesh axes along which keys and values rotate; none where they are whole.
+        ring: The mesh axes along which keys and values rotate; empty if they are not sharded.
     """
 
     score: Callable[..., Any] | None
@@ -50,7 +56,7 @@ def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     score_captured: Sequence[Any],
     mask_captured: Sequence[Any],
 ) -> tuple[Any, Any]:
-    """Attention of blocks that tables list; the others cost nothing.
+    """Return attention over the blocks that tables list; other blocks cost nothing.
 
     Args:
         spec: The functions, the block and the scale.
@@ -58,13 +64,13 @@ def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
         k: Keys (B, Hkv, K, E), where Hkv divides Hq.
         v: Values (B, Hkv, K, Ev).
         tables: Counts and columns of partial blocks, then of full ones, (Bm, Hm, nQ) and
-            (Bm, Hm, nQ, nK), int32; or none, for all blocks.
+            (Bm, Hm, nQ, nK), int32; empty for all blocks.
         score_captured: The arrays that the score function captures.
         mask_captured: The arrays that the mask function captures.
 
     Returns:
-        The results (B, Hq, Q, Ev), in the queries' dtype; and the logarithms of the sums of
-        exponentials (B, Hq, Q), float32 or float64. Where a query sees no key, 0 and -inf.
+        The results (B, Hq, Q, Ev) in the queries' dtype, and the log-sum-exps (B, Hq, Q) in
+        float32 or float64; 0 and -inf for a query that sees no key.
 
     Example:
         >>> import jax.numpy as jnp
@@ -75,16 +81,16 @@ def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
         [[[1.0, 2.0, 3.0]]]
     """
     if _is_empty(q, k):
-        sums = jnp.full(q.shape[:3], -np.inf, wide(q.dtype))
+        sums = jnp.full(q.shape[:3], -np.inf, score_dtype(q.dtype))
         return vary_as((jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), sums), q)
-    call = _Call(spec, q, k, tables, score_captured, mask_captured)
+    call = _GroupedAttention(spec, q, k, tables, score_captured, mask_captured)
 
-    def one(index: Any, own: Tables) -> tuple[Any, Any]:
+    def attend(index: Any, group_tables: Tables) -> tuple[Any, Any]:
         group, tiles = call.group(index, QUERIES_FIRST)
-        arrays = (group.of_queries(q), group.of_keys(k), group.of_keys(v))
-        return attention(tiles, spec.scale, own, *arrays)
+        arrays = (group.select_queries(q), group.select_keys(k), group.select_keys(v))
+        return attention(tiles, spec.scale, group_tables, *arrays)
 
-    out, sums = call.over_groups(one)
+    out, sums = call.map_groups(attend)
     return out, sums
 
 
@@ -102,26 +108,26 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     g_lse: Any,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """The gradients of ``forward`` with respect to q, k, v and the score function's arrays.
+    """Return the gradients of ``forward`` with respect to q, k, v and the score function's arrays.
 
     Weights are recomputed from ``lse`` block by block, so that memory is linear in the lengths.
 
     Args:
-        spec: As given to ``forward``, as are all up to ``mask_captured``.
+        spec: The functions, the block and the scale, as for ``forward``.
         q: Queries.
         k: Keys.
         v: Values.
-        tables: Of blocks.
-        score_captured: Of the score function.
-        mask_captured: Of the mask function.
-        out: The first result of ``forward``.
-        lse: The second.
-        g_out: The cotangent of the first.
-        g_lse: The cotangent of the second.
-        wanted: Which of the score function's arrays have gradients; floating ones.
+        tables: The tables of blocks.
+        score_captured: The arrays that the score function captures.
+        mask_captured: The arrays that the mask function captures.
+        out: The results of ``forward``.
+        lse: The log-sum-exps of ``forward``.
+        g_out: The cotangent of ``out``.
+        g_lse: The cotangent of ``lse``.
+        wanted: Whether each of the score function's arrays has a gradient; False if not floating.
 
     Returns:
-        The gradients, each of the shape and dtype of its array. Rows without keys add nothing.
+        The gradients, each of the shape and dtype of its array.
 
     Example:
         >>> import jax.numpy as jnp
@@ -136,32 +142,32 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     by = [x for x, flag in zip(score_captured, wanted, strict=True) if flag]
     if _is_empty(q, k):
         return vary_as(tuple(jnp.zeros(x.shape, x.dtype) for x in (q, k, v, *by)), q)
-    call = _Call(spec, q, k, tables, score_captured, mask_captured)
-    rows = QueryArrays(q, out, lse, g_out.astype(q.dtype), g_lse.astype(wide(q.dtype)))
+    call = _GroupedAttention(spec, q, k, tables, score_captured, mask_captured)
+    rows = QueryArrays(q, out, lse, g_out.astype(q.dtype), g_lse.astype(score_dtype(q.dtype)))
 
-    def one(totals: Totals, index: Any, own: Tables) -> tuple[Totals, Any]:
+    def differentiate(totals: Totals, index: Any, group_tables: Tables) -> tuple[Totals, Any]:
         group, tiles = call.group(index, KEYS_FIRST)
-        given = QueryArrays(*map(group.of_queries, rows))
-        keys, values = group.of_keys(k), group.of_keys(v)
+        arrays = QueryArrays(*map(group.select_queries, rows))
+        keys, values = group.select_keys(k), group.select_keys(v)
         dq, (dk, dv, captured) = gradients(
-            tiles, spec.scale, own, given, keys, values, wanted, totals.captured
+            tiles, spec.scale, group_tables, arrays, keys, values, wanted, totals.captured
         )
-        by_keys, by_values = group.added(totals.keys, dk), group.added(totals.values, dv)
+        by_keys, by_values = group.add_group(totals.keys, dk), group.add_group(totals.values, dv)
         return Totals(by_keys, by_values, captured), dq
 
-    none = vary_as([jnp.zeros(x.shape, wide(x.dtype)) for x in (k, v, *by)], q)
-    (dk, dv, captured), dq = call.summed_over_groups(one, Totals(none[0], none[1], none[2:]))
+    zeros = vary_as([jnp.zeros(x.shape, score_dtype(x.dtype)) for x in (k, v, *by)], q)
+    (dk, dv, captured), dq = call.scan_groups(differentiate, Totals(zeros[0], zeros[1], zeros[2:]))
     pairs = zip((dq, dk, dv, *captured), (q, k, v, *by), strict=True)
     return tuple(x.astype(like.dtype) for x, like in pairs)
 
 
 def _is_empty(q: Any, k: Any) -> bool:
-    """Whether there is no pair of a query and a key."""
+    """Return whether there is no pair of a query and a key."""
     return 0 in (*q.shape[:3], k.shape[2])
 
 
-class _Call:
-    """One call, split into groups of heads that share a table."""
+class _GroupedAttention:
+    """A call of attention, split into groups of heads that share a table."""
 
     def __init__(
         self,
@@ -177,31 +183,34 @@ class _Call:
         batch, heads, queries, _ = q.shape
         keyed, keys = k.shape[1:3]
         self.shared = heads // keyed
-        whole = Lengths(batch, keyed, self.shared, queries, keys, spec.block)
-        made = all_blocks(whole, spec.mask is not None)
-        counts, columns, *full = tables or vary_as(tuple(made), q)
+        lengths = GroupLengths(batch, keyed, self.shared, queries, keys, spec.block)
+        default = all_blocks(lengths, spec.mask is not None)
+        counts, columns, *full = tables or vary_as(tuple(default), q)
         self.tables = Tables(counts, columns, *full)
-        self.groups = grouping(self.tables, batch, heads, keyed)
-        batches, own, of_keys = self.groups.sizes
-        self.lengths = Lengths(batches, of_keys, own // of_keys, queries, keys, spec.block)
+        self.groups = group_by_table(self.tables, batch, heads, keyed)
+        batches, group_heads, group_keyed = self.groups.sizes
+        shared = group_heads // group_keyed
+        self.lengths = GroupLengths(batches, group_keyed, shared, queries, keys, spec.block)
 
-    def group(self, index: Any, axes: str) -> tuple[HeadGroup, Tiles]:
-        """The group of a number, and its tiles of these axes."""
+    def group(self, index: Any, axes: str) -> tuple[TableGroup, Tiles]:
+        """Return the group at an index, and its tiles with these axes."""
         spec = self.spec
         group = self.groups.group(index, self.shared)
-        given = (spec.score, spec.mask, self.lengths, group.indices())
-        return group, Tiles(*given, *self.captured, axes)
+        indices = group.indices()
+        return group, Tiles(spec.score, spec.mask, self.lengths, indices, *self.captured, axes)
 
-    def over_groups(self, one: Callable[[Any, Tables], Any]) -> Any:
-        """The results (B, Hq, ...) of a function of each group."""
-        return self.summed_over_groups(lambda none, *given: (none, one(*given)), None)[1]
+    def map_groups(self, function: Callable[[Any, Tables], Any]) -> Any:
+        """Return the results (B, Hq, ...) of a function of each group."""
+        return self.scan_groups(lambda none, *group: (none, function(*group)), None)[1]
 
-    def summed_over_groups(self, one: Callable[[Any, Any, Tables], Any], start: Any) -> Any:
-        """The last carry of a function of each group, and its results (B, Hq, ...)."""
+    def scan_groups(self, function: Callable[[Any, Any, Tables], Any], start: Any) -> Any:
+        """Return the last carry of a function of each group, and its results (B, Hq, ...)."""
         groups = self.groups
         numbers = jnp.arange(groups.number, dtype=np.int32)
         tables = jax.tree.map(lambda x: x.reshape(groups.number, *x.shape[2:]), self.tables)
         if groups.number == 1:
-            return one(start, np.int32(0), jax.tree.map(lambda x: x[0], tables))
-        last, found = lax.scan(lambda carry, given: one(carry, *given), start, (numbers, tables))
-        return last, jax.tree.map(groups.joined, found)
+            return function(start, np.int32(0), jax.tree.map(lambda x: x[0], tables))
+        last, results = lax.scan(
+            lambda carry, group: function(carry, *group), start, (numbers, tables)
+        )
+        return last, jax.tree.map(groups.join_groups, results)

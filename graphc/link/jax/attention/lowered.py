@@ -1,4 +1,4 @@
-"""Attention as an operation: the kernel, given mask and score graphs as functions of scalars."""
+"""Lowerings of attention: the kernel, called with mask and score graphs as scalar functions."""
 
 from __future__ import annotations
 
@@ -9,61 +9,68 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.attention.flex import Flex, FlexGradient, FlexOp
+from graphc.attention.inputs import AttentionInputs, scale_of
 from graphc.attention.mods import INDICES
-from graphc.attention.parts import Parts, scale_of
 from graphc.errors import RuntimeShapeError
 from graphc.implicit.policy import dense
 from graphc.ir import Graph
 from graphc.link.host import analyse
-from graphc.link.jax.attention.aligned import divided, roles_of
+from graphc.link.jax.attention.aligned import localize, roles_of
 from graphc.link.jax.attention.kernel import Spec, backward, forward
-from graphc.link.jax.attention.partitioned import BATCH, HEADS, QUERIES, Part, Roles, over_mesh
+from graphc.link.jax.attention.partitioned import (
+    BATCH,
+    HEADS,
+    QUERIES,
+    PartitionedComputation,
+    Roles,
+    over_mesh,
+)
 from graphc.link.jax.attention.shards import Sharding, origin
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import checked, whole
 from graphc.link.jax.mesh import current
 from graphc.link.program import Program
 
-UNDIVIDED = Sharding()
+UNSHARDED = Sharding()
 
 
 def flex(op: Flex, values: Sequence[Any]) -> Any:
-    """Attention, where blocks that are not in the tables cost nothing."""
+    """Return attention; blocks that the tables do not list cost nothing."""
 
-    def attend(spec: Spec, x: Parts[Any]) -> Sequence[Any]:
+    def attend(spec: Spec, x: AttentionInputs[Any]) -> Sequence[Any]:
         return forward(spec, *_operands(x))
 
-    given = _given(op, values)
-    roles = _roles(op, given)
-    return _over_mesh(op, given, roles, attend, [roles.q, roles.q[:3]])
+    operands = _to_jax(op, values)
+    roles = _roles(op, operands)
+    return _over_mesh(op, operands, roles, attend, [roles.q, roles.q[:3]])
 
 
 def flex_gradient(op: FlexGradient, values: Sequence[Any]) -> Any:
-    """The gradient, with weights recomputed block by block."""
+    """Return the gradient of attention, with weights recomputed block by block."""
 
-    def attend(spec: Spec, x: Parts[Any]) -> Sequence[Any]:
-        # The place of a device's part is among what it captures.
+    def attend(spec: Spec, x: AttentionInputs[Any]) -> Sequence[Any]:
+        # A shard's origin is the last captured array.
         wanted = (*op.wanted, *[False] * (len(x.score_captured) - len(op.wanted)))
         out, sums, g_out, g_sums = x.rest
         return backward(spec, *_operands(x), out, sums, g_out, g_sums, wanted)
 
-    given = _given(op, values)
-    roles = _roles(op, given)
+    operands = _to_jax(op, values)
+    roles = _roles(op, operands)
     by_captured = op.wanted_of(roles.score_captured)
-    return _over_mesh(op, given, roles, attend, [roles.q, roles.k, roles.v, *by_captured])
+    return _over_mesh(op, operands, roles, attend, [roles.q, roles.k, roles.v, *by_captured])
 
 
-def _operands(x: Parts[Any]) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """The operands that the kernel takes first."""
+def _operands(x: AttentionInputs[Any]) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return the first operands of the kernel."""
     return x.q, x.k, x.v, x.tables, x.score_captured, x.mask_captured
 
 
-def _given(op: FlexOp, values: Sequence[Any]) -> Parts[Any]:
-    """The operands as JAX arrays.
+def _to_jax(op: FlexOp, values: Sequence[Any]) -> AttentionInputs[Any]:
+    """Return the operands as JAX arrays.
 
-    Captured arrays that are known while JAX traces stay so, unless they have a gradient.
+    Captured arrays that are known while JAX traces stay NumPy arrays, unless they have a gradient.
     """
-    x = op.parts(values)
+    x = op.split_inputs(values)
     q, k, v = map(jnp.asarray, (x.q, x.k, x.v))
     if q.shape[1] % max(k.shape[1], 1):
         raise RuntimeShapeError(
@@ -73,105 +80,110 @@ def _given(op: FlexOp, values: Sequence[Any]) -> Parts[Any]:
         )
     wanted = op.wanted_captured or [False] * len(x.score_captured)
     pairs = zip(x.score_captured, wanted, strict=True)
-    of_score = [jnp.asarray(y) if flag else y for y, flag in pairs]
+    score_captured = [jnp.asarray(y) if flag else y for y, flag in pairs]
     tables, rest = ([jnp.asarray(y) for y in group] for group in (x.tables, x.rest))
-    return Parts(q, k, v, tables, of_score, x.mask_captured, rest)
+    return AttentionInputs(q, k, v, tables, score_captured, x.mask_captured, rest)
 
 
-def _flat(parts: Parts[Any]) -> list[Any]:
-    """The operands in their order."""
-    groups = parts.tables, parts.score_captured, parts.mask_captured, parts.rest
-    return [parts.q, parts.k, parts.v, *[x for group in groups for x in group]]
+def _flatten(inputs: AttentionInputs[Any]) -> list[Any]:
+    """Return the inputs in their order."""
+    groups = inputs.tables, inputs.score_captured, inputs.mask_captured, inputs.rest
+    return [inputs.q, inputs.k, inputs.v, *[x for group in groups for x in group]]
 
 
 # Over a mesh.
 
 
-def _roles(op: FlexOp, given: Parts[Any]) -> Parts[Roles]:
-    """The roles of the operands' axes."""
-    batch, heads, queries = given.q.shape[:3]
-    # A device has whole rows of blocks.
-    is_even = not given.tables or queries % op.block[0] == 0
+def _roles(op: FlexOp, operands: AttentionInputs[Any]) -> AttentionInputs[Roles]:
+    """Return the roles of the operands' axes."""
+    batch, heads, queries = operands.q.shape[:3]
+    # Tables are sharded by rows of blocks, so queries must fill their blocks.
+    is_even = not operands.tables or queries % op.block[0] == 0
     rows = QUERIES if is_even else None
     lengths = (batch, heads, queries if is_even else -1)
 
-    def of_table(x: Any) -> Roles:
-        own = [role if n > 1 else None for role, n in zip((BATCH, HEADS), x.shape, strict=False)]
-        return (*own, rows, *[None] * (x.ndim - 3))
+    def table_roles(x: Any) -> Roles:
+        first = [role if n > 1 else None for role, n in zip((BATCH, HEADS), x.shape, strict=False)]
+        return (*first, rows, *[None] * (x.ndim - 3))
 
-    def of_captured(graph: Graph | None, arrays: Sequence[Any]) -> list[Roles]:
+    def captured_roles(graph: Graph | None, arrays: Sequence[Any]) -> list[Roles]:
         shapes = [x.shape for x in arrays]
-        found = [] if graph is None else roles_of(graph, lengths, shapes)
-        pairs = zip(arrays, found, strict=True)
-        return [(None,) * x.ndim if isinstance(x, np.ndarray) else own for x, own in pairs]
+        roles = [] if graph is None else roles_of(graph, lengths, shapes)
+        pairs = zip(arrays, roles, strict=True)
+        return [(None,) * x.ndim if isinstance(x, np.ndarray) else role for x, role in pairs]
 
-    own: Roles = (BATCH, HEADS, rows, None)
-    of_keys: Roles = (BATCH, HEADS if given.k.shape[1] > 1 else None, None, None)
-    return Parts(
-        own,
-        of_keys,
-        of_keys,
-        [of_table(x) for x in given.tables],
-        of_captured(op.score, given.score_captured),
-        of_captured(op.mask, given.mask_captured),
-        [own[: x.ndim] for x in given.rest],
+    query_roles: Roles = (BATCH, HEADS, rows, None)
+    key_roles: Roles = (BATCH, HEADS if operands.k.shape[1] > 1 else None, None, None)
+    return AttentionInputs(
+        query_roles,
+        key_roles,
+        key_roles,
+        [table_roles(x) for x in operands.tables],
+        captured_roles(op.score, operands.score_captured),
+        captured_roles(op.mask, operands.mask_captured),
+        [query_roles[: x.ndim] for x in operands.rest],
     )
 
 
 def _over_mesh(
     op: FlexOp,
-    given: Parts[Any],
-    roles: Parts[Roles],
-    attend: Callable[[Spec, Parts[Any]], Sequence[Any]],
+    operands: AttentionInputs[Any],
+    roles: AttentionInputs[Roles],
+    attend: Callable[[Spec, AttentionInputs[Any]], Sequence[Any]],
     results: Sequence[Roles],
 ) -> Any:
-    """The results of a kernel; where there is a mesh, of each device's part.
+    """Return the results of a kernel, sharded if there is a mesh.
 
     Args:
         op: The operation.
-        given: Its operands.
-        roles: The roles of these.
-        attend: The kernel, given the functions and the operands of the whole or of a part.
-        results: The roles of its results.
+        operands: The operands.
+        roles: The roles of the operands' axes.
+        attend: The kernel, of the functions and the operands or their shards.
+        results: The roles of the results' axes.
     """
     layout = current()
     if layout is None:
-        return attend(*_of_part(op, given, roles, UNDIVIDED))
-    flat, own = _flat(given), _flat(roles)
-    places = [i for i, x in enumerate(flat) if not isinstance(x, np.ndarray)]
+        return attend(*_shard_operands(op, operands, roles, UNSHARDED))
+    flat, flat_roles = _flatten(operands), _flatten(roles)
+    positions = [i for i, x in enumerate(flat) if not isinstance(x, np.ndarray)]
 
-    def run(how: Sharding, arrays: Sequence[Any]) -> Sequence[Any]:
-        made = dict(enumerate(flat)) | dict(zip(places, arrays, strict=True))
-        return attend(*_of_part(op, op.parts([*made.values()]), roles, how))
+    def run(sharding: Sharding, arrays: Sequence[Any]) -> Sequence[Any]:
+        values = dict(enumerate(flat)) | dict(zip(positions, arrays, strict=True))
+        return attend(*_shard_operands(op, op.split_inputs([*values.values()]), roles, sharding))
 
-    tables, heads = given.tables, max(given.k.shape[1], 1)
+    tables, heads = operands.tables, max(operands.k.shape[1], 1)
     counts = (
-        given.q.shape[0],
-        heads if heads > 1 else given.q.shape[1],
-        tables[0].shape[2] if tables else given.q.shape[2],
+        operands.q.shape[0],
+        heads if heads > 1 else operands.q.shape[1],
+        tables[0].shape[2] if tables else operands.q.shape[2],
     )
-    part = Part(run, [own[i] for i in places], results, counts)
-    return over_mesh(part, layout.mesh, [flat[i] for i in places])
+    computation = PartitionedComputation(run, [flat_roles[i] for i in positions], results, counts)
+    return over_mesh(computation, layout.mesh, [flat[i] for i in positions])
 
 
-def _of_part(
-    op: FlexOp, given: Parts[Any], roles: Parts[Roles], how: Sharding
-) -> tuple[Spec, Parts[Any]]:
-    """The functions of a device's part, and its operands."""
-    parts = None if how == UNDIVIDED else (roles.score_captured, roles.mask_captured)
-    start = () if parts is None else (origin(how, given.q.shape),)
+def _shard_operands(
+    op: FlexOp, operands: AttentionInputs[Any], roles: AttentionInputs[Roles], sharding: Sharding
+) -> tuple[Spec, AttentionInputs[Any]]:
+    """Return the functions of a device's shard, and its operands."""
+    is_sharded = sharding != UNSHARDED
+    start = (origin(sharding, operands.q.shape),) if is_sharded else ()
 
-    def made(title: str, graph: Graph | None, group: int, own: int) -> tuple[Any, list[Any]]:
-        captured = (given.score_captured, given.mask_captured)[group]
+    def function(
+        title: str, graph: Graph | None, captured: Any, own_roles: Any, scalars: int
+    ) -> tuple[Any, list[Any]]:
         if graph is None:
             return None, []
-        function = _scalar(title, graph, captured, parts and parts[group], own)
-        return function, [*map(jnp.asarray, captured), *start]
+        of_scalars = _scalar(title, graph, captured, own_roles if is_sharded else None, scalars)
+        return of_scalars, [*map(jnp.asarray, captured), *start]
 
-    score, of_score = made("score_mod", op.score, 0, len(INDICES) + 1)
-    mask, of_mask = made("mask_mod", op.mask, 1, len(INDICES))
-    spec = Spec(score, mask, op.block, scale_of(op, given.q.shape[3]))
-    return spec, given._replace(score_captured=of_score, mask_captured=of_mask)
+    score, score_captured = function(
+        "score_mod", op.score, operands.score_captured, roles.score_captured, len(INDICES) + 1
+    )
+    mask, mask_captured = function(
+        "mask_mod", op.mask, operands.mask_captured, roles.mask_captured, len(INDICES)
+    )
+    spec = Spec(score, mask, op.block, scale_of(op, operands.q.shape[3]))
+    return spec, operands._replace(score_captured=score_captured, mask_captured=mask_captured)
 
 
 def _scalar(
@@ -179,36 +191,37 @@ def _scalar(
     graph: Graph,
     captured: Sequence[Any],
     roles: Sequence[Roles] | None,
-    own: int,
+    scalars: int,
 ) -> Callable[..., Any]:
-    """A closed graph as a function of JAX scalars and the arrays that it captures.
+    """Return a closed graph as a function of JAX scalars and captured arrays.
 
     Args:
-        title: Its name in messages.
+        title: The graph's name in messages.
         graph: The graph.
-        captured: The arrays; those of NumPy are known while JAX traces.
-        roles: Their roles where it is for a device's part; the last array that it takes is then
-            the part's place.
-        own: How many scalars it takes.
+        captured: The captured arrays; NumPy arrays are constants while JAX traces.
+        roles: The roles of the arrays' axes for the function of a shard, whose last argument is
+            the shard's origin; None for unsharded arrays.
+        scalars: The number of scalars that the graph takes.
     """
-    known = {i: x for i, x in enumerate(captured) if isinstance(x, np.ndarray)}
+    constants = {i: x for i, x in enumerate(captured) if isinstance(x, np.ndarray)}
+    end = scalars + len(captured)
     (node,) = graph.outputs
-    made = graph if roles is None else divided(graph, roles)
-    inner = range(own + len(captured), len(made.inputs))
-    host = analyse(made, [own + i for i in known], [*range(own), *inner])
-    program = Program(made, backend, host)
+    own_graph = graph if roles is None else localize(graph, roles)
+    local_inputs = range(end, len(own_graph.inputs))
+    host = analyse(own_graph, [scalars + i for i in constants], [*range(scalars), *local_inputs])
+    program = Program(own_graph, backend, host)
 
-    def scalar(*given: Any) -> Any:
-        first = own - len(INDICES)
-        places: Sequence[Any] = given[first:own]
-        arrays = [known.get(i, x) for i, x in enumerate(given[own : own + len(captured)])]
+    def scalar(*operands: Any) -> Any:
+        first = scalars - len(INDICES)
+        indices: Sequence[Any] = operands[first:scalars]
+        arrays = [constants.get(i, x) for i, x in enumerate(operands[scalars:end])]
         if roles is not None:
-            inside = places[: len(inner)]
-            places = [x + given[-1][i] for i, x in enumerate(places)]
-            arrays += inside
+            local_indices = indices[: len(local_inputs)]
+            indices = [x + operands[-1][i] for i, x in enumerate(indices)]
+            arrays += local_indices
         with checked(None):
-            (found,) = program.trace(*given[:first], *places, *arrays)
-        found = whole(dense(found, title, node.where), node)
-        return jnp.asarray(found, node.type.numpy_dtype)
+            (y,) = program.trace(*operands[:first], *indices, *arrays)
+        y = whole(dense(y, title, node.where), node)
+        return jnp.asarray(y, node.type.numpy_dtype)
 
     return scalar

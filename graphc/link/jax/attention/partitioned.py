@@ -1,9 +1,9 @@
 """Attention in programs over a mesh: each device attends with its own sequences, heads and queries.
 
-How the arrays around attention are divided is XLA's choice, and no array says so while JAX traces.
-So a program with attention is lowered twice (``divided.py``). The first time, attention is a call
-without a body: a rule tells XLA which axes belong together, and XLA tells how it divides them. The
-second time it is a ``jax.shard_map`` over these axes.
+XLA chooses how the arrays around attention are sharded, and the choice is not known while JAX
+traces. Therefore a program with attention is lowered twice (``divided.py``). In the first lowering,
+attention is a call without a body: a sharding rule relates the axes of its arrays, and XLA reports
+their shardings. In the second lowering, attention is a ``jax.shard_map`` over these axes.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from graphc.link.jax.explicit import Claims, Entry, axes_of
 from graphc.link.jax.varying import varying_together
 
 Roles = tuple[int | None, ...]
-"""For each axis of an array what it counts: batches (0), heads (1), queries (2), or others."""
+"""The role of each axis of an array: batches (0), heads (1), queries (2), or None."""
 
 BATCH, HEADS, QUERIES = range(3)
 
 DECIDING = 3
-"""How many of its first operands, and results, decide how it is divided: queries, keys, values."""
+"""The number of operands, and of results, that decide the sharding: queries, keys, values."""
 
 NAMES = ("batch", "heads", "queries")
-"""The factors of lengths in the rule that XLA is given."""
+"""The names of the factors in XLA's sharding rule."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A computation of which each device can do its part.
+class PartitionedComputation:
+    """A computation that can be sharded over batches, heads and queries.
 
     Attributes:
-        run: How it is divided, and arrays, to a sequence of results. Of what is not divided by all
-            of these axes, each device gives what its own part adds to it.
-        operands: The roles of its arrays.
-        results: The roles of its results.
-        counts: How many batches, heads and queries there are to divide; heads that share keys, and
-            queries of a block, stay together.
+        run: A function of a sharding and of a device's arrays to a sequence of results. A result
+            that lacks a sharded axis is the device's term in a sum over that axis.
+        operands: The roles of the operands' axes.
+        results: The roles of the results' axes.
+        counts: The numbers of batches, heads and queries that can be sharded; heads that share
+            keys, and queries of a block, stay together.
     """
 
     run: Callable[[Sharding, Sequence[Any]], Sequence[Any]]
@@ -52,54 +52,56 @@ class Part:
     results: Sequence[Roles]
     counts: tuple[int, int, int]
 
-    def chosen(self, mesh: Mesh, operands: Sequence[Any], results: Sequence[Any]) -> Sharding:
-        """How it is divided where XLA divides its arrays so."""
+    def choose_sharding(
+        self, mesh: Mesh, operands: Sequence[Any], results: Sequence[Any]
+    ) -> Sharding:
+        """Return the computation's sharding, from the shardings that XLA gives its arrays."""
         claims = Claims(mesh)
         pairs = [
             *zip(self.operands[:DECIDING], operands, strict=False),
             *zip(self.results[:DECIDING], results, strict=False),
         ]
-        found = []
+        entries_by_role = []
         for role, count in enumerate(self.counts):
             entries = [
                 entry
                 for roles, x in pairs
-                for own, entry in zip(roles, _spec_of(x), strict=False)
-                if own == role
+                for axis_role, entry in zip(roles, _spec_of(x), strict=False)
+                if axis_role == role
             ]
-            found.append(claims.claim(count, *entries))
-        return Sharding(*found)
+            entries_by_role.append(claims.claim(count, *entries))
+        return Sharding(*entries_by_role)
 
-    def specs(self, how: Sharding, arrays: Sequence[Roles]) -> list[Any]:
-        """JAX's specs of arrays."""
+    def specs(self, sharding: Sharding, arrays: Sequence[Roles]) -> list[Any]:
+        """Return JAX's partition specs of arrays."""
         named: Any = PartitionSpec
-        entries: dict[int | None, Entry] = dict(enumerate(how.entries))
+        entries: dict[int | None, Entry] = dict(enumerate(sharding.entries))
         return [named(*[entries.get(role) for role in roles]) for roles in arrays]
 
-    def over(self, mesh: Mesh, how: Sharding, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The results, each device with its part of the arrays."""
+    def shard_map(self, mesh: Mesh, sharding: Sharding, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the results, where each device computes with its shards of the arrays."""
 
-        def local(*parts: Any) -> Any:
-            found = self.run(how, varying_together(parts))
-            return tuple(map(_summed, found, [_missing(how, x) for x in self.results]))
+        def local(*shards: Any) -> Any:
+            results = self.run(sharding, varying_together(shards))
+            return tuple(map(_psum, results, [_missing(sharding, x) for x in self.results]))
 
         run: Any = jax.shard_map(
             local,
             mesh=mesh,
-            in_specs=tuple(self.specs(how, self.operands)),
-            out_specs=tuple(self.specs(how, self.results)),
+            in_specs=tuple(self.specs(sharding, self.operands)),
+            out_specs=tuple(self.specs(sharding, self.results)),
         )
         return run(*arrays)  # type: ignore[no-any-return]
 
     def rule(self, operands: Sequence[Any], results: Sequence[Any]) -> tuple[str, dict[str, Any]]:
-        """Which axes of the arrays belong together, as ``custom_partitioning`` takes it."""
-        whole: list[str] = []
+        """Return the sharding rule that ``custom_partitioning`` takes, which relates the axes."""
+        replicated: list[str] = []
         alone: set[str] = set()
         sizes: dict[str, int] = {}
 
         def fresh() -> str:
-            whole.append(f"whole{len(whole)}")
-            return whole[-1]
+            replicated.append(f"whole{len(replicated)}")
+            return replicated[-1]
 
         def factor(role: int | None, length: int) -> str:
             if role is None:
@@ -112,22 +114,22 @@ class Part:
             sizes.update({name: count, rest: length // count})
             return f"({name} {rest})"
 
-        def written(arrays: Sequence[Any], roles: Sequence[Roles]) -> str:
+        def format_axes(arrays: Sequence[Any], roles: Sequence[Roles]) -> str:
             pairs = zip(arrays, roles, strict=True)
             return ", ".join(" ".join(map(factor, roles, x.shape)) for x, roles in pairs)
 
-        text = f"{written(operands, self.operands)} -> {written(results, self.results)}"
+        text = f"{format_axes(operands, self.operands)} -> {format_axes(results, self.results)}"
         compound = {name: n for name, n in sizes.items() if name not in alone}
-        return text, {"need_replication_factors": tuple(whole), **compound}
+        return text, {"need_replication_factors": tuple(replicated), **compound}
 
 
-def _missing(how: Sharding, roles: Roles) -> tuple[Any, ...]:
-    """The axes of the mesh over which parts of a result are to be added up."""
-    pairs = enumerate(how.entries)
+def _missing(sharding: Sharding, roles: Roles) -> tuple[Any, ...]:
+    """Return the mesh axes over which a result is summed."""
+    pairs = enumerate(sharding.entries)
     return tuple([axis for role, entry in pairs if role not in roles for axis in axes_of(entry)])
 
 
-def _summed(x: Any, axes: tuple[Any, ...]) -> Any:
+def _psum(x: Any, axes: tuple[Any, ...]) -> Any:
     return lax.psum(x, axes) if axes else x  # type: ignore[no-untyped-call]
 
 
@@ -138,47 +140,52 @@ def _spec_of(x: Any) -> Sequence[Entry]:
 # XLA's choice.
 
 
-def over_mesh(part: Part, mesh: Mesh, arrays: Sequence[Any]) -> Sequence[Any]:
-    """The results of a computation in a program over a mesh."""
-    known = choices()
-    if known is None or mesh.size == 1:
-        # It is part of other code, whose compilation is not ours.
-        return part.run(Sharding(), arrays)
-    place = known.next()
-    if known.are_known:
-        return part.over(mesh, known.found[place] or Sharding(), arrays)
-    return _asked(part, mesh, arrays, lambda how: known.enter(place, how))
-
-
-def _asked(
-    part: Part, mesh: Mesh, arrays: Sequence[Any], tell: Callable[[Sharding], None]
+def over_mesh(
+    computation: PartitionedComputation, mesh: Mesh, arrays: Sequence[Any]
 ) -> Sequence[Any]:
-    """Zeros for the results; ``tell`` is told how the computation is divided."""
-    results = jax.eval_shape(lambda *xs: tuple(part.run(Sharding(), xs)), *arrays)
+    """Return the results of a computation in a program over a mesh."""
+    shardings = choices()
+    if shardings is None or mesh.size == 1:
+        # Other code compiles the program.
+        return computation.run(Sharding(), arrays)
+    index = shardings.next()
+    if shardings.are_known:
+        return computation.shard_map(mesh, shardings.found[index] or Sharding(), arrays)
+    return _ask_xla(computation, mesh, arrays, lambda sharding: shardings.enter(index, sharding))
+
+
+def _ask_xla(
+    computation: PartitionedComputation,
+    mesh: Mesh,
+    arrays: Sequence[Any],
+    report: Callable[[Sharding], None],
+) -> Sequence[Any]:
+    """Return zeros for the results; ``report`` gets the sharding that XLA chooses."""
+    results = jax.eval_shape(lambda *xs: tuple(computation.run(Sharding(), xs)), *arrays)
 
     def stand_in(*arrays: Any) -> Any:
         del arrays
         return tuple([_zeros(y.shape, y.dtype) for y in results])
 
-    def partition(given: Any, operands: Any, made: Any) -> Any:
-        del given  # an empty mesh where no array has one
-        how = part.chosen(mesh, operands, made)
-        tell(how)
-        taken, made = (
-            tuple([NamedSharding(mesh, spec) for spec in part.specs(how, roles)])
-            for roles in (part.operands, part.results)
+    def partition(current_mesh: Any, operands: Any, outputs: Any) -> Any:
+        del current_mesh  # empty if no array has a mesh
+        sharding = computation.choose_sharding(mesh, operands, outputs)
+        report(sharding)
+        of_operands, of_results = (
+            tuple([NamedSharding(mesh, spec) for spec in computation.specs(sharding, roles)])
+            for roles in (computation.operands, computation.results)
         )
-        shapes = [s.shard_shape(y.shape) for s, y in zip(made, results, strict=True)]
+        shapes = [s.shard_shape(y.shape) for s, y in zip(of_results, results, strict=True)]
         dtypes = [y.dtype for y in results]
-        return mesh, lambda *_: tuple(map(_zeros, shapes, dtypes)), made, taken
+        return mesh, lambda *_: tuple(map(_zeros, shapes, dtypes)), of_results, of_operands
 
     call: Any = custom_partitioning(stand_in)  # type: ignore[no-untyped-call]
-    text, factors = part.rule(arrays, results)
+    text, factors = computation.rule(arrays, results)
     call.def_partition(partition, sharding_rule=text, **factors)
     return call(*arrays)  # type: ignore[no-any-return]
 
 
 def _zeros(shape: Sequence[int], dtype: Any) -> Any:
-    # XLA asks in a thread of its own, which has the settings of the process.
+    # XLA calls from another thread, which has the settings of the process.
     with jax.enable_x64(True):
         return lax.full(shape, 0, dtype)

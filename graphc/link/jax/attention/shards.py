@@ -1,8 +1,8 @@
 """Attention of arrays that are sharded over a mesh: each device attends with its own queries.
 
-Functions and block masks are those of the whole arrays: a shard has the places of its first batch,
-head and query, which are added to the indices, and its rows of the tables. Keys are whole on every
-device, or sharded as the queries are, and then rotate (``ring.py``).
+Functions and block masks refer to the global arrays: a shard has its rows of the tables, and an
+origin, the indices of its first batch, head and query, which is added to local indices. Keys are
+replicated, or sharded as the queries are, and then rotate (``ring.py``).
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ Attend = Callable[..., tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """A score or mask function, of indices that count from the first ones of a shard.
+class OffsetFunction:
+    """A score or mask function of local indices, which count from a shard's origin.
 
     Attributes:
-        function: The function of indices in the whole arrays.
-        scores: How many scores it takes before the indices.
+        function: The function of global indices.
+        scores: The number of scores that the function takes before the indices, 0 or 1.
     """
 
     function: Callable[..., Any]
     scores: int
 
-    def __call__(self, *given: Any) -> Any:
-        """Call it; the last captured array is the shard's origin, int32 (4,)."""
-        *given_here, origin = given
-        first, rest = given_here[: self.scores], given_here[self.scores :]
-        places = [x + origin[i] for i, x in enumerate(rest[:4])]
-        return self.function(*first, *places, *rest[4:])
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function; the last captured array is the shard's origin, int32 (4,)."""
+        *others, origin = arguments
+        first, rest = others[: self.scores], others[self.scores :]
+        indices = [x + origin[i] for i, x in enumerate(rest[:4])]
+        return self.function(*first, *indices, *rest[4:])
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """How attention is sharded over the axes of a mesh.
+    """The mesh axes over which attention is sharded.
 
     Attributes:
-        batch: The axes over which batches are.
-        heads: The axes over which heads are, those of the keys too where there are several.
-        queries: The axes over which queries are.
+        batch: The axes over which batches are sharded.
+        heads: The axes over which heads are sharded, and the heads of keys if there are several.
+        queries: The axes over which queries are sharded.
         ring: Whether keys and values are sharded over the queries' axes, and rotate.
     """
 
@@ -70,44 +70,44 @@ class Sharding:
         return self.batch, self.heads, self.queries
 
 
-class Shard(NamedTuple):
+class AttentionShard(NamedTuple):
     """One device's part of attention, within ``jax.shard_map``.
 
     Attributes:
-        spec: The functions, of indices within the shard.
-        arrays: Its arrays, with its origin among those that the functions capture.
+        spec: The functions of local indices.
+        arrays: The shard's arrays; its origin is the last array that each function captures.
     """
 
     spec: Spec
     arrays: Arrays
 
     @classmethod
-    def of(cls, spec: Spec, how: Sharding, arrays: Arrays) -> Shard:
-        """The part of this device, given its arrays and its rows of the tables."""
-        q, k, v, tables, of_score, of_mask = arrays
-        start = origin(how, q.shape)
-        score = spec.score and Shifted(spec.score, 1)
-        mask = spec.mask and Shifted(spec.mask, 0)
-        of_score = (*of_score, start) if score else of_score
-        of_mask = (*of_mask, start) if mask else of_mask
-        ring = axes_of(how.queries) if how.ring else ()
-        made = replace(spec, score=score, mask=mask, ring=ring)
-        return cls(made, (q, k, v, tables, of_score, of_mask))
+    def of(cls, spec: Spec, sharding: Sharding, arrays: Arrays) -> AttentionShard:
+        """Return the part of this device, given its arrays and its rows of the tables."""
+        q, k, v, tables, score_captured, mask_captured = arrays
+        start = origin(sharding, q.shape)
+        score = spec.score and OffsetFunction(spec.score, 1)
+        mask = spec.mask and OffsetFunction(spec.mask, 0)
+        score_captured = (*score_captured, start) if score else score_captured
+        mask_captured = (*mask_captured, start) if mask else mask_captured
+        ring = axes_of(sharding.queries) if sharding.ring else ()
+        local_spec = replace(spec, score=score, mask=mask, ring=ring)
+        return cls(local_spec, (q, k, v, tables, score_captured, mask_captured))
 
 
-def origin(how: Sharding, shape: Sequence[int]) -> Any:
-    """The places of the first batch, head, query and key of this device, int32 (4,).
+def origin(sharding: Sharding, shape: Sequence[int]) -> Any:
+    """Return the global indices of this device's first batch, head, query and key, int32 (4,).
 
     Args:
-        how: How attention is sharded.
-        shape: That of this device's queries.
+        sharding: The sharding of attention.
+        shape: The shape of this device's queries.
     """
-    places = [_index(x) * np.int32(n) for x, n in zip(how.entries, shape, strict=False)]
-    return jnp.stack([*places, jnp.int32(0)])
+    starts = [_index(x) * np.int32(n) for x, n in zip(sharding.entries, shape, strict=False)]
+    return jnp.stack([*starts, jnp.int32(0)])
 
 
 def _index(entry: Entry) -> Any:
-    """The place of this device along mesh axes; 0 along none."""
+    """Return the index of this device along mesh axes; 0 without axes."""
     axes = axes_of(entry)
     return lax.axis_index(axes).astype(jnp.int32) if axes else jnp.int32(0)
 
@@ -116,10 +116,10 @@ def _index(entry: Entry) -> Any:
 
 
 def axis_size(axis: Any) -> int:
-    """The number of devices along an axis of the mesh.
+    """Return the number of devices along an axis of the mesh.
 
     Raises:
-        ArgumentError: No ``jax.shard_map`` has that axis here.
+        ArgumentError: If no surrounding ``jax.shard_map`` has that axis.
     """
     try:
         return int(lax.axis_size(axis))
@@ -132,10 +132,10 @@ def axis_size(axis: Any) -> int:
 
 
 def check_ring(ring: bool) -> None:
-    """Raise where keys are to rotate and it is not known along which axis.
+    """Raise an error if keys are to rotate along an unknown axis.
 
     Raises:
-        ArgumentError: Within ``jax.shard_map``.
+        ArgumentError: If ``ring`` is true within ``jax.shard_map``.
     """
     if ring and AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types:
         raise ArgumentError(
@@ -145,21 +145,21 @@ def check_ring(ring: bool) -> None:
 
 
 def own_rows(tables: Sequence[Any], axes: Entry) -> tuple[Any, ...]:
-    """The rows of tables of this device, of which every device has all."""
+    """Return this device's rows of the tables, which are replicated."""
     count = lax.axis_size(axes)
 
-    def own(x: Any) -> Any:
+    def slice_rows(x: Any) -> Any:
         n = x.shape[2] // count
         return lax.dynamic_slice_in_dim(x, _index(axes) * np.int32(n), n, 2)
 
-    return tuple(map(own, map(jnp.asarray, tables)))
+    return tuple(map(slice_rows, map(jnp.asarray, tables)))
 
 
 def check_blocks(length: int, count: int, block: int, what: str) -> None:
-    """Raise where a shard does not hold whole blocks of a mask.
+    """Raise an error unless each shard consists of complete blocks of a mask.
 
     Raises:
-        ShapeError: It does not.
+        ShapeError: If the block size does not divide the length of a shard.
     """
     if length % (count * block):
         raise ShapeError(
@@ -172,14 +172,14 @@ def check_blocks(length: int, count: int, block: int, what: str) -> None:
 
 
 def sharding_of(mesh: Any, spec: Spec, arrays: Arrays, ring: bool) -> Sharding:
-    """How attention of arrays is sharded that are sharded over explicit axes of a mesh."""
+    """Return the sharding of attention for arrays that are sharded over explicit mesh axes."""
     q, k, _, tables, *_ = arrays
-    own, of_keys = spec_of(q), spec_of(k)
+    of_queries, of_keys = spec_of(q), spec_of(k)
     claims = Claims(mesh)
-    batch = claims.claim(q.shape[0], own[0], of_keys[0])
-    heads = claims.claim(q.shape[1] if k.shape[1] == 1 else k.shape[1], own[1], of_keys[1])
+    batch = claims.claim(q.shape[0], of_queries[0], of_keys[0])
+    heads = claims.claim(q.shape[1] if k.shape[1] == 1 else k.shape[1], of_queries[1], of_keys[1])
     blocks = q.shape[2] // spec.block[0] if q.shape[2] % spec.block[0] == 0 else 1
-    queries = claims.claim(blocks if tables else q.shape[2], own[2])
+    queries = claims.claim(blocks if tables else q.shape[2], of_queries[2])
     if not ring or queries is None:
         return Sharding(batch, heads, queries)
     count = int(np.prod([claims.sizes[axis] for axis in axes_of(queries)]))
@@ -188,11 +188,11 @@ def sharding_of(mesh: Any, spec: Spec, arrays: Arrays, ring: bool) -> Sharding:
     return Sharding(batch, heads, queries, k.shape[2] % count == 0)
 
 
-def over_mesh(attend: Attend, spec: Spec, mesh: Any, how: Sharding, arrays: Arrays) -> Any:
-    """Attention of whole arrays, each device with its shards: the result and log-sum-exps."""
+def over_mesh(attend: Attend, spec: Spec, mesh: Any, sharding: Sharding, arrays: Arrays) -> Any:
+    """Return attention of global arrays, computed in shards: the result and log-sum-exps."""
     k, tables, captured = arrays[1], arrays[3], arrays[4:]
-    batch, heads, queries = how.batch, how.heads, how.queries
-    of_keys = (batch, heads if k.shape[1] > 1 else None, queries if how.ring else None, None)
+    batch, heads, queries = sharding.batch, sharding.heads, sharding.queries
+    of_keys = (batch, heads if k.shape[1] > 1 else None, queries if sharding.ring else None, None)
 
     def of_table(x: Any) -> tuple[Entry, ...]:
         several = [n > 1 for n in x.shape[:2]]
@@ -206,11 +206,11 @@ def over_mesh(attend: Attend, spec: Spec, mesh: Any, how: Sharding, arrays: Arra
         tuple(map(of_table, tables)),
         *[tuple((None,) * jnp.ndim(x) for x in group) for group in captured],
     )
-    given = jax.tree.map(lambda x, spec: resharded(jnp.asarray(x), mesh, spec), arrays, specs)
+    operands = jax.tree.map(lambda x, spec: resharded(jnp.asarray(x), mesh, spec), arrays, specs)
     named: Any = PartitionSpec
 
     def local(*shards: Any) -> Any:
-        shard = Shard.of(spec, how, shards)
+        shard = AttentionShard.of(spec, sharding, shards)
         return attend(shard.spec, *shard.arrays)
 
     run: Any = jax.shard_map(
@@ -220,4 +220,4 @@ def over_mesh(attend: Attend, spec: Spec, mesh: Any, how: Sharding, arrays: Arra
         out_specs=(named(batch, heads, queries, None), named(batch, heads, queries)),
         axis_names=explicit_axes(mesh),
     )
-    return run(*given)
+    return run(*operands)

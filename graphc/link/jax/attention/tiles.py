@@ -1,7 +1,7 @@
-"""Final scores of one tile, keys by queries: the user's functions of one element, for all of it.
+"""Final scores of a tile, keys by queries: the user's functions of one element, for all elements.
 
-A tile has matrices (heads, queries, keys), or (heads, keys, queries) where those are what is
-multiplied next: transposed matrices take longer.
+A tile has matrices (heads, queries, keys), or (heads, keys, queries) if the next product needs
+those: products of transposed matrices take longer.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.link.jax.attention.layout import Lengths
+from graphc.link.jax.attention.layout import GroupLengths
 from graphc.link.jax.varying import vary_as
 
 QUERIES_FIRST = "bhgqk"
 KEYS_FIRST = "bhkgq"
-"""A tile's axes; a head's number is that of the keys' head h and of the query's g among its own."""
+"""A tile's axes; the index of a query head is (h, g), head of keys h and query head g in h."""
 
 INDICES = ("b", "hg", "q", "k")
-"""The axes along which batch, head, query and key differ."""
+"""The axes along which the indices of batch, head, query and key vary."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Tiles:
         score: The user's function of one score, or None.
         mask: The user's function of indices, or None.
         lengths: The lengths of the arrays.
-        heads: The numbers of batches (b,), and of heads, (keyed, shared).
+        heads: The indices of batches (b,), and of heads (keyed, shared).
         score_captured: The arrays that the score function captures.
         mask_captured: The arrays that the mask function captures.
         axes: The order of a tile's axes.
@@ -41,14 +41,14 @@ class Tiles:
 
     score: Callable[..., Any] | None
     mask: Callable[..., Any] | None
-    lengths: Lengths
+    lengths: GroupLengths
     heads: tuple[Any, Any]
     score_captured: Sequence[Any]
     mask_captured: Sequence[Any]
     axes: str
 
-    def changed(self, score: Any, row: Any, columns: Sequence[Any]) -> Any:
-        """Scores after the user's function, of all elements; ``score`` is what it is given."""
+    def apply_score(self, score: Any, row: Any, columns: Sequence[Any]) -> Any:
+        """Return the scores of a tile after the user's function; ``score`` are those before it."""
         if self.score is None:
             return score
         indices = self._indices(row, columns)
@@ -61,31 +61,31 @@ class Tiles:
         new = self._over_tile(self.score, 1)([tile, *indices], self.score_captured)
         return new.astype(score.dtype).reshape(score.shape)
 
-    def kept(self, row: Any, column: Any) -> Any:
-        """The mask of a partial block: matrices, or an array that broadcasts to them."""
-        return vary_as(self._kept(row, column), row, column, *self.mask_captured)
+    def mask_block(self, row: Any, column: Any) -> Any:
+        """Return the mask of a partial block: matrices, or an array that broadcasts to them."""
+        return vary_as(self._mask_block(row, column), row, column, *self.mask_captured)
 
-    def _kept(self, row: Any, column: Any) -> Any:
+    def _mask_block(self, row: Any, column: Any) -> Any:
         lengths = self.lengths
         indices = self._indices(row, [column])
-        numbers = column * np.int32(lengths.block[1]) + np.arange(lengths.block[1], dtype=np.int32)
-        within = (numbers < np.int32(lengths.keys)).reshape(self._matrix(1, 1, -1))
+        keys = column * np.int32(lengths.block[1]) + np.arange(lengths.block[1], dtype=np.int32)
+        within = (keys < np.int32(lengths.keys)).reshape(self._matrix(1, 1, -1))
         if self.mask is None:
             return within
-        kept = self._over_tile(self.mask, 0)(indices, self.mask_captured)
-        kept = kept.reshape(self._matrix(lengths.heads, lengths.below, lengths.block[1]))
-        return kept & within if lengths.ragged else kept
+        keep = self._over_tile(self.mask, 0)(indices, self.mask_captured)
+        keep = keep.reshape(self._matrix(lengths.heads, lengths.below, lengths.block[1]))
+        return keep & within if lengths.ragged else keep
 
-    def none_kept(self, row: Any, column: Any) -> Any:
-        """A mask of the same shape that keeps nothing."""
-        none = jnp.zeros(jax.eval_shape(self.kept, row, column).shape, bool)
-        return vary_as(none, row, column, *self.mask_captured)
+    def empty_mask_block(self, row: Any, column: Any) -> Any:
+        """Return a mask of the same shape that is False everywhere."""
+        zeros = jnp.zeros(jax.eval_shape(self.mask_block, row, column).shape, bool)
+        return vary_as(zeros, row, column, *self.mask_captured)
 
     def _matrix(self, heads: int, queries: int, keys: int) -> tuple[int, int, int]:
         return (heads, keys, queries) if self.axes == KEYS_FIRST else (heads, queries, keys)
 
     def _indices(self, row: Any, columns: Sequence[Any]) -> list[Any]:
-        """The indices of batch, head, query and key; padding has those of the last one."""
+        """Return the indices of batch, head, query and key; padding repeats the last index."""
         lengths = self.lengths
         bq, bk = (np.arange(n, dtype=np.int32) for n in lengths.block)
         q = row * np.int32(bq.size) + bq
@@ -97,10 +97,10 @@ class Tiles:
         return [*self.heads, q, k]
 
     def _over_tile(self, function: Callable[..., Any], scores: int) -> Callable[..., Any]:
-        """A function of ``scores`` scalars and four indices as one of tiles and vectors."""
+        """Return a function of ``scores`` scalars and four indices as one of tiles and vectors."""
 
-        def over(own: Sequence[Any], captured: Sequence[Any]) -> Any:
-            return function(*own, *captured)
+        def over(varying: Sequence[Any], captured: Sequence[Any]) -> Any:
+            return function(*varying, *captured)
 
         for axis in reversed(self.axes):
             along = [0] * scores + [0 if axis in axes else None for axes in INDICES]

@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.attention.flex import Flex, FlexGradient
-from graphc.attention.parts import compute_dtype, scale_of
+from graphc.attention.inputs import compute_dtype, scale_of
 from graphc.errors import ShapeError
 from graphc.link.mlx.arrays import (
     NotTraceableError,
@@ -93,7 +93,7 @@ class _AttentionCall:
     def __init__(self, op: Flex | FlexGradient, mods: Mods, values: Sequence[Any]) -> None:
         self.op = op
         self.mods = mods
-        given = op.parts(values)
+        given = op.split_inputs(values)
         self.tables = [np.asarray(host_array(x)) for x in given.tables]
         q, k, v = map(device_array, given[:3])
         self.of_score, self.of_mask, self.rest = ([*map(device_array, part)] for part in given[4:])

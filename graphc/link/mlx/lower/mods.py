@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from graphc.attention.flex import Flex, FlexGradient
-from graphc.attention.mods import INDICES, tiled
+from graphc.attention.mods import INDICES, map_over_grid
 from graphc.grad.reverse import cotangents
 from graphc.ir import Graph, Node, TensorType
 from graphc.link.legalize import inline
@@ -43,7 +43,7 @@ class Mods:
         if graph is None:
             return None
         indices, captured = _indices(), _captured(graph, len(INDICES))
-        return self._run([*indices, *captured], [tiled(graph, captured, indices)])
+        return self._run([*indices, *captured], [map_over_grid(graph, captured, indices)])
 
     @cached_property
     def scored(self) -> Run | None:
@@ -72,7 +72,7 @@ class Mods:
             return None
         score = TensorType(graph.inputs[0].type.dtype, (None,) * len(INDICES))("score")
         indices, captured = _indices(), _captured(graph, 1 + len(INDICES))
-        return Graph([score, *indices, *captured], [tiled(graph, captured, indices, score)])
+        return Graph([score, *indices, *captured], [map_over_grid(graph, captured, indices, score)])
 
     def _run(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> Run:
         program = held_program(inline(Graph(inputs, outputs), backend), ())

@@ -11,7 +11,7 @@ import pytest
 import graphc.tensor as gt
 from graphc.attention.mods import score_of
 from graphc.capture import lift
-from graphc.link.jax.attention.aligned import divided, roles_of
+from graphc.link.jax.attention.aligned import localize, roles_of
 from graphc.loop.evaluate import evaluate
 
 LENGTHS = (4, 6, 8)
@@ -45,5 +45,5 @@ def test_axes_that_are_read_at_own_indices_can_be_divided(case: str) -> None:
     mine = value[tuple([slice(None if r is None else first[r], None) for r in wanted])]
     for b, h, i, j in ((2, 3, 4, 0), (3, 5, 7, 7), (3, 3, 5, 2)):
         own = b - first[0], h - first[1], i - first[2]
-        (found,) = evaluate(divided(graph, [wanted]), 1.0, b, h, i, j, mine, *own)
+        (found,) = evaluate(localize(graph, [wanted]), 1.0, b, h, i, j, mine, *own)
         assert found == evaluate(graph, 1.0, b, h, i, j, value)[0]

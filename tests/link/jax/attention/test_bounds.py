@@ -14,8 +14,8 @@ from jax import lax
 
 from graphc.attention import blocks
 from graphc.attention.blocks import Tiling
-from graphc.attention.mods import lifted
-from graphc.link.jax.attention.functions import captured
+from graphc.attention.mods import lift_mod
+from graphc.link.jax.attention.functions import captured_arrays
 from graphc.link.jax.attention.programs import program_of
 from tests.attention import functions
 
@@ -24,10 +24,10 @@ TILING = Tiling(2, 2, 45, 52, (8, 7))
 
 def bounded(function: Callable[..., Any], tiling: Tiling = TILING) -> tuple[np.ndarray, np.ndarray]:
     """What bounds say of the blocks of a mask function: certainly full, possibly not empty."""
-    function = lifted(function, "mask_mod")
-    arrays = captured("mask_mod", function)
+    function = lift_mod(function, "mask_mod")
+    arrays = captured_arrays("mask_mod", function)
     program = program_of(function.stripped, arrays)
-    kept = program.bounds(blocks.indices(*tiling), arrays, tiling.span)
+    kept = program.bounds(blocks.block_indices(*tiling), arrays, tiling.span)
     return tuple(np.broadcast_to(end, tiling.counts) for end in kept)  # type: ignore[return-value]
 
 
@@ -193,10 +193,10 @@ def test_bounds_are_traced_where_captured_arrays_are() -> None:
         return certain, possible
 
     def of_traced(ids: Any) -> Any:
-        function = lifted(lambda b, h, q, k: ids[q] == ids[k], "mask_mod")
-        arrays = captured("mask_mod", function)
+        function = lift_mod(lambda b, h, q, k: ids[q] == ids[k], "mask_mod")
+        arrays = captured_arrays("mask_mod", function)
         program = program_of(function.stripped, arrays)
-        kept = program.bounds(blocks.indices(*TILING), arrays, TILING.span)
+        kept = program.bounds(blocks.block_indices(*TILING), arrays, TILING.span)
         return [jnp.broadcast_to(end, TILING.counts) for end in kept]
 
     certain, possible = bounded(FULLY["documents"])

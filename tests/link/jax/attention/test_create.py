@@ -19,10 +19,10 @@ from jax.numpy import clip
 import graphc
 import graphc.tensor as gt
 from graphc.attention import create_block_mask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 from graphc.link.jax.attention import programs
-from graphc.link.jax.attention.create import tables
+from graphc.link.jax.attention.create import mask_tables
 from tests.attention import functions, reference
 from tests.work import python_calls
 
@@ -31,7 +31,7 @@ Form = tuple[int, int, int, int, tuple[int, int]]
 
 
 def tables_of(function: Mask, form: Form) -> tuple[Any, ...]:
-    return tables(lifted(function, "mask_mod"), *form)
+    return mask_tables(lift_mod(function, "mask_mod"), *form)
 
 
 def assert_exact(found: tuple[Any, ...], dense: np.ndarray, form: Form) -> None:
@@ -300,8 +300,8 @@ def test_longer_masks_are_made_by_as_many_calls(name: str) -> None:
 LONG = """
 import resource, sys
 import jax.numpy as jnp, numpy as np
-from graphc.link.jax.attention.create import tables
-from graphc.attention.mods import lifted
+from graphc.link.jax.attention.create import mask_tables
+from graphc.attention.mods import lift_mod
 
 unit = 1 if sys.platform == "darwin" else 1024
 
@@ -317,9 +317,12 @@ masks = [
     lambda b, h, q, k: (q * 1103515245 + k * 12345) % 65537 != 9,
 ]
 form = (1, 1, n, n, (128, 128))
-tables(lifted(lambda b, h, q, k: ids[q] * k % 3 == 1, "mask_mod"), 1, 1, 256, 256, (128, 128))
+first = lift_mod(lambda b, h, q, k: ids[q] * k % 3 == 1, "mask_mod")
+mask_tables(first, 1, 1, 256, 256, (128, 128))
 before = peak()
-found = [[int(x.sum()) for x in tables(lifted(mask, "mask_mod"), *form)[::2]] for mask in masks]
+found = [
+    [int(x.sum()) for x in mask_tables(lift_mod(mask, "mask_mod"), *form)[::2]] for mask in masks
+]
 print(found[:2], peak() - before)
 """
 

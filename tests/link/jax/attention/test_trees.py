@@ -15,7 +15,7 @@ import pytest
 
 import graphc
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 from graphc.link.jax.attention.attend import flex_attention
 from tests.attention import reference
 from tests.attention.by_hand import blocked, dense, normal
@@ -86,7 +86,7 @@ def test_no_leaf_is_compared_hashed_or_read() -> None:
     tables = [Untouchable() for _ in range(4)]
     masks = []
     for _ in range(2):
-        stripped, leaves = lifted(document(Untouchable()), "mask_mod")
+        stripped, leaves = lift_mod(document(Untouchable()), "mask_mod")
         assert len(leaves) == 1
         masks.append(BlockMask(*tables, leaves, stripped, (8, 8), (20, 20)))
     flat = [jax.tree.flatten(mask) for mask in masks]
@@ -248,10 +248,10 @@ LATE = """
 import sys
 import numpy as np
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import lifted
+from graphc.attention.mods import lift_mod
 assert "jax" not in sys.modules
 ids = np.arange(16)
-stripped, leaves = lifted(lambda b, h, i, j: ids[i] == ids[j], "mask_mod")
+stripped, leaves = lift_mod(lambda b, h, i, j: ids[i] == ids[j], "mask_mod")
 mask = BlockMask(*np.zeros((4, 1, 1, 1, 1), "int32"), leaves, stripped, (16, 16), (16, 16))
 import jax
 assert len(jax.tree.leaves(mask)) == 5
