@@ -20,7 +20,7 @@ import graphc.tensor as gt
 from graphc.cli import doctor, main
 from graphc.cli.cache import state_lines
 from graphc.compile.disk import DiskCache
-from graphc.link.probe import Finding, _result, probed
+from graphc.link.probe import Finding, _run_probe, run_probes
 
 NAME = "0123456789abcdef"
 
@@ -353,13 +353,13 @@ def test_a_probe_that_fails_is_a_finding() -> None:
         """Something."""
         raise KeyError("x")
 
-    assert _result(probe) == Finding("Something", "KeyError: 'x'", "", wrong=True)
+    assert _run_probe(probe) == Finding("Something", "KeyError: 'x'", "", wrong=True)
 
 
 def test_executables_that_cannot_be_saved_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    probed("JAX")
+    run_probes("JAX")
     monkeypatch.setattr("graphc.link.jax.probes.pack", lambda lowered, compiled: None)
-    (found,) = [finding for finding in probed("JAX") if finding.what == "executables on disk"]
+    (found,) = [finding for finding in run_probes("JAX") if finding.what == "executables on disk"]
     assert "rewritten graph" in found.so
     assert not found.wrong
 
@@ -368,7 +368,7 @@ def test_kernels_that_read_wrong_are_told_of_and_do_no_harm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("graphc.link.mlx.probes._compiled", lambda f: lambda x: f(x) * 0)
-    found = {finding.what: finding for finding in probed("MLX")}
+    found = {finding.what: finding for finding in run_probes("MLX")}
     assert found["views that run backwards"].found == "read wrong by kernels"
     assert not found["views that run backwards"].wrong
     assert found["mlx.core.compile"].wrong
@@ -379,5 +379,5 @@ def test_without_a_compiler_it_is_told_what_follows(monkeypatch: pytest.MonkeyPa
     if mx.default_device() != mx.Device(mx.cpu, 0):
         pytest.skip("a GPU needs no C++ compiler")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    found = {finding.what: finding for finding in probed("MLX")}["C++ compiler"]
+    found = {finding.what: finding for finding in run_probes("MLX")}["C++ compiler"]
     assert "one by one" in found.so

@@ -22,7 +22,7 @@ from graphc.compile.entry import stamp
 from graphc.config import DEFAULTS, config, variable
 from graphc.errors import ModeError
 from graphc.link import load, names
-from graphc.link.probe import probed
+from graphc.link.probe import run_probes
 
 SECONDS = 120
 """The time limit of a backend in seconds; the first start of a GPU's driver is slow."""
@@ -90,7 +90,7 @@ def examine(name: str) -> dict[str, Any]:
         return {"state": state, "about": error.problem, "remedy": error.remedy, "probes": []}
     except Exception as error:  # broken libraries raise anything
         return _broken(f"{type(error).__name__}: {error}")
-    probes = [finding._asdict() for finding in probed(name)]
+    probes = [finding._asdict() for finding in run_probes(name)]
     return {"state": "found", "about": about, "remedy": "", "probes": probes}
 
 

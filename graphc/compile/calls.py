@@ -18,7 +18,7 @@ from graphc.compile.shared import Shared, sharding_of
 from graphc.errors import ArgumentError
 from graphc.ir import TensorType
 from graphc.link import Backend, Executable, as_numpy
-from graphc.link.backend import Dispatch, Home
+from graphc.link.backend import ArrayHome, Dispatch
 from graphc.link.source import compiled_code
 
 
@@ -209,7 +209,7 @@ class _CurrentValue:
         self,
         variable: Shared,
         type: TensorType,
-        home: Home | None,
+        home: ArrayHome | None,
         donated: bool,
         backend: Backend,
         options: Mapping[str, Any],
@@ -235,7 +235,7 @@ class _CurrentValue:
                 # The array may share memory with the old one.
                 store.set(value, owned=False)
         if self.donated and not store.current.owned:
-            return backend.copied(value, type, self.options)
+            return backend.copy(value, type, self.options)
         return value
 
     def _to_backend(self, value: Any) -> Any:

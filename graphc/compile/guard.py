@@ -17,7 +17,7 @@ import numpy as np
 from graphc.errors import BoundsError, GraphcError, NaNError
 from graphc.ir import Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact, picks
 from graphc.link import Backend, Executable
-from graphc.link.legalize import has_kind, without
+from graphc.link.legalize import bypass, has_kind
 from graphc.loop import Loop
 from graphc.loop.branch import Switch
 from graphc.loop.step import stand_in, with_formals, with_new_inputs
@@ -103,7 +103,7 @@ def add_checks(
 
 def without_checks(graph: Graph) -> Graph:
     """Return the graph without its conditions, those in loops and branches included."""
-    return without(graph, CheckAndRaise)
+    return bypass(graph, CheckAndRaise)
 
 
 def raising(

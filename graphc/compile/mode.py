@@ -111,7 +111,7 @@ class Mode:
         object.__setattr__(self, "returns", returns)
         everywhere = {"recompile": recompile, "returns": returns}
         _check_options(name, {**options, **everywhere}, {**self.backend.options, **EVERYWHERE})
-        object.__setattr__(self, "options", self.backend.admitted(chosen))
+        object.__setattr__(self, "options", self.backend.normalize_options(chosen))
 
     @property
     def backend(self) -> Backend:
@@ -137,7 +137,7 @@ class Mode:
         return f"Mode({self.written}{''.join(suffix)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = self.backend.portable(self.options)
+        options = self.backend.portable_options(self.options)
         settings = {"recompile": self.recompile, "returns": self.returns}
         return _unpickled, (self.name, self.excluded, self.included, settings, options)
 
@@ -216,7 +216,7 @@ def _unpickled(
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Mode:
-    options = load(name).restored(options)
+    options = load(name).restore_options(options)
     return Mode(name, excluded, included, **settings, **options)
 
 

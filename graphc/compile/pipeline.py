@@ -23,8 +23,8 @@ from graphc.implicit.expand import densified
 from graphc.ir import Graph, Input, Leaf, Node, Slot, has_equal_operands, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
-from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
-from graphc.link.program import Lengths
+from graphc.link.legalize import bake, bypass, check_shardings, inline, narrow_dtypes
+from graphc.link.program import EqualLengths
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, select_rules
@@ -153,9 +153,9 @@ def _prepare(
     if options.get("check") is False:
         graph = without_checks(graph)
     if axes is None:
-        graph = without(graph, Shard)
+        graph = bypass(graph, Shard)
     graph, passes = _rewrite(graph, mode)
-    graph = backend.prepared(inline(graph, backend), options)
+    graph = backend.prepare(inline(graph, backend), options)
     graph, failures = add_checks(graph, backend, options)
     if failures and axes is not None:
         # Every process reads the failures.
@@ -184,7 +184,7 @@ def blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
 
 def _rewrite(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:
     names = mode.excluded, mode.included
-    graph = narrowed(graph, mode.backend.stand_ins(mode.options))
+    graph = narrow_dtypes(graph, mode.backend.stand_ins(mode.options))
     done = optimize(graph, excluding=names[0], including=names[1])
     last = fuse(done.graph, mode.backend, select_rules(*names))
     return last.graph, (*done.passes, *last.passes)
@@ -211,7 +211,7 @@ def _donated_inputs(signature: Signature, graph: Graph, host: Host | None) -> tu
     pairs = {i: (y, graph.inputs[i]) for i, y in updates if graph.inputs[i] not in live}
     donated = {i for i, pair in pairs.items() if _has_shape_of(*pair)}
     if len(donated) < len(pairs):
-        checked = Lengths(graph.nodes)
+        checked = EqualLengths(graph.nodes)
         donated |= {i for i, pair in pairs.items() if checked.have_one_shape(*pair)}
     return tuple(sorted(donated))
 

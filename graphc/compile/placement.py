@@ -104,13 +104,13 @@ def on_mesh(value: Any, subject: str, sharding: Sharding | None, mesh: Any) -> A
 
 def portable_mesh(mesh: Any) -> Any:
     """Return a mesh, or None, in a form that can be pickled."""
-    return None if mesh is None else load(JAX).portable({"mesh": mesh})["mesh"]
+    return None if mesh is None else load(JAX).portable_options({"mesh": mesh})["mesh"]
 
 
 def mesh_here(mesh: Any, subject: str) -> Any:
     """Rebuild a mesh of ``portable_mesh`` from local devices; warn and return None without them."""
     try:
-        return load(JAX).restored({"mesh": mesh})["mesh"]
+        return load(JAX).restore_options({"mesh": mesh})["mesh"]
     except ModeError as error:
         warnings.warn(
             f"{subject} is loaded without its mesh. {error.problem} Functions run over the mesh of "

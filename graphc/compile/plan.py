@@ -197,7 +197,7 @@ class Plan:
         yield from (f"  {line}" for line in self.padding)
         yield from self._placement_lines()
         yield from self._loop_changes()
-        facts = self.mode.backend.told(self.program)
+        facts = self.mode.backend.summary(self.program)
         yield from (f"  {about}: {text}" for about, text in facts.items())
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"

@@ -91,7 +91,7 @@ class PureProgram:
             self._derived[key] = make()
         return self._derived[key]
 
-    def pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
+    def jvp(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
         """Return the program of tangents of some results, given arguments and their tangents."""
         return self._derive(("pushed", moved, wanted), lambda: self._tangents(moved, wanted))
 
@@ -108,7 +108,7 @@ class PureProgram:
         program._linear = self, True, moved, wanted
         return program
 
-    def pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
+    def vjp(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
         """Return the program of gradients for some arguments, given arguments and cotangents."""
         return self._derive(("pulled", wanted, given), lambda: self._gradients(wanted, given))
 
@@ -125,7 +125,7 @@ class PureProgram:
         program._linear = self, False, wanted, given
         return program
 
-    def transposed(
+    def transpose(
         self, wanted: tuple[int, ...], given: tuple[int, ...]
     ) -> tuple[PureProgram, range]:
         """Return the transpose of a program that is linear in the wanted arguments.
@@ -139,12 +139,12 @@ class PureProgram:
             first = len(base.inputs)
             if forwards:
                 chosen = tuple(ins[i - first] for i in wanted), tuple(outs[i] for i in given)
-                return base.pulled(*chosen), range(first)
+                return base.vjp(*chosen), range(first)
             chosen = tuple(ins[i] for i in given), tuple(outs[i - first] for i in wanted)
-            return base.pushed(*chosen), range(first)
-        return self.pulled(wanted, given), range(count)
+            return base.jvp(*chosen), range(first)
+        return self.vjp(wanted, given), range(count)
 
-    def batched(self, flags: tuple[bool, ...]) -> PureProgram:
+    def batch(self, flags: tuple[bool, ...]) -> PureProgram:
         """Return the program over a batch, the leading axis of flagged arguments and results."""
         return self._derive(("batched", flags), lambda: self._batch(flags))
 
@@ -294,7 +294,9 @@ class Pure:
             return arrays
         static = self._program.static
         return [
-            x if i in static else home.told(x, f"The argument {self._parameters[i].label or i}")
+            x
+            if i in static
+            else home.put_or_constrain(x, f"The argument {self._parameters[i].label or i}")
             for i, (x, home) in enumerate(zip(arrays, homes, strict=False))
             if home is not None
         ]

@@ -1,4 +1,4 @@
-"""Where graphs run: a folder a backend, its name a mode."""
+"""Backends, which run graphs: one folder per backend; its name in capitals is the mode."""
 
 from graphc.link.backend import Backend, Executable, as_numpy, load, names
 from graphc.link.call_spec import CallSpec

@@ -1,8 +1,8 @@
-"""The contract of a backend: a name, its arrays, how it compiles, a lowering for each operation.
+"""The interface of a backend: its name, arrays and compiler, and a lowering for each operation.
 
-A backend is a folder beside this file; its name in capitals is the mode. Every file of its folder
-``lower`` is imported when the mode is first used, and enters its lowerings then. Other sub-folders
-hold what few programs need, and are imported by those.
+A backend is a folder beside this file; its name in capitals is the mode. The first use of the mode
+imports every file of the folder ``lower``, which registers its lowerings. Other sub-folders hold
+code that few programs need, and that these programs import.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 Executable = Callable[..., Any]
-"""Takes the graph's inputs and leaves as the backend's arrays, and gives the outputs in a list; of
-a program with a single output, that output."""
+"""A function from the graph's inputs and leaves, as the backend's arrays, to a list of the outputs.
+
+A program with a single output returns the output itself."""
 
 
 class Dispatch:
-    """An executable whose calls go to another function as more is compiled.
+    """An executable that calls the most specialized function compiled so far.
 
     Attributes:
-        run: Takes the arguments of the next call.
-        again: Returns the results of a call that ``run`` failed, given the error and the arguments;
-            None where ``run`` does everything.
+        run: The function for the next call.
+        again: The function for a call in which ``run`` raised, given the error and the arguments;
+            None if errors of ``run`` are final.
     """
 
     def __init__(
@@ -72,25 +73,25 @@ class Dispatch:
         try:
             return self.run(*arguments)
         except Exception as error:
-            failed = error
+            run_error = error
         try:
-            return self.again(failed, arguments)
+            return self.again(run_error, arguments)
         finally:
-            # The error holds this frame, and so the arguments.
-            del failed
+            # The error references this frame, and so the arguments.
+            del run_error
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Something a backend does not support, reported when a program is compiled and in the manual.
+class BackendGap:
+    """A feature that a backend does not support, for errors at compile time and for the manual.
 
     Attributes:
-        what: Its name.
-        reason: Why it is unsupported.
-        remedy: What to do instead.
+        what: The feature's name.
+        reason: The cause, as part of a sentence.
+        remedy: The way out, as a sentence.
         where: The devices without support.
-        applies: Whether these options choose such a device.
-        holds: Whether a node needs it.
+        applies: Returns whether a mode's options choose such a device.
+        holds: Returns whether a node needs the feature.
     """
 
     what: str
@@ -101,41 +102,45 @@ class Gap:
     holds: Callable[[Node], bool]
 
 
-class Home(Protocol):
-    """Where arrays of one sharding are to be."""
+class ArrayHome(Protocol):
+    """The devices of arrays with one sharding; errors name the array as ``subject``."""
 
     @property
     def known(self) -> Set[Any]:
-        """Shardings of arrays that are there."""
+        """The shardings of arrays that are at home already."""
 
     def put(self, x: Any, subject: object) -> Any:
-        """Bring an array there; the subject names it in messages."""
+        """Move an array home."""
 
     def keep(self, x: Any, subject: object) -> Any:
-        """Bring a value there that each of several processes has to give: the same one."""
+        """Move home a value that each process passes; raise if the values differ."""
 
-    def told(self, x: Any, subject: object) -> Any:
-        """Bring an array there; where the library traces it, declare that it is there."""
+    def put_or_constrain(self, x: Any, subject: object) -> Any:
+        """Move an array home; if the library traces the array, constrain its sharding."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Where graphs run.
+    """A library that runs graphs.
 
     Attributes:
-        name: What ``mode=`` calls it.
-        array: An array of any kind as this backend's, of that type; a copy unless it is its own.
-        numpy: One of the backend's arrays as a NumPy array.
-        compile: Makes what runs a program; takes its spec, what gives the program itself, the
-            options of the mode, the arguments whose buffers may be reused, and a context.
-        kinds: The classes of arrays that it takes as they are.
-        eager: Values are known while the program runs, so that shapes may depend on them.
-        describe: The device and versions in a line, given the options.
-        options: The options that a mode may have, and what each may be: anything where that is
-            empty, which ``compile`` then checks.
-        gains: Names of rules that are optional, and pay here.
-        gaps: What it cannot do.
-        keeps_executables: Its executables are kept on disk, and not rewritten graphs alone.
+        name: The name in ``mode=``.
+        array: Converts a value to the backend's array of a type; copies all but the backend's own.
+        numpy: Converts one of the backend's arrays to a NumPy array.
+        compile: Returns the executable of a program, given the call specification, a function that
+            returns the program, the options of the mode, the positions of arguments whose buffers
+            may be reused, and a context.
+        kinds: The classes of arrays that need no conversion.
+        eager: Whether values are known while the program runs, so that shapes may depend on them.
+        describe: Returns the device and versions in one line, given the options.
+        options: The names of the mode's options, and the allowed values; if empty, ``compile``
+            checks the value.
+        gains: The names of optional rules that make this backend faster.
+        gaps: The unsupported features.
+        keeps_executables: Whether executables are stored on disk, and not only rewritten graphs.
+        numpy_result: Converts a program's result to a writable NumPy array that shares no memory.
+        lowerings: The lowering of each operation class and elementwise row.
+        entered: The operations for which users registered lowerings.
     """
 
     name: str
@@ -150,26 +155,24 @@ class Backend:
     describe: Callable[[Mapping[str, Any]], str]
     options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     gains: frozenset[str] = frozenset()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[BackendGap, ...] = ()
     keeps_executables: bool = False
     numpy_result: Callable[[Any], np.ndarray[Any, Any]] = np.array
-    """Converts a program's result to a NumPy array that is writable and shares no memory."""
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
     entered: list[Any] = field(default_factory=list)
-    """The operations that got a lowering after all of the backend's own: by users."""
 
     def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
-        """Enter the decorated function as the lowering of these operations.
+        """Register the decorated function as the lowering of these operations.
 
-        It takes the operation and the inputs' values. A subclass without a lowering of its own
-        has its parent's.
+        The function takes the operation and the inputs' values. A subclass of an operation inherits
+        the lowering.
         """
 
         def enter(f: F) -> F:
             for op in ops:
                 self.lowerings[op] = f
-            # Some of the backend's own modules are imported when they are first used.
+            # Some of the backend's own modules register lowerings after the backend was loaded.
             is_own = str(getattr(f, "__module__", "")).startswith("graphc.")
             if self.name in _loaded and not is_own:
                 self.entered.extend(ops)
@@ -179,14 +182,14 @@ class Backend:
 
     @property
     def is_altered(self) -> bool:
-        """Whether users entered lowerings of graphc's own operations."""
+        """Whether users registered lowerings of graphc's own operations."""
         return any(
             is_own_class(op) if isinstance(op, type) else op.unwritten() is None
             for op in self.entered
         )
 
     def lowering(self, op: Op) -> Callable[..., Any] | None:
-        """The function that computes an operation here, given it and the inputs' values."""
+        """Return the function that computes an operation from the operation and the inputs."""
         if isinstance(op, Elementwise) and op in self.lowerings:
             return self.lowerings[op]
         for cls in type(op).__mro__:
@@ -195,20 +198,20 @@ class Backend:
         return None
 
     def calls_back(self, node: Node) -> bool:
-        """Whether a node is computed by its NumPy reference."""
+        """Return whether a node is computed by its NumPy reference."""
         return self.lowering(node.op) is None
 
     @property
     def keeps_implicit(self) -> bool:
-        """Whether it takes implicit arrays as such; others take them whole."""
+        """Whether implicit arrays stay implicit; other backends densify them."""
         return Implicit in self.lowerings
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """NumPy's dtype of an array that it takes."""
+        """Return the NumPy dtype of one of the backend's arrays."""
         return x.dtype  # type: ignore[no-any-return]
 
     def conversion_error(self, error: Exception, results: Any) -> Exception:
-        """Return the error to raise where results cannot become NumPy arrays."""
+        """Return the error to raise if results cannot become NumPy arrays."""
         return error
 
     def narrows(self, dtype: np.dtype[Any]) -> bool:
@@ -216,47 +219,48 @@ class Backend:
         return False
 
     def own_dtype(self, type: TensorType) -> Any:
-        """The value of ``dtype`` for its own arrays of that type."""
+        """Return the ``dtype`` attribute of the backend's arrays of a type."""
         return type.numpy_dtype
 
     def has(self, node: Node) -> bool:
-        """Whether a named function is one operation here; what it is made of is taken otherwise."""
+        """Return whether a named function has a lowering; others are expanded."""
         return type(node.op) in self.lowerings
 
     def bind(self, node: Node) -> Callable[..., Any]:
-        """The function that computes a node, given the values of its inputs."""
-        found = self.lowering(node.op)
-        assert found is not None, node
-        return partial(found, node.op)
+        """Return the function that computes a node from the values of its inputs."""
+        lowering = self.lowering(node.op)
+        assert lowering is not None, node
+        return partial(lowering, node.op)
 
-    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
-        """Return the graph as the backend compiles it, of operations that it has."""
+    def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+        """Return the graph rewritten for the backend."""
         return graph
 
     def analyse(self, graph: Graph) -> Host | None:
-        """The part of a program that is computed on the host; None where all values are known.
+        """Return the part of a program that is computed on the host; None if all values are known.
 
         Raises:
-            DynamicShapeError: A shape depends on values that are not there while it compiles.
+            DynamicShapeError: If a shape depends on values that are unknown while the backend
+                compiles.
         """
         return None if self.eager else analyse(graph)
 
     def facts(self, program: Program) -> Mapping[str, Any]:
-        """Plain values about a program that its call specification holds for this backend."""
+        """Return plain values about a program, to be stored in its call specification."""
         return {}
 
     def build(self, options: Mapping[str, Any]) -> str:
-        """The build its executables belong to: versions and the device."""
+        """Return the versions and the device to which the executables belong."""
         return self.describe(options)
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """The function that computes a node, given the one for known lengths."""
+        """Return the function that computes a node, given its function for known lengths."""
         return compute
 
     def equal_lengths(self, n: Any, m: Any, error: Callable[[int, int], GraphcError]) -> None:
-        """Raise an error, given the lengths, if two lengths differ while a program is traced."""
+        """Raise the error for two lengths if they differ, while a program is traced."""
         if n != m:
             raise error(n, m)
 
@@ -267,70 +271,70 @@ class Backend:
         options: Mapping[str, Any],
         execute: Executable,
     ) -> Executable:
-        """A function that returns a program's outputs in a list, also while the library traces.
+        """Return a function from arguments to a list of outputs, which the library can trace.
 
         Args:
-            spec: The program from outside.
-            program: Gives the program.
-            options: Of the mode.
-            execute: What runs it, and reuses no buffer.
+            spec: The call specification.
+            program: Returns the program.
+            options: The options of the mode.
+            execute: The executable, which reuses no buffers.
         """
         return execute
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-        """An array as the library's own code has it, which may lack 64 bits."""
+        """Convert a value to the library's default array, which may lack 64-bit dtypes."""
         return self.array(value, type, options)
 
     def transformable(self, function: Transformable) -> Executable:
-        """A function that the library's own transformations take; here there are none."""
+        """Return a function that the library's own transformations accept."""
         return function.run
 
     def callback(self, node: Node) -> Callable[..., Any]:
-        """The function that computes a node without a lowering by its NumPy reference."""
+        """Return the function that computes a node by its NumPy reference."""
         raise UnsupportedOperationError(
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
 
     def notes(self, program: Program) -> Mapping[Node, str]:
-        """Notes for a plan on how nodes are run."""
+        """Return a plan's notes on how nodes are run."""
         return {}
 
-    def told(self, program: Program) -> Mapping[str, str]:
-        """What a plan tells of a program as a whole, by what it is about."""
+    def summary(self, program: Program) -> Mapping[str, str]:
+        """Return a plan's notes on a program, by subject."""
         return {}
 
     # Meshes of devices.
 
-    def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options of a mode in one form.
+    def normalize_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a mode in canonical form.
 
         Raises:
-            ModeError: Options that do not fit each other.
+            ModeError: If options contradict each other.
         """
         return options
 
-    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options of a mode as another process can have them: without devices of this one."""
+    def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options without devices of this process, for other processes."""
         return options
 
-    def restored(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options that ``portable`` gave, with the devices of this process.
+    def restore_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options for ``portable_options``, with the devices of this process.
 
         Raises:
-            ModeError: It lacks devices.
+            ModeError: If this process lacks devices.
         """
         return options
 
     def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
-        """The axes of the mesh that the options name; None where there is none."""
+        """Return the axes of the options' mesh; None without a mesh."""
         return None
 
     def unwritten(self, options: Mapping[str, Any]) -> Hashable:
-        """What programs in this process depend on, beside the text of the options: devices."""
+        """Return a key of the devices, on which programs depend beside the options' text."""
         return None
 
-    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
-        """Where arrays of a declared sharding are to be; None where any place will do."""
+    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> ArrayHome | None:
+        """Return the home of arrays with a declared sharding; None if any device will do."""
         return None
 
     def placement(
@@ -341,14 +345,14 @@ class Backend:
         given: int,
         donated: Sequence[int],
     ) -> Placement | None:
-        """How a compiled program lies on the mesh that the options name; None without one.
+        """Return the shardings and collectives of a compiled program; None without a mesh.
 
         Args:
             program: The program.
-            options: Of the mode.
-            arguments: The type of each argument, or its value where that decides a shape.
-            given: How many of the arguments are a call's own.
-            donated: The arguments whose buffers may be reused.
+            options: The options of the mode.
+            arguments: The type of each argument, or its value if the value decides a shape.
+            given: The number of arguments that a call passes.
+            donated: The positions of arguments whose buffers may be reused.
         """
         return None
 
@@ -359,131 +363,131 @@ class Backend:
         arguments: Sequence[TensorType],
         given: int,
     ) -> Sequence[str]:
-        """Which lengths of arguments are padded, or why none is, as lines of a plan.
+        """Return the lines of a plan on which argument lengths are padded, or why none is.
 
         Args:
             program: The program.
-            options: Of the mode.
-            arguments: The type of each argument, with lengths as far as they are known.
-            given: How many of the arguments are a call's own.
+            options: The options of the mode.
+            arguments: The type of each argument, with its known lengths.
+            given: The number of arguments that a call passes.
         """
         return ()
 
-    def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-        """A copy of one of the backend's arrays, in the same place."""
+    def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """Return a copy of one of the backend's arrays on the same devices."""
         return self.array(self.numpy(value), type, options)
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """The dtypes that are computed in others, and those, where the options say so."""
+        """Return the dtypes that the options replace, each with its replacement."""
         return {}
 
     def missing(self, graph: Graph, elsewhere: Container[Node] = ()) -> list[Node]:
-        """The nodes of operations that have no lowering here, but for those computed elsewhere.
+        """Return the nodes without a lowering, also in the graphs of operations.
 
-        So too in the graphs that operations hold.
+        Args:
+            graph: The graph.
+            elsewhere: Nodes that are computed on the host.
         """
-        passed = {*graph.inputs, *graph.leaves}
-        known: dict[Any, bool] = {}
+        arguments = {*graph.inputs, *graph.leaves}
+        is_missing: dict[Any, bool] = {}
 
-        def lacks(op: Op) -> bool:
+        def lacks_lowering(op: Op) -> bool:
             # Looked up once for each row and each class.
             kind = op if isinstance(op, Elementwise) else type(op)
-            found = known.get(kind)
-            if found is None:
-                passes = isinstance(op, Constant | Input) or op.by_numpy
-                found = known[kind] = not passes and self.lowering(op) is None
-            return found
+            if kind not in is_missing:
+                is_exempt = isinstance(op, Constant | Input) or op.by_numpy
+                is_missing[kind] = not is_exempt and self.lowering(op) is None
+            return is_missing[kind]
 
-        return [node for node in _needed(graph, elsewhere) if lacks(node.op) and node not in passed]
+        nodes = _computed_nodes(graph, elsewhere)
+        return [x for x in nodes if lacks_lowering(x.op) and x not in arguments]
 
     def check(self, graph: Graph, elsewhere: Container[Node], options: Mapping[str, Any]) -> None:
-        """Raise where operations cannot run here: all of them, with the user's lines.
+        """Raise if operations cannot run on the backend; the error names all of them.
 
         Raises:
-            UnsupportedOperationError: Names them.
+            UnsupportedOperationError: If a lowering is missing, or the options choose a device with
+                a gap.
         """
-        found: list[tuple[str, str, list[str]]] = []
-        # The fallback runs what has no lowering; an array of no dtype has nowhere to be.
+        sections: list[tuple[str, str, list[str]]] = []
+        # The fallback runs operations without lowerings; it cannot fill the gaps.
         if options.get("fallback") != "numpy" and (missing := self.missing(graph, elsewhere)):
             remedy = (
                 f"Write one with @backend.lower(...), run them by NumPy with Mode({self.name!r}, "
                 "fallback='numpy'), or use mode='NUMPY'."
             )
             lines = [f"{node.op.name}   {node.where or ''}" for node in missing]
-            found.append((f"mode={self.name!r} has no lowering for:", remedy, lines))
-        needed = [*_needed(graph, elsewhere)] if self.gaps else []
+            sections.append((f"mode={self.name!r} has no lowering for:", remedy, lines))
+        computed = [*_computed_nodes(graph, elsewhere)] if self.gaps else []
         for gap in self.gaps:
-            nodes = [node for node in needed if gap.holds(node)] if gap.applies(options) else []
+            nodes = [node for node in computed if gap.holds(node)] if gap.applies(options) else []
             if nodes:
                 title = (
                     f"mode={self.name!r} does not support {gap.what}: {gap.reason}. It is used by:"
                 )
                 lines = [f"{node!r}   {node.where or ''}" for node in nodes]
-                found.append((title, gap.remedy, lines))
-        if found:
+                sections.append((title, gap.remedy, lines))
+        if sections:
             problem = [
                 "\n  ".join([title, *sorted({line.rstrip() for line in lines})])
-                for title, _, lines in found
+                for title, _, lines in sections
             ]
-            remedies = dict.fromkeys(remedy for _, remedy, _ in found)
+            remedies = dict.fromkeys(remedy for _, remedy, _ in sections)
             raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies), where="")
 
 
-def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
-    """The nodes that are computed or taken here, also in graphs that operations hold.
-
-    Of constants those that are results.
-    """
-    passed, ends = set(graph.inputs), set(graph.outputs)
+def _computed_nodes(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
+    """Yield the backend's nodes, also in the graphs of operations; of constants, only results."""
+    inputs, outputs = set(graph.inputs), set(graph.outputs)
     for node in graph.nodes:
-        if node not in ends if isinstance(node.op, Constant) else node in elsewhere:
+        if node not in outputs if isinstance(node.op, Constant) else node in elsewhere:
             continue
         yield node
-        if node in passed or type(node.op).graphs is Op.graphs or node.op.by_numpy:
+        if node in inputs or type(node.op).graphs is Op.graphs or node.op.by_numpy:
             continue
-        for held in node.op.graphs():
-            # A length is known wherever a backend traces; parameters are what is given them.
-            skipped = {*held.inputs, *(x for x in held.nodes if isinstance(x.op, Length | Shape))}
-            yield from _needed(held, skipped)
+        for inner in node.op.graphs():
+            # Every tracing backend knows lengths.
+            lengths = (x for x in inner.nodes if isinstance(x.op, Length | Shape))
+            yield from _computed_nodes(inner, {*inner.inputs, *lengths})
 
 
 def as_numpy(value: Any) -> np.ndarray[Any, Any]:
-    """An array of any library, or numbers, as a NumPy array, which may share its memory.
+    """Return numbers or an array of any library as a NumPy array, which may share memory.
 
     Raises:
-        TypeError, ValueError: It is none.
-        ShardingError: Other processes have parts of it.
+        TypeError, ValueError: If the value is no array.
+        ShardingError: If other processes have parts of the array.
     """
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except RuntimeError:
         refuse_remote(value)
         raise
     except (TypeError, ValueError):
-        # NumPy does not know all dtypes of other libraries: it takes no bfloat16 of MLX's.
+        # NumPy lacks dtypes of other libraries, such as MLX's bfloat16.
         library = type(value).__module__.partition(".")[0].upper()
         if library not in names():
             raise
         return load(library).numpy(value)  # type: ignore[no-any-return]
-    if found is not value and not found.flags.owndata:
-        # Others may hold what it is a view of.
-        found.flags.writeable = False
-    return found
+    if array is not value and not array.flags.owndata:
+        # The array may be a view of another library's memory.
+        array.flags.writeable = False
+    return array
 
 
 def refuse_remote(value: Any) -> None:
-    """Raise where an array has parts that no device of this process holds.
+    """Raise if no device of this process holds a part of an array.
 
     Raises:
-        ShardingError: It has.
+        ShardingError: If a part is in another process only.
     """
     if not getattr(value, "is_fully_addressable", True) and not value.is_fully_replicated:
         raise ShardingError(
-            f"An array of shape {value.shape} is divided over the devices of several processes, "
+            f"An array of shape {value.shape} is sharded over the devices of several processes, "
             "and cannot be a NumPy array here.",
-            "Use its parts, y.addressable_shards (of a shared variable y = w.get_value("
+            "Use its shards, y.addressable_shards (of a shared variable y = w.get_value("
             "borrow=True); of a result y of graphc.function(..., returns='native')), give the "
-            "output sharding=(), so that every process has it whole, or call "
+            "output sharding=(), so that every process has the full array, or call "
             "jax.experimental.multihost_utils.process_allgather(y, tiled=True).",
         )
 
@@ -493,14 +497,14 @@ _lock = threading.Lock()
 
 
 def names() -> list[str]:
-    """The backends there are."""
+    """Return the names of all backends."""
     here = Path(__file__).parent
     return sorted(m.name.upper() for m in pkgutil.iter_modules([str(here)]) if m.ispkg)
 
 
 @contextmanager
-def _numpys_random_state() -> Iterator[None]:
-    """Keep the state of NumPy's global generator: JAX draws from it while it is imported."""
+def _preserved_random_state() -> Iterator[None]:
+    """Restore the state of NumPy's global generator: importing JAX draws from it."""
     state = np.random.get_state(legacy=False)
     try:
         yield
@@ -509,21 +513,20 @@ def _numpys_random_state() -> Iterator[None]:
 
 
 def load(name: str) -> Backend:
-    """The backend of that name, with every lowering of its folder.
+    """Return the backend of a name, with all lowerings of its folder.
 
     Raises:
-        ModeError: No such backend, or its library is not installed.
+        ModeError: If there is no such backend, or its library is not installed.
     """
-    known = _loaded.get(name)
-    if known is not None:
-        return known
+    if name in _loaded:
+        return _loaded[name]
     if name not in names():
         remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
         raise ModeError(f"mode={name!r} names no backend.", remedy)
     package = f"graphc.link.{name.lower()}"
-    with _lock, _numpys_random_state():
+    with _lock, _preserved_random_state():
         try:
-            found: Backend = importlib.import_module(f"{package}.backend").backend
+            backend: Backend = importlib.import_module(f"{package}.backend").backend
             folder = importlib.import_module(f"{package}.lower")
             for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
                 importlib.import_module(module.name)
@@ -534,5 +537,5 @@ def load(name: str) -> Backend:
                 f"mode={name!r} needs the package {error.name}, which is not installed: {error}.",
                 f"Install it: pip install 'graphc[{name.lower()}]'.",
             ) from error
-        _loaded[name] = found
-    return found
+        _loaded[name] = backend
+    return backend

@@ -1,4 +1,4 @@
-"""Call specifications: all that a call of an executable needs to know, without the graph."""
+"""Call specifications: all that a call of an executable needs, without the graph."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ class CallSpec:
     """The interface of a program, which can be stored in a file.
 
     Attributes:
-        arguments: The types of its arguments: its inputs, then its leaves.
-        results: The types of what it gives.
-        inputs: How many of the arguments are inputs.
-        single: Whether its only result is returned itself, and not in a list.
-        static: The arguments whose values decide shapes, by position.
-        counts: The static arguments that decide numbers of steps alone.
-        sliced: The static arguments that decide lengths of slices alone.
-        lengths: The graph that computes these lengths from all arguments; None where there are
-            none.
-        follows: Whether a shape follows from how many steps a loop does.
-        facts: What the backend wants to know.
-        shardings: What is declared of each argument's sharding over a mesh.
-        given: How many of the inputs are a call's own arguments; others are shared variables.
-        buckets: For each argument how the buckets of its axes grow, where its input says it.
+        arguments: The types of the arguments: the inputs, then the leaves.
+        results: The types of the results.
+        inputs: The number of arguments that are inputs.
+        single: Whether the call returns its only result itself, and not a list.
+        static: The positions of arguments whose values decide shapes.
+        counts: The positions of static arguments that decide only numbers of steps.
+        sliced: The positions of static arguments that decide only lengths of slices.
+        lengths: The graph that computes the lengths of slices from all arguments, or None.
+        follows: Whether a shape depends on the number of steps that a loop does.
+        facts: The backend's own data.
+        shardings: The declared sharding of each argument over a mesh, or None.
+        given: The number of inputs that a call passes; the others are shared variables.
+        buckets: The declared growth of the buckets of each argument's axes, or None.
     """
 
     arguments: tuple[TensorType, ...]
@@ -58,9 +57,14 @@ class CallSpec:
         facts: Mapping[str, Any],
         given: int | None = None,
     ) -> CallSpec:
-        """That of a graph, given what of it is computed on the host.
+        """Return the specification of a graph.
 
-        By default all of its inputs are a call's own arguments.
+        Args:
+            graph: The graph.
+            host: The part of the graph that is computed on the host, or None.
+            single: Whether the call returns its only result itself, and not a list.
+            facts: The backend's own data.
+            given: The number of inputs that a call passes (default: all).
         """
         return cls(
             tuple(x.type for x in (*graph.inputs, *graph.leaves)),

@@ -14,15 +14,15 @@ from graphc.tensor.core.elementwise import Elementwise
 T = TypeVar("T")
 
 
-def admit(place: int, node: Node, value: Any) -> None:
-    """Raise where an argument's rank or a static length is not its input's."""
+def admit(position: int, node: Node, value: Any) -> None:
+    """Raise if an argument's rank or a static length differs from its input's."""
     shape = node.type.shape
     if len(value.shape) == len(shape) and all(
         n is None or n == m for n, m in zip(shape, value.shape, strict=True)
     ):
         return
     raise ArgumentError(
-        f"The argument {repr(node.name) if node.name else place}: expected {node.type_text()}, "
+        f"The argument {repr(node.name) if node.name else position}: expected {node.type_text()}, "
         f"got an array of shape {tuple(value.shape)}.",
         "Give it that rank and those lengths, or declare the input differently.",
         node.where,
@@ -32,23 +32,23 @@ def admit(place: int, node: Node, value: Any) -> None:
 def unequal_operands(
     node: Node, check: Check, operands: Sequence[Any], length: int, other_length: int
 ) -> RuntimeShapeError:
-    """Return the error of two lengths of operands that must be equal and are not."""
+    """Return the error of two lengths of operands that must be equal and differ."""
     a, m, b, n = check
-    left, right = tuple(operands[a].shape), tuple(operands[b].shape)
-    if not all(isinstance(each, int) for each in (*left, *right)):
+    a_shape, b_shape = tuple(operands[a].shape), tuple(operands[b].shape)
+    if not all(isinstance(each, int) for each in (*a_shape, *b_shape)):
         problem = f"lengths that must be equal are {length} and {other_length}."
         return RuntimeShapeError(f"{node!r}: {problem}", "Make them equal.", node.where)
-    one, other = _name(node.inputs[a], m), _name(node.inputs[b], n)
+    a_name, b_name = _axis_name(node.inputs[a], m), _axis_name(node.inputs[b], n)
     remedy = "Make them equal."
-    if isinstance(node.op, Elementwise) and 1 in {left[m], right[n]}:
+    if isinstance(node.op, Elementwise) and 1 in {a_shape[m], b_shape[n]}:
         remedy += (
             " An axis is repeated only where its length is statically 1, as in "
             "gt.tensor(shape=(1, None)), graphc.shared(value, shape=(1, None)) or x[None, :]."
         )
     return RuntimeShapeError(
-        f"{node!r}: axis {m}{one} of an operand of shape {left} and axis {n}{other} of one "
-        f"of shape {right} differ in length.",
-        "Make them equal: dimensions of one name have one length." if one and other else remedy,
+        f"{node!r}: axis {m}{a_name} of an operand of shape {a_shape} and axis {n}{b_name} of one "
+        f"of shape {b_shape} differ in length.",
+        "Make them equal: dimensions of one name have one length." if a_name and b_name else remedy,
         node.where,
     )
 
@@ -69,19 +69,19 @@ def unequal_arguments(
 ) -> RuntimeShapeError:
     """Return the error of two lengths of arguments that have one name and differ."""
     a, m, b, n = check
-    one, other = (inputs[i].name or f"argument {i}" for i in (a, b))
+    first, second = (inputs[i].name or f"argument {i}" for i in (a, b))
     if a == b:
-        one, other = f"axis {m} of {one}", f"axis {n} of {other}"
+        first, second = f"axis {m} of {first}", f"axis {n} of {second}"
     name = inputs[a].op.dims[m]  # type: ignore[attr-defined]
     return RuntimeShapeError(
-        f"{name} is {length} in {one} and {other_length} in {other}.",
+        f"{name} is {length} in {first} and {other_length} in {second}.",
         "Lengths of one name are equal in all arguments: pass such arrays, or use two names.",
         inputs[b].where,
     )
 
 
-def _name(x: Node, axis: int) -> str:
-    """Return the name of an axis in messages, which the input that it comes from gives it."""
+def _axis_name(x: Node, axis: int) -> str:
+    """Return an axis's name in brackets, from the input that the axis comes from, or ""."""
     while not isinstance(x.op, Input):
         source = source_axis(x, axis)
         if source is None:
@@ -92,7 +92,7 @@ def _name(x: Node, axis: int) -> str:
 
 
 def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:
-    """The step of a loop, whose errors name the loop and the number of the step."""
+    """Return the step of a loop, with errors that name the loop and the number of the step."""
     numbers = count()
 
     def run(*values: Any) -> T:
@@ -100,8 +100,8 @@ def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -
         try:
             return step(*values)
         except GraphcError as error:
-            place = f"{title}, step {i}" if numbered else f"In a step of {title}"
-            problem = f"{place}: {error.problem}"
+            prefix = f"{title}, step {i}" if numbered else f"In a step of {title}"
+            problem = f"{prefix}: {error.problem}"
             raise type(error)(problem, error.remedy, error.where) from error
 
     return run

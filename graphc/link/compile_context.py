@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def as_python(value: np.ndarray[Any, Any]) -> Any:
-    """A value that decides a shape, as numbers and tuples of them: comparable and printable."""
+    """Return a value that decides a shape as a number or nested tuples of numbers."""
     return _as_tuples(value.tolist())
 
 
@@ -20,7 +20,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 class CompileContext:
-    """The context of a program's compilations; this one stores and records nothing."""
+    """The context of a program's compilations; this base class stores and records nothing."""
 
     def executable(
         self,
@@ -28,27 +28,26 @@ class CompileContext:
         load: Callable[[bytes], T | None],
         compile: Callable[[], tuple[T, Callable[[], bytes | None]]],
     ) -> T:
-        """Return the executable stored under a name, or compile it, and store it.
+        """Return the executable stored under a name, or compile and store one.
 
         Args:
-            name: Equal in every process for executables that can stand for each other; None for
-                one that is of use in this process alone.
-            load: Makes an executable of what was stored; None where it cannot.
-            compile: Makes an executable, and what serializes it: to None where it is of use in
-                this process alone.
+            name: A key that equal executables share in every process; None for an executable that
+                only this process can run.
+            load: Returns the executable for stored bytes, or None if it cannot.
+            compile: Returns an executable and a function that serializes it, or returns None if
+                only this process can run the executable.
         """
         return compile()[0]
 
     def before_compile(self, shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
-        """Raise where no further executable may be made; called before one is.
+        """Check, before each compilation, whether another executable is allowed.
 
         Args:
-            shapes: The shape of each argument it is for.
-            values: The values it is for of the arguments that decide shapes, by position, as
-                ``as_python`` gives them.
+            shapes: The shape of each argument.
+            values: The values of arguments that decide shapes, by position, from ``as_python``.
 
         Raises:
-            RecompileError: Needless compilations are errors, and this is one.
+            RecompileError: If needless compilations are errors, and this is one.
         """
 
     def record(
@@ -58,11 +57,11 @@ class CompileContext:
         values: Mapping[int, Any],
         seconds: float,
     ) -> None:
-        """Record an executable that was compiled or loaded for the call under way.
+        """Record an executable that was compiled or loaded for the current call.
 
         Args:
-            kind: Whether it was compiled or loaded.
-            shapes: The shape of each argument it is for.
-            values: As for ``before_compile``.
-            seconds: The time it took.
+            kind: Whether the executable was compiled or loaded.
+            shapes: The shape of each argument.
+            values: The values of arguments that decide shapes, by position.
+            seconds: The time that this took.
         """

@@ -1,7 +1,8 @@
-"""Patterns that a backend has one operation for, put in their place.
+"""Replacement of patterns of nodes by the backend's fused operations.
 
-Rules see no users, so this is none: a gradient that needs the parts of a pattern keeps them, and
-nothing is computed twice. It is done last, on the graph in its normal form.
+Rules do not see the users of a node, so this pass is no rule: a pattern whose inner values are also
+needed elsewhere, as by a gradient, stays, and nothing is computed twice. The pass is the last one,
+on the graph in normal form.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from time import perf_counter
 
 from graphc.ir import Constant, Graph, Node, reached
 from graphc.link.backend import Backend
-from graphc.link.patterns import PATTERNS, Pattern
+from graphc.link.patterns import PATTERNS, FusionPattern
 from graphc.rewrite.engine import Change
 from graphc.rewrite.passes import PassReport, Rewritten
 from graphc.rewrite.rule import FUSE, Rule
@@ -21,21 +22,19 @@ from graphc.tensor.core.shape import Length
 
 
 def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
-    """The graph, in normal form, with an operation for each pattern that the backend has.
-
-    So too in the graphs that operations hold.
+    """Return the graph with the backend's fused operations, also in the graphs of operations.
 
     Args:
-        graph: Any graph.
-        backend: Where it is to run.
-        rules: Those selected; a pattern whose rule is not among them is left.
+        graph: A graph in normal form.
+        backend: The backend that will run the graph.
+        rules: The selected rules; patterns of other rules stay.
     """
     patterns = [p for p in PATTERNS if p.op in backend.lowerings and p.rule in rules]
     if not patterns:
         return Rewritten(graph, ())
     start = perf_counter()
     changes: list[Change] = []
-    new = _fused(graph, backend, patterns, changes)
+    new = _fuse_graph(graph, backend, patterns, changes)
     report = PassReport(
         name=FUSE,
         seconds=perf_counter() - start,
@@ -48,44 +47,44 @@ def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
     return Rewritten(new, (report,))
 
 
-def _fused(
-    graph: Graph, backend: Backend, patterns: Sequence[Pattern], changes: list[Change]
+def _fuse_graph(
+    graph: Graph, backend: Backend, patterns: Sequence[FusionPattern], changes: list[Change]
 ) -> Graph:
-    chosen: dict[Node, Node] = {}
-    inside: set[Node] = set()
+    replacements: dict[Node, Node] = {}
+    fused: set[Node] = set()
     users = _users(graph)
-    given = set(graph.inputs)
+    arguments = set(graph.inputs)
     for node in reversed(graph.nodes):
         if node.op.graphs():
-            held = [_fused(held, backend, patterns, changes) for held in node.op.graphs()]
-            if held != [*node.op.graphs()]:
+            graphs = [_fuse_graph(inner, backend, patterns, changes) for inner in node.op.graphs()]
+            if graphs != [*node.op.graphs()]:
                 with derived_from(node.site):
-                    chosen[node] = Node.make(node.op.with_graphs(held), *node.inputs)
-        elif node not in inside and node not in given:
-            found = _found(node, graph, backend, patterns, users)
-            if found:
-                chosen[node] = found.after
-                inside |= _parts(node, found.after)
-                changes.append(found)
-    return _with(graph, chosen) if chosen else graph
+                    replacements[node] = Node.make(node.op.with_graphs(graphs), *node.inputs)
+        elif node not in fused and node not in arguments:
+            change = _match(node, graph, backend, patterns, users)
+            if change:
+                replacements[node] = change.after
+                fused |= _inner_nodes(node, change.after)
+                changes.append(change)
+    return _with_replacements(graph, replacements) if replacements else graph
 
 
-def _found(
+def _match(
     node: Node,
     graph: Graph,
     backend: Backend,
-    patterns: Sequence[Pattern],
+    patterns: Sequence[FusionPattern],
     users: dict[Node, set[Node]],
 ) -> Change | None:
-    """A fused operation equal to a node, which the backend has; None for none."""
+    """Return the change of a node to an equal fused operation that the backend has, or None."""
     for pattern in patterns:
         with derived_from(node.site):
-            options = [*pattern.find(node)]
-        for made in options:
-            # A weight that made the shape larger is none that the operation has.
-            fits = made.type == node.type and backend.has(made)
-            if fits and _is_own(node, made, users, graph.outputs):
-                return Change(pattern.rule, node, made)
+            candidates = [*pattern.find(node)]
+        for fused in candidates:
+            # The fused operation does not broadcast to the shape of a larger weight.
+            fits = fused.type == node.type and backend.has(fused)
+            if fits and _is_unused_elsewhere(node, fused, users, graph.outputs):
+                return Change(pattern.rule, node, fused)
     return None
 
 
@@ -97,42 +96,47 @@ def _users(graph: Graph) -> dict[Node, set[Node]]:
     return users
 
 
-def _parts(node: Node, made: Node) -> set[Node]:
-    """The nodes between a node and the inputs of the one that may take its place."""
-    ends = {*made.inputs, *(x.inputs[0] for x in made.inputs if isinstance(x.op, Transpose))}
+def _inner_nodes(node: Node, replacement: Node) -> set[Node]:
+    """Return the nodes between a node and the inputs of its replacement."""
+    boundary = {
+        *replacement.inputs,
+        *(x.inputs[0] for x in replacement.inputs if isinstance(x.op, Transpose)),
+    }
 
     def inner(nodes: Iterable[Node]) -> list[Node]:
-        return [x for x in nodes if x not in ends and not isinstance(x.op, Constant)]
+        return [x for x in nodes if x not in boundary and not isinstance(x.op, Constant)]
 
     return {
         *reached(inner(node.inputs), lambda x: [] if isinstance(x.op, Length) else inner(x.inputs))
     }
 
 
-def _is_own(node: Node, made: Node, users: dict[Node, set[Node]], outputs: Sequence[Node]) -> bool:
-    """Whether nothing else needs what is made of the first input.
+def _is_unused_elsewhere(
+    node: Node, replacement: Node, users: dict[Node, set[Node]], outputs: Sequence[Node]
+) -> bool:
+    """Return whether only the pattern needs the values computed from its first input.
 
-    Lengths, and what is made of them, cost nothing; so does a table that several patterns read.
+    Lengths, and values that follow from lengths, cost no time. Tables may serve several patterns.
     """
-    parts = _parts(node, made)
-    first = made.inputs[0]
-    made_of_it = {first, *(first.inputs if isinstance(first.op, Transpose) else ())}
-    for x in sorted(parts, key=lambda x: x.height):
-        if x.type.ndim and made_of_it.intersection(x.inputs) and not isinstance(x.op, Length):
-            made_of_it.add(x)
-    arrays = made_of_it & parts
-    return all(users[x] <= {node, *parts} and x not in outputs for x in arrays)
+    inner_nodes = _inner_nodes(node, replacement)
+    first = replacement.inputs[0]
+    derived = {first, *(first.inputs if isinstance(first.op, Transpose) else ())}
+    for x in sorted(inner_nodes, key=lambda x: x.height):
+        if x.type.ndim and derived.intersection(x.inputs) and not isinstance(x.op, Length):
+            derived.add(x)
+    arrays = derived & inner_nodes
+    return all(users[x] <= {node, *inner_nodes} and x not in outputs for x in arrays)
 
 
-def _with(graph: Graph, chosen: dict[Node, Node]) -> Graph:
+def _with_replacements(graph: Graph, replacements: dict[Node, Node]) -> Graph:
     done: dict[Node, Node] = {x: x for x in graph.inputs}
 
-    def placed(x: Node) -> Node:
-        # Operands of what was chosen may be new: other orders of axes.
-        return done[x] if x in done else x.with_inputs([placed(y) for y in x.inputs])
+    def substitute(x: Node) -> Node:
+        # Operands of a replacement may be new nodes: transposes.
+        return done[x] if x in done else x.with_inputs([substitute(y) for y in x.inputs])
 
     for node in graph.nodes:
         if node not in done:
-            new = chosen.get(node, node)
-            done[node] = new.with_inputs([placed(x) for x in new.inputs])
+            new = replacements.get(node, node)
+            done[node] = new.with_inputs([substitute(x) for x in new.inputs])
     return Graph(graph.inputs, [done[y] for y in graph.outputs])

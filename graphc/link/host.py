@@ -1,9 +1,9 @@
 """The host part of a program: integers that decide shapes, known while a backend compiles.
 
-Lengths are Python integers while a backend traces; so is what is computed from them, from
-constants and from integer inputs whose value decides a shape, which are read on the host. How
-many steps a loop does until it stops is not known then: what follows from it has a bound in place
-of a length.
+While a backend traces, lengths are Python integers, and so are numbers computed from lengths, from
+constants and from integer inputs that decide a shape, which are read on the host. The number of
+steps until a loop stops is unknown then: lengths that depend on this number have an upper bound
+only.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.signal.pad import Pad
 
 BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
-"""Operations whose results, like those of loops, may have a length that is not known while a
-backend compiles, if it has a bound."""
+"""Operations that, like loops, support lengths of which a backend knows only an upper bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceLength(Op):
     """The length of ``x[start:stop]`` for an axis of n elements, an int64 scalar.
 
-    The host computes it, and a program is compiled for each value of it, whatever the bounds are.
+    The host computes the length, and each length has a program, whatever the bounds are.
 
     Attributes:
-        number: The position among such lengths of the program.
+        number: The position among the slice lengths of the program.
     """
 
     number: int
@@ -58,14 +57,14 @@ class Host:
     """The part of a program that is computed on the host while a backend traces.
 
     Attributes:
-        nodes: Computed there, by the operations' NumPy references.
-        inputs: The graph's inputs whose values decide shapes, by position.
-        leaves: The graph's leaves whose values decide shapes, by position.
-        counts: The inputs, among those, that decide no more than numbers of steps, and lengths
-            that follow from these.
-        follows: Whether a shape follows from how many steps a loop does.
-        sliced: The inputs, among those, that decide nothing but the lengths of slices.
-        lengths: These lengths, each a node with a ``SliceLength``, in the order of their numbers.
+        nodes: The nodes on the host, which NumPy references compute.
+        inputs: The positions of graph inputs whose values decide shapes.
+        leaves: The positions of graph leaves whose values decide shapes.
+        counts: The positions of inputs that decide only numbers of steps, and lengths that depend
+            on these.
+        follows: Whether a shape depends on the number of steps that a loop does.
+        sliced: The positions of inputs that decide only lengths of slices.
+        lengths: The nodes with a ``SliceLength``, in the order of their numbers.
     """
 
     nodes: frozenset[Node]
@@ -80,36 +79,36 @@ class Host:
 def analyse(
     graph: Graph, known: Collection[int] | None = None, varying: Collection[int] = ()
 ) -> Host:
-    """Find the part of a graph that is computed on the host.
+    """Return the part of a graph that is computed on the host.
 
     Args:
-        graph: A whole program, or a graph that an operation holds.
-        known: Of the latter, the inputs that are on the host, by position. All inputs of a program
-            can be read there.
-        varying: The inputs that differ from one step of a loop to the next.
+        graph: A program, or the graph of an operation.
+        known: For the graph of an operation, the positions of inputs on the host; None for a
+            program, whose inputs can all be read.
+        varying: The positions of inputs that differ from one step of a loop to the next.
 
     Raises:
-        DynamicShapeError: A shape depends on values that are not there while it compiles.
+        DynamicShapeError: If a shape depends on values that are unknown while the backend compiles.
     """
     inputs = range(len(graph.inputs))
     readable = inputs if known is None else known
-    found = _Analysis(
+    analysis = _Analysis(
         graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
     )
     lengths = lengths_of_slices(graph)
-    sliced = reached(lengths, lambda x: inputs_on_host(x, found.given)).keys()
-    read = found.demanded | sliced
+    sliced = reached(lengths, lambda x: inputs_on_host(x, analysis.positions)).keys()
+    read = analysis.demanded | sliced
     return Host(
-        frozenset(computed(graph, read, () if known is None else known)),
+        frozenset(host_nodes(graph, read, () if known is None else known)),
         tuple(i for i, x in enumerate(graph.inputs) if x in read),
         tuple(i for i, x in enumerate(graph.leaves) if x in read),
         tuple(
             i
             for i, x in enumerate(graph.inputs)
-            if x in found.demanded and x not in found.fixed and not x.type.ndim
+            if x in analysis.demanded and x not in analysis.fixed and not x.type.ndim
         ),
-        found.follows,
-        tuple(i for i, x in enumerate(graph.inputs) if x in sliced and x not in found.demanded),
+        analysis.follows,
+        tuple(i for i, x in enumerate(graph.inputs) if x in sliced and x not in analysis.demanded),
         lengths,
     )
 
@@ -120,17 +119,17 @@ def lengths_of_slices(graph: Graph) -> tuple[Node, ...]:
     return tuple([by_number[number] for number in sorted(by_number)])
 
 
-def inputs_on_host(x: Node, given: Collection[Node]) -> Sequence[Node]:
-    """Return the inputs of a node that the host needs to compute it: of a length, none."""
-    return () if x in given or isinstance(x.op, Length | Shape) else x.inputs
+def inputs_on_host(x: Node, arguments: Collection[Node]) -> Sequence[Node]:
+    """Return the inputs that the host needs to compute a node: none for a length."""
+    return () if x in arguments or isinstance(x.op, Length | Shape) else x.inputs
 
 
-def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
-    """The nodes that are computed on the host."""
-    given = set(graph.inputs)
+def host_nodes(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
+    """Return the nodes that are computed on the host."""
+    inputs = set(graph.inputs)
     nodes = set(demanded) | {graph.inputs[i] for i in known}
     for node in graph.nodes:
-        if node in given or node in nodes or isinstance(node.op, Leaf):
+        if node in inputs or node in nodes or isinstance(node.op, Leaf):
             continue
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
@@ -150,21 +149,23 @@ def _is_small(type: Any) -> bool:
 
 
 Demand = tuple[Node, Node, bool]
-"""A node whose value must be known, the operation that needs it, and whether a bound would do."""
+"""A node whose value must be known, the node that needs it, and whether a bound suffices."""
 
 
 @dataclass
 class _Analysis:
-    """The nodes that decide shapes in a graph, some of whose inputs may be read on the host.
+    """The nodes that decide shapes in a graph.
 
     Attributes:
-        readable: Whether each input may be.
-        varying: Of a graph that an operation holds, its inputs that differ from step to step.
-        demanded: What is needed there.
-        fixed: What of that no bound can stand for.
-        sources: Numbers of steps that are not known before; what follows from them has a bound.
-        outside: Demands on inputs of this graph that are not known in it.
-        follows: Whether a shape follows from how many steps a loop does.
+        graph: The graph.
+        readable: For each input whether the host may read it.
+        varying: For the graph of an operation, the positions of inputs that differ from step to
+            step.
+        demanded: The nodes whose values the host needs.
+        fixed: The demanded nodes for which a bound does not suffice.
+        sources: Unknown numbers of steps; lengths that depend on them have bounds.
+        outside: Demands on inputs whose values only the enclosing graph knows.
+        follows: Whether a shape depends on the number of steps that a loop does.
     """
 
     graph: Graph
@@ -177,16 +178,19 @@ class _Analysis:
     follows: bool = False
 
     def __post_init__(self) -> None:
-        self.given = {x: i for i, x in enumerate(self.graph.inputs)}
-        self.on_host = possible(self.graph, self.readable)
+        self.positions = {x: i for i, x in enumerate(self.graph.inputs)}
+        self.on_host = computable_on_host(self.graph, self.readable)
         demands = [
-            need for node in self.graph.nodes if node not in self.given for need in self._of(node)
+            demand
+            for node in self.graph.nodes
+            if node not in self.positions
+            for demand in self._demands(node)
         ]
         self.sources = {x for x, _, bounded in demands if bounded and x not in self.on_host}
         for x, user, bounded in demands:
             self._demand(x, user, bounded or isinstance(user.op, BOUNDED))
 
-    def _of(self, node: Node) -> Iterator[Demand]:
+    def _demands(self, node: Node) -> Iterator[Demand]:
         op = node.op
         inside = {i for passed in op.passes() for i in passed}
         for i in deciding_inputs(node):
@@ -196,7 +200,7 @@ class _Analysis:
             readable = [i is not None and node.inputs[i] in self.on_host for i in passed]
             varying = frozenset(k for k, i in enumerate(passed) if i is None)
             inner = _Analysis(graph, readable, varying)
-            # What is needed of what is passed from outside is needed here.
+            # Demands on inputs that the node passes on are demands on the node's own inputs.
             outer = {
                 x: node.inputs[i]
                 for x, i in zip(graph.inputs, passed, strict=True)
@@ -208,53 +212,53 @@ class _Analysis:
                 yield outer[x], user, bounded
 
     def _demand(self, node: Node, user: Node, bounded: bool) -> None:
-        known = node in self.on_host
+        is_on_host = node in self.on_host
 
         def following(x: Node) -> Iterable[Node]:
-            if not known:
-                return () if self._is_settled(x, user, bounded) else x.inputs
-            return () if isinstance(x.op, SliceLength) else inputs_on_host(x, self.given)
+            if not is_on_host:
+                return () if self._ends_search(x, user, bounded) else x.inputs
+            return () if isinstance(x.op, SliceLength) else inputs_on_host(x, self.positions)
 
         seen = reached([node], following).keys()
-        if known:
+        if is_on_host:
             self.demanded |= seen
             self.fixed |= set() if bounded else seen
 
-    def _is_settled(self, x: Node, user: Node, bounded: bool) -> bool:
-        """Whether what is behind a node does not matter; raises where it cannot be known."""
+    def _ends_search(self, x: Node, user: Node, bounded: bool) -> bool:
+        """Return whether the node's inputs do not matter; raise if its value cannot be known."""
         if x in self.on_host:
             return True
-        place = self.given.get(x)
-        if place is not None and self.varying is not None and place not in self.varying:
+        position = self.positions.get(x)
+        if position is not None and self.varying is not None and position not in self.varying:
             self.outside.append((x, user, bounded))
             return True
-        if x in self.sources or is_taken(x):
+        if x in self.sources or is_step_count(x):
             self.follows = True
             if not bounded:
                 raise _unknown_steps(x, user)
             return True
-        if place is not None or isinstance(x.op, Loop):
+        if position is not None or isinstance(x.op, Loop):
             raise _unknown_value(x, user) if self.varying is None else _varying(x, user)
         return False
 
 
-def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
-    """The nodes that could be computed on the host, given which inputs may be read there."""
-    given = set(graph.inputs)
+def computable_on_host(graph: Graph, readable: Sequence[bool]) -> set[Node]:
+    """Return the nodes that the host can compute, given which inputs it may read."""
+    inputs = set(graph.inputs)
     pairs = zip(graph.inputs, readable, strict=True)
-    found = {x for x, can in pairs if can and _can_be_read(x)}
+    nodes = {x for x, is_readable in pairs if is_readable and _can_be_read(x)}
     for node in graph.nodes:
-        if node in given:
+        if node in inputs:
             continue
         if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-            node.inputs and not _has_no_reference(node.op) and all(x in found for x in node.inputs)
+            node.inputs and not _has_no_reference(node.op) and all(x in nodes for x in node.inputs)
         ):
-            found.add(node)
-    return found
+            nodes.add(node)
+    return nodes
 
 
 def _has_no_reference(op: Op) -> bool:
-    """Whether NumPy cannot compute it: names that a backend has, and loops that stop."""
+    """Return whether NumPy cannot compute an operation."""
     return isinstance(op, Composite) or (isinstance(op, Loop) and op.stops)
 
 
@@ -262,8 +266,8 @@ def _can_be_read(x: Node) -> bool:
     return not (is_inexact(x.type.dtype) or x.type.ndim > 2 or x.type.dtype == "bool")
 
 
-def is_taken(node: Node) -> bool:
-    """Whether it is how many steps a loop did until it stopped."""
+def is_step_count(node: Node) -> bool:
+    """Return whether a node is the number of steps that a loop did until it stopped."""
     if not isinstance(node.op, Pick):
         return False
     (loop,) = node.inputs
@@ -285,7 +289,7 @@ def _varying(node: Node, user: Node) -> DynamicShapeError:
     return DynamicShapeError(
         f"In a step of a loop, the shape of {user!r} depends on {node!r}, which is computed while "
         "it runs, and may differ from step to step.",
-        "Take the whole and choose by gt.where, as in gt.where(gt.arange(n) < i, x, 0); or use "
+        "Use the full array with gt.where, as in gt.where(gt.arange(n) < i, x, 0); or use "
         "mode='NUMPY'.",
         user.where,
     )
@@ -297,7 +301,7 @@ def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
             f"How many elements a mask made of {node!r} selects is not known while the backend "
             "compiles.",
             "Write gt.where(mask, a, b) in place of x[mask], with an a that adds nothing where "
-            "the mask is false; say how many there are, gt.nonzero(mask, size=..., "
+            "the mask is false; give the number of elements, gt.nonzero(mask, size=..., "
             "fill_value=...); or use mode='NUMPY'. A constant mask works, and so does "
             "x[mask].set(scalar).",
             user.where,
@@ -305,7 +309,7 @@ def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
     if isinstance(user.op, Unique):
         return DynamicShapeError(
             f"How many distinct elements {node!r} has is not known while the backend compiles.",
-            "Say how many to give, gt.unique(x, size=..., fill_value=...), or use "
+            "Give the number of elements, gt.unique(x, size=..., fill_value=...), or use "
             "mode='NUMPY'; constants and integer inputs work.",
             user.where,
         )

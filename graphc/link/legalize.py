@@ -1,4 +1,4 @@
-"""The last rewriting before a backend compiles, and its dtypes where it lacks some."""
+"""The last rewrites before a backend compiles: inlining, and dtypes that the backend lacks."""
 
 from __future__ import annotations
 
@@ -34,35 +34,37 @@ from graphc.tensor.core.elementwise import Cast, Elementwise
 from graphc.tensor.core.specify import specify_shape
 
 
-class Lowerings(Protocol):
-    """What has lowerings of operations, as a backend does."""
+class HasLowerings(Protocol):
+    """A set of lowerings, such as a backend."""
 
     def lowering(self, op: Op) -> Callable[..., Any] | None:
-        """The function that computes an operation; None where there is none."""
+        """Return the function that computes an operation, or None."""
 
     def has(self, node: Node) -> bool:
-        """Whether a named function is one operation here; what it is made of is taken otherwise."""
+        """Return whether a named function has a lowering; others are expanded."""
 
 
-def inline(graph: Graph, backend: Lowerings) -> Graph:
-    """Named functions taken apart, but for those the backend has a lowering of its own for.
+def inline(graph: Graph, backend: HasLowerings) -> Graph:
+    """Return the graph with named functions without a lowering expanded to their definitions.
 
-    So too in the graphs that operations hold.
+    Named functions in the graphs of operations are expanded too.
     """
     if not _has_definitions(graph, backend):
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
 
-    def again(node: Node) -> Node:
-        return _inside(node, backend).with_inputs([done[x] for x in node.inputs])
+    def rebuild(node: Node) -> Node:
+        return _with_inlined_graphs(node, backend).with_inputs([done[x] for x in node.inputs])
 
-    # A definition may hold other named functions in turn.
-    outputs = unfold(graph.outputs, done, again, lambda x: _meaning(x, backend), _endless)
+    # Definitions may contain other named functions.
+    outputs = unfold(
+        graph.outputs, done, rebuild, lambda x: _expansion(x, backend), _recursion_error
+    )
     return Graph(graph.inputs, outputs)
 
 
-def _has_definitions(graph: Graph, backend: Lowerings) -> bool:
-    """Whether there is any named function to take apart, or an operation that holds a graph."""
+def _has_definitions(graph: Graph, backend: HasLowerings) -> bool:
+    """Return whether a node is a named function without a lowering, or contains a graph."""
     if graph.holders():
         return True
     kinds = {kind for kind in graph.kinds if issubclass(kind, Elementwise | Composite | Pick)}
@@ -77,28 +79,27 @@ def _has_definitions(graph: Graph, backend: Lowerings) -> bool:
     return False
 
 
-def _endless(node: Node) -> InvalidGraphError:
+def _recursion_error(node: Node) -> InvalidGraphError:
     return InvalidGraphError(
-        f"The definition of {node.op.name} gives {node!r} in terms of itself.",
+        f"The definition of {node.op.name} computes {node!r} from itself.",
         "Define it by other operations.",
         node.where,
     )
 
 
-def _inside(node: Node, backend: Lowerings) -> Node:
-    graphs = node.op.graphs()
-    taken_apart = [inline(graph, backend) for graph in graphs]
-    if taken_apart == [*graphs]:
+def _with_inlined_graphs(node: Node, backend: HasLowerings) -> Node:
+    graphs = [inline(graph, backend) for graph in node.op.graphs()]
+    if graphs == [*node.op.graphs()]:
         return node
     with derived_from(node.site):
-        return Node.make(node.op.with_graphs(taken_apart), *node.inputs)
+        return Node.make(node.op.with_graphs(graphs), *node.inputs)
 
 
-def _definition(node: Node, backend: Lowerings) -> Callable[..., Node] | None:
-    """What gives the meaning of a named function without a lowering here; None for other nodes."""
+def _definition(node: Node, backend: HasLowerings) -> Callable[..., Node] | None:
+    """Return the function that expands a named function without a lowering; else None."""
     match node.op:
-        case Elementwise(expand=made) as op:
-            return None if made is None or backend.lowering(op) is not None else made
+        case Elementwise(expand=expand) as op:
+            return None if expand is None or backend.lowering(op) is not None else expand
         case Composite() as op:
             return None if backend.has(node) else op.expand
         case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
@@ -106,76 +107,76 @@ def _definition(node: Node, backend: Lowerings) -> Callable[..., Node] | None:
     return None
 
 
-def _meaning(node: Node, backend: Lowerings) -> Node | None:
-    """The definition of a named function without a lowering here; None for all other nodes."""
+def _expansion(node: Node, backend: HasLowerings) -> Node | None:
+    """Return the expansion of a named function without a lowering; else None."""
     expand = _definition(node, backend)
     if expand is None:
         return None
     with derived_from(node.site):
-        return _as_known(expand(*node.inputs), node.type)
+        return _with_known_lengths(expand(*node.inputs), node.type)
 
 
-def _as_known(made: Node, type: Type) -> Node:
-    """A definition, with what the function's own type rule knows of its lengths."""
-    if isinstance(type, TupleType) and isinstance(made.op, MakeTuple):
-        return Node.make(made.op, *map(_as_known, made.inputs, type.items))
-    return specify_shape(made, type.shape) if isinstance(type, TensorType) else made
+def _with_known_lengths(expansion: Node, type: Type) -> Node:
+    """Return an expansion with the static lengths of the named function's type."""
+    if isinstance(type, TupleType) and isinstance(expansion.op, MakeTuple):
+        return Node.make(expansion.op, *map(_with_known_lengths, expansion.inputs, type.items))
+    return specify_shape(expansion, type.shape) if isinstance(type, TensorType) else expansion
 
 
-def without(graph: Graph, kind: type[Op]) -> Graph:
-    """The graph with the first input of each operation of a kind in its place.
+def bypass(graph: Graph, cls: type[Op]) -> Graph:
+    """Return the graph with each operation of a class replaced by its first input.
 
-    So too in the graphs that operations hold.
+    Operations in the graphs of operations are replaced too.
     """
-    if not has_kind(graph, (kind,)):
+    if not has_kind(graph, (cls,)):
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
         if node in done:
             continue
         inputs = [done[x] for x in node.inputs]
-        if isinstance(node.op, kind):
+        if isinstance(node.op, cls):
             done[node] = inputs[0]
             continue
-        held = node.op.graphs()
-        op = node.op.with_graphs([without(part, kind) for part in held]) if held else node.op
+        graphs = node.op.graphs()
+        op = node.op.with_graphs([bypass(inner, cls) for inner in graphs]) if graphs else node.op
         with derived_from(node.site):
-            done[node] = Node.make(op, *inputs) if held else node.with_inputs(inputs)
+            done[node] = Node.make(op, *inputs) if graphs else node.with_inputs(inputs)
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
 def has_kind(graph: Graph, kinds: tuple[type[Op], ...]) -> bool:
-    """Whether there is an operation of these classes, also in a graph that an operation holds."""
+    """Return whether a graph, or the graph of an operation, has operations of these classes."""
     return any(issubclass(kind, kinds) for kind in graph.kinds) or any(
-        has_kind(part, kinds) for node in graph.holders() for part in node.op.graphs()
+        has_kind(inner, kinds) for node in graph.holders() for inner in node.op.graphs()
     )
 
 
 def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
-    """Raise where a declared sharding does not fit the mesh, with the line that declares it.
+    """Raise if a declared sharding does not fit the mesh; the error names the line.
 
     Args:
-        graph: Declares shardings.
-        axes: The mesh's; None where there is none, and shardings say nothing.
+        graph: The graph.
+        axes: The mesh's axes; None without a mesh, where shardings have no effect.
 
     Raises:
-        ShardingError: The mesh has no such axis, or a length cannot be divided.
+        ShardingError: If the mesh lacks an axis, or a length is not divisible.
     """
     if axes is None:
         return
     for node in graph.nodes:
-        sharding = _sharding(node)
+        sharding: Sharding | None = getattr(node.op, "sharding", None)
         if sharding is not None:
             try:
                 axes.of(sharding, node.type.shape, with_role(repr(node), node.op))
             except ShardingError as error:
                 raise ShardingError(error.problem, error.remedy, node.where) from None
-        for held in node.op.graphs():
-            check_shardings(held, axes)
+        for inner in node.op.graphs():
+            check_shardings(inner, axes)
 
 
 def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
-    """Leaves whose values decide shapes made part of the graph, with these arrays."""
+    """Replace leaves whose values decide shapes by constants."""
     baked = {
         leaf: Node.make(Constant.of(_cast(array, leaf.type.dtype)))
         for leaf, array in arrays.items()
@@ -183,49 +184,49 @@ def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
     return graph.substitute(baked) if baked else graph
 
 
-def narrowed(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
-    """The same computed in other dtypes: inputs, places of leaves, constants, casts, held graphs.
+def narrow_dtypes(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
+    """Return the graph computed in other dtypes.
 
-    Operations that give a floating number for integers are given these as such numbers. What still
-    has a dtype that was to go is left as it is.
+    The dtypes of inputs, leaves, constants and casts change, also in the graphs of operations.
+    Where an operation converts integers to a replaced floating dtype, its operands are cast to the
+    new dtype. Results that still have a replaced dtype stay.
+
+    Args:
+        graph: The graph.
+        dtypes: The dtypes to replace, each with its replacement.
     """
     if not dtypes:
         return graph
-    done = {x: _other_input(x, dtypes) for x in graph.inputs}
+    done = {x: _narrow_input(x, dtypes) for x in graph.inputs}
     for node in graph.nodes:
         if node not in done:
             with derived_from(node.site):
-                done[node] = _other(node, [done[x] for x in node.inputs], dtypes)
+                done[node] = _narrow_node(node, [done[x] for x in node.inputs], dtypes)
     return Graph([done[x] for x in graph.inputs], [done[y] for y in graph.outputs])
 
 
-def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
+def _narrow_input(x: Node, dtypes: Mapping[str, str]) -> Node:
     if not isinstance(x.type, TensorType) or x.type.dtype not in dtypes:
         return x
     type = TensorType(dtypes[x.type.dtype], x.type.shape)
     with derived_from(x.site):
-        # Equal steps of loops are one, and so they stay.
+        # Equal steps of loops share one graph, and stay equal.
         return Node.make(
             Formal(x.op.place, type) if isinstance(x.op, Formal) else x.op.of_type(type)  # type: ignore[attr-defined]
         )
 
 
-def _sharding(x: Node) -> Sharding | None:
-    found: Sharding | None = getattr(x.op, "sharding", None)
-    return found
-
-
-def _other(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:
-    op = _other_op(node.op, dtypes)
-    made = Node.make(op, *op.arranged(inputs))
-    dtype = dtypes.get(getattr(made.type, "dtype", ""))
+def _narrow_node(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:
+    op = _narrow_op(node.op, dtypes)
+    narrowed = Node.make(op, *op.arranged(inputs))
+    dtype = dtypes.get(getattr(narrowed.type, "dtype", ""))
     if dtype is None or not isinstance(op, Elementwise):
-        return made
+        return narrowed
     floats = [x if is_inexact(x.type.dtype) else Node.make(Cast(dtype), x) for x in inputs]
     return Node.make(op, *op.arranged(floats))
 
 
-def _other_op(op: Any, dtypes: Mapping[str, str]) -> Op:
+def _narrow_op(op: Any, dtypes: Mapping[str, str]) -> Op:
     match op:
         case Constant(dtype=dtype) if dtype in dtypes:
             return Constant.of(_cast(op.value, dtypes[dtype]))
@@ -235,8 +236,8 @@ def _other_op(op: Any, dtypes: Mapping[str, str]) -> Op:
             return op
     if "dtype" in {field.name for field in dataclasses.fields(op)} and op.dtype in dtypes:
         op = dataclasses.replace(op, dtype=dtypes[op.dtype])
-    held = [narrowed(graph, dtypes) for graph in op.graphs()]
-    return op.with_graphs(held) if held else op  # type: ignore[no-any-return]
+    graphs = [narrow_dtypes(graph, dtypes) for graph in op.graphs()]
+    return op.with_graphs(graphs) if graphs else op  # type: ignore[no-any-return]
 
 
 def _cast(value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""Placements: how a compiled program lies on a mesh of devices, and what these tell each other."""
+"""Placements: the shardings of a compiled program on a mesh, and the data that devices exchange."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Collective:
     """An operation in which devices exchange data.
 
     Attributes:
-        kind: XLA's name of it: ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"``,
+        kind: XLA's name: ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"``,
             ``"all-to-all"`` or ``"collective-permute"``.
-        count: How often the program has it.
-        bytes: The size on one device of what they give or get, whichever is more, of all together.
-        nodes: The operations that need it; several where XLA merged what each of them needs.
-        loop: The loop that does it in each step; None outside of loops.
+        count: The number of these operations in the program.
+        bytes: The size on one device of all operands or all results, whichever is larger.
+        nodes: The operations that need the exchange; several if XLA merged exchanges.
+        loop: The loop that exchanges data in each step; None outside of loops.
     """
 
     kind: str
@@ -37,13 +37,13 @@ class Collective:
 
 @dataclass(frozen=True)
 class Gathered:
-    """An argument that is declared as divided, and that every device gets whole.
+    """An argument that is declared as sharded, and that every device gathers in full.
 
     Attributes:
         argument: The input.
-        bytes: Its size; where a step of a loop makes a part of it whole, that part's.
-        nodes: The operations that need it whole.
-        in_steps: Whether each step of a loop makes it whole.
+        bytes: The size of the gathered array; in a loop, the size that each step gathers.
+        nodes: The operations that need the full array.
+        in_steps: Whether each step of a loop gathers it.
     """
 
     argument: Node
@@ -67,10 +67,10 @@ class Memory:
     """The bytes that a call needs on one device, as the compiler counts them.
 
     Attributes:
-        arguments: Those of the device's parts of arguments, shared variables among them.
-        results: Those of its parts of results, new values of shared variables among them.
-        reused: Those of results that lie where arguments were.
-        temporary: Those of all that is computed on the way and is kept at the same time.
+        arguments: The bytes of the device's shards of arguments and shared variables.
+        results: The bytes of the device's shards of results and of shared variables' new values.
+        reused: The bytes of results that reuse arguments' buffers.
+        temporary: The most bytes of intermediate results at one time.
     """
 
     arguments: int
@@ -80,7 +80,7 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """All of them, what is reused once."""
+        """The sum, which counts reused bytes once."""
         return self.arguments + self.results - self.reused + self.temporary
 
     def __str__(self) -> str:
@@ -93,14 +93,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Placement:
-    """How a compiled program lies on a mesh.
+    """The shardings, collectives and memory of a compiled program on a mesh.
 
     Attributes:
         mesh: The mesh.
-        results: How each result lies: an entry for each axis.
-        collectives: What the devices exchange.
-        gathered: The arguments that are made whole.
-        memory: What a call needs on one device; None where the compiler does not say.
+        results: The partition spec of each result: an entry for each axis.
+        collectives: The exchanges of data between devices.
+        gathered: The sharded arguments that every device gathers in full.
+        memory: The bytes that a call needs on one device; None if the compiler does not tell.
     """
 
     mesh: str

@@ -1,4 +1,4 @@
-"""The time of a program's parts: what a backend measures, and the stopwatch for it."""
+"""The time of a program's parts: the measurements of a backend, and a stopwatch for them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
-class Part:
-    """A part of a program, and what it took in all measured calls together.
+class ProgramPart:
+    """A part of a program, with its total time in all measured calls.
 
     Attributes:
-        nodes: The operations it computes; none where the backend adds it.
-        inside: The operations with graphs that it is in, such as loops, from the outside.
-        label: What it is called where it computes no operation.
-        seconds: The time, without that of parts inside of it.
-        calls: The number of times that it ran.
-        bytes: The sizes of its operands and results.
+        nodes: The operations that the part computes; none if the backend added the part.
+        inside: The enclosing operations with graphs, such as loops, the outermost first.
+        label: The name of a part without operations.
+        seconds: The time, without the time of parts inside.
+        calls: The number of executions.
+        bytes: The sizes of the operands and results.
     """
 
     nodes: tuple[Node, ...]
@@ -38,51 +38,50 @@ class Part:
     bytes: int = 0
 
 
-Key = tuple[tuple[Node, ...], tuple[Node, ...], str]
+PartKey = tuple[tuple[Node, ...], tuple[Node, ...], str]
 
 
-class Parts:
-    """The parts of a program, each once."""
+class ProgramParts:
+    """The distinct parts of a program."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, Part] = {}
+        self._parts: dict[PartKey, ProgramPart] = {}
 
-    def add(self, nodes: Sequence[Node], inside: Sequence[Node] = (), label: str = "") -> Part:
-        """Return the part of these nodes, a new one where there is none yet."""
+    def add(
+        self, nodes: Sequence[Node], inside: Sequence[Node] = (), label: str = ""
+    ) -> ProgramPart:
+        """Return the part of these nodes; create it if there is none."""
         key = tuple(nodes), tuple(inside), label
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = Part(*key)
-        return found
+        return self._parts.setdefault(key, ProgramPart(*key))
 
-    def all(self) -> list[Part]:
+    def all(self) -> list[ProgramPart]:
         """Return the parts, in the order in which they were added."""
-        return [*self._found.values()]
+        return [*self._parts.values()]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a backend measured.
+    """A backend's measurement of a program.
 
     Attributes:
-        method: How, in words.
+        method: The method, in words.
         seconds: The time of all measured calls.
-        alone: The time of as many calls without any measurement within.
-        parts: The parts; their times add up to no more than ``seconds``.
-        phases: The seconds that each phase of the backend's compiling took.
+        alone: The time of the same number of calls without measurements inside.
+        parts: The parts, whose times add up to ``seconds`` at most.
+        phases: The seconds of each phase of compilation.
         results: The outputs of the last call.
     """
 
     method: str
     seconds: float
     alone: float
-    parts: Sequence[Part]
+    parts: Sequence[ProgramPart]
     phases: Mapping[str, float]
     results: Sequence[Any]
 
 
 class Profiler(Protocol):
-    """The function ``measured`` in ``profile.py`` of a backend's folder."""
+    """The function ``measure`` in ``profile.py`` of a backend's folder."""
 
     def __call__(
         self,
@@ -96,23 +95,22 @@ class Profiler(Protocol):
         """Measure the calls of a program.
 
         Args:
-            program: Takes the arguments.
-            options: Of the mode.
-            arguments: NumPy arrays.
+            program: The program.
+            options: The options of the mode.
+            arguments: The arguments, NumPy arrays.
             repeat: The number of calls.
-            fused: Whether operations are measured together as they are compiled, and not each.
+            fused: Whether to measure fused operations together, as they are compiled.
         """
 
 
 def profiler(name: str) -> Profiler:
-    """The profiler of a backend, which is imported when it is needed."""
+    """Return the profiler of a backend; the first call imports it."""
     module = importlib.import_module(f"graphc.link.{name.lower()}.profile")
-    found: Profiler = module.measured
-    return found
+    return module.measure  # type: ignore[no-any-return]
 
 
-def repeated(call: Callable[[], Any], repeat: int, clock: Clock = perf_counter) -> float:
-    """The seconds that some calls take together."""
+def time_calls(call: Callable[[], Any], repeat: int, clock: Clock = perf_counter) -> float:
+    """Return the seconds that some calls take together."""
     start = clock()
     for _ in range(repeat):
         call()
@@ -120,7 +118,7 @@ def repeated(call: Callable[[], Any], repeat: int, clock: Clock = perf_counter) 
 
 
 def size_of(values: Any) -> int:
-    """The bytes of an array, or of those in a tuple or list."""
+    """Return the bytes of an array, or of the arrays in a tuple or list."""
     if isinstance(values, tuple | list):
         return sum(map(size_of, values))
     return getattr(values, "nbytes", 0)
@@ -128,44 +126,44 @@ def size_of(values: Any) -> int:
 
 @dataclass
 class Stopwatch:
-    """The time of parts that run within each other.
+    """A clock for parts that call each other.
 
     Attributes:
-        finish: Waits until a result is there, on backends that run behind the caller's back.
-        clock: Gives the time in seconds.
-        parts: What was timed.
+        finish: Waits for a result and returns it, on backends that run asynchronously.
+        clock: Returns the time in seconds.
+        parts: The timed parts.
     """
 
-    finish: Callable[[Any], Any] = field(default=lambda found: found)
+    finish: Callable[[Any], Any] = field(default=lambda result: result)
     clock: Clock = perf_counter
-    parts: Parts = field(default_factory=Parts)
+    parts: ProgramParts = field(default_factory=ProgramParts)
     _inside: list[Node] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     def run(self, nodes: tuple[Node, ...], compute: Callable[..., Any], *values: Any) -> Any:
-        """Return the result of a function that computes these nodes; it is timed."""
+        """Return the result of a function that computes these nodes, and time it."""
         part = self.parts.add(nodes, self._inside)
         depth = len(self._inside)
         self._inside += nodes[:1]
         self._inner.append(0.0)
         start = self.clock()
         try:
-            found = self.finish(compute(*values))
+            result = self.finish(compute(*values))
         finally:
-            taken = self.clock() - start
+            seconds = self.clock() - start
             del self._inside[depth:]
-            part.seconds += taken - self._inner.pop()
-            self._inner[-1] += taken
+            part.seconds += seconds - self._inner.pop()
+            self._inner[-1] += seconds
         part.calls += 1
-        part.bytes += size_of(values) + size_of(found)
-        return found
+        part.bytes += size_of(values) + size_of(result)
+        return result
 
     def observe(self, node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that computes a node and is timed, if there is anything to time."""
+        """Return a timed function of a node; constants and picks are not timed."""
         if isinstance(node.op, Pick | Constant):
             return compute
         return partial(self.run, (node,), compute)
 
     def reset(self) -> None:
-        """Forget what was timed so far."""
-        self.parts = Parts()
+        """Forget the times so far."""
+        self.parts = ProgramParts()

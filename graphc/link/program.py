@@ -1,6 +1,6 @@
-"""A graph as steps: run one by one while a backend traces, or as one straight-line function.
+"""Programs: the operations of a graph as steps, which run in turn or as one straight-line function.
 
-Errors in them name the user's lines.
+Backends trace the steps in turn. Errors name the user's lines.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Step(NamedTuple):
     """One operation of a program.
 
     Attributes:
-        node: What it computes.
-        checks: The lengths of its operands that must be equal and are not known to be.
-        compute: Takes the operands' values.
-        operands: Where they stand among the program's values.
-        place: Where its result stands.
+        node: The node to compute.
+        checks: The pairs of operands' lengths to compare.
+        compute: The function from the operands' values to the result.
+        operands: The positions of the operands among the program's values.
+        place: The position of the result among the program's values.
     """
 
     node: Node
@@ -49,16 +49,16 @@ class Step(NamedTuple):
 
 
 Observer = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
-"""Takes a node and the function that computes it, and gives what is run in its place."""
+"""A function from a node and the function that computes it to the function to run instead."""
 
 _observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def observed(observer: Observer) -> Iterator[None]:
-    """A context in which programs are made of what an observer gives, as profiles need it.
+def observing(observer: Observer) -> Iterator[None]:
+    """Build programs, in this context, from the functions that an observer returns.
 
-    So are the programs of steps and branches that a backend makes while it traces.
+    The observer also sees the programs of steps and branches that a backend builds while it traces.
     """
     token = _observer.set(observer)
     try:
@@ -68,25 +68,29 @@ def observed(observer: Observer) -> Iterator[None]:
 
 
 WORTH_WRITING = 16
-"""The runs after which a program is written out, by which some 60 save the time of compiling."""
+"""The runs before a program is compiled to one function, which pays off after some 60 runs."""
 
-KEPT: Mapping[int, list[int]] = {}
-"""The last uses where values are kept."""
+NO_LAST_USES: Mapping[int, list[int]] = {}
+"""No value is dropped before the end."""
 
 
 class Program:
     """A graph as a function of its inputs and then its leaves.
 
-    It checks the rank and the static lengths of its arguments, and the lengths that operations
-    need equal and types leave open.
+    A program checks the rank and the static lengths of its arguments, and the lengths that
+    operations need equal and that types leave open.
 
     Attributes:
-        graph: What it computes.
-        host: What is computed by NumPy while a backend traces; None where all is.
-        single: Whether running it returns its only output itself, and not a sequence.
-        steps: Its operations, in order.
-        named_checks: The lengths of inputs that have one name.
-        constants: The values of the graph's constants, and where they stand.
+        graph: The graph.
+        backend: The backend.
+        host: The part that NumPy computes while the backend traces; None for an eager backend.
+        single: Whether a run returns the only output itself, and not a sequence.
+        arguments: The inputs, then the leaves.
+        steps: The operations, in order.
+        named_checks: The pairs of input lengths that have one name.
+        constants: The position of each constant among the program's values, and its value.
+        places: The position of each node among the program's values.
+        outputs: The positions of the outputs.
     """
 
     def __init__(
@@ -107,12 +111,12 @@ class Program:
 
     @cached_property
     def source(self) -> Source:
-        """Its text as one straight-line function."""
+        """The program as one straight-line function."""
         return Source(self)
 
     @cached_property
     def last_uses(self) -> dict[int, list[int]]:
-        """For each step, by its place, the results that nothing needs after it."""
+        """The positions of values that no later step needs, by the step's position."""
         computed = {step.place for step in self.steps}
         seen = set(self.outputs)
         last: dict[int, list[int]] = {}
@@ -124,17 +128,17 @@ class Program:
         return last
 
     def write(self) -> None:
-        """Write out what ``run`` runs, which it otherwise does itself when often called."""
+        """Compile the straight-line function now, not after ``WORTH_WRITING`` runs."""
         _ = self.source
         self._runs = WORTH_WRITING
 
     def run(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs for these inputs and leaves.
+        """Return the outputs for these inputs and leaves.
 
         Raises:
-            ArgumentError: An argument's rank or static length is wrong.
-            RuntimeShapeError: Lengths that must be equal are not.
-            OperationError: An operation failed; names it and the user's line.
+            ArgumentError: If an argument's rank or a static length is wrong.
+            RuntimeShapeError: If lengths that must be equal differ.
+            OperationError: If an operation fails; the error names it and the user's line.
         """
         if self._runs < WORTH_WRITING:
             self._runs += 1
@@ -142,58 +146,58 @@ class Program:
         try:
             return self.source.function(*arguments)  # type: ignore[no-any-return]
         except Exception as error:
-            found = self.source.failed(error.__traceback__)
-            raise located(error, *found) if found else error from error
+            failing = self.source.failing_step(error.__traceback__)
+            raise locate_error(error, *failing) if failing else error from error
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
-        """The results of ``run``, step by step: faster where it is called once, as in a trace."""
-        return self._stepwise(arguments, KEPT)
+        """Return the results of ``run`` step by step: faster for a single call, as in a trace."""
+        return self._stepwise(arguments, NO_LAST_USES)
 
     def _stepwise(
         self, arguments: Sequence[Any], last_uses: Mapping[int, list[int]]
     ) -> tuple[Any, ...]:
-        values = self.begun(arguments)
+        values = self.initial_values(arguments)
         self.advance(self.steps, values, last_uses)
         return tuple([values[i] for i in self.outputs])
 
-    def begun(self, arguments: Sequence[Any]) -> list[Any]:
-        """The program's values by place before its steps: arguments and constants, else None.
+    def initial_values(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return the program's values before its steps: arguments and constants, else None.
 
         Raises:
-            ArgumentError: An argument's rank or a static length is not its input's.
+            ArgumentError: If an argument's rank or a static length differs from its input's.
         """
-        for place, node in enumerate(self.graph.inputs):
-            admit(place, node, arguments[place])
+        for position, node in enumerate(self.graph.inputs):
+            admit(position, node, arguments[position])
         for check in self.named_checks:
             error = partial(unequal_arguments, self.graph.inputs, check)
             self._compare(check, arguments, error)
         values = [*arguments, *[None] * (len(self.places) - len(arguments))]
-        for place, value in self.constants:
-            values[place] = value
+        for position, value in self.constants:
+            values[position] = value
         return values
 
     def advance(
         self,
         steps: Iterable[Step],
         values: list[Any],
-        last_uses: Mapping[int, list[int]] = KEPT,
+        last_uses: Mapping[int, list[int]] = NO_LAST_USES,
     ) -> None:
-        """Put the results of these steps at their places among the program's values.
+        """Run steps, and store their results among the program's values.
 
         Args:
             steps: Steps of this program.
-            values: The program's values by place.
-            last_uses: For a step, by its place, the values to drop after it.
+            values: The program's values by position.
+            last_uses: For a step, by its result's position, the positions of values to drop.
         """
-        for node, checks, compute, places, place in steps:
-            operands = [values[i] for i in places]
+        for node, checks, compute, positions, result in steps:
+            operands = [values[i] for i in positions]
             try:
                 if checks:
                     self.compare_lengths(node, checks, operands)
-                values[place] = compute(*operands)
+                values[result] = compute(*operands)
             except Exception as error:
-                raise located(error, node, operands) from error
-            for i in last_uses.get(place, ()):
+                raise locate_error(error, node, operands) from error
+            for i in last_uses.get(result, ()):
                 values[i] = None
 
     def compare_lengths(self, node: Node, checks: Sequence[Check], operands: Sequence[Any]) -> None:
@@ -208,82 +212,82 @@ class Program:
         self.backend.equal_lengths(operands[a].shape[m], operands[b].shape[n], error)
 
     def _write(self) -> None:
-        places, lengths, observer = self.places, Lengths(), _observer.get()
+        positions, lengths, observer = self.places, EqualLengths(), _observer.get()
         for node in self.arguments:
-            places[node] = len(places)
+            positions[node] = len(positions)
         for a, m, b, n in self.named_checks:
             inputs = self.graph.inputs
-            lengths.unite(_place(inputs[a], m), _place(inputs[b], n))
+            lengths.unite(_length(inputs[a], m), _length(inputs[b], n))
         for node in self.graph.nodes:
-            if node in places:
+            if node in positions:
                 continue
-            place = places[node] = len(places)
+            position = positions[node] = len(positions)
             if isinstance(node.op, Constant):
-                self.constants.append((place, node.op.value))
+                self.constants.append((position, node.op.value))
                 continue
-            operands = tuple([places[x] for x in node.inputs])
+            operands = tuple([positions[x] for x in node.inputs])
             checks = lengths.open(node)
-            compute = self._computing(node)
+            compute = self._function(node)
             compute = compute if observer is None else observer(node, compute)
-            self.steps.append(Step(node, checks, compute, operands, place))
+            self.steps.append(Step(node, checks, compute, operands, position))
 
-    def _computing(self, node: Node) -> Callable[..., Any]:
+    def _function(self, node: Node) -> Callable[..., Any]:
         if self.host is not None and node in self.host.nodes:
-            return self.backend.around(node, _by_numpy(node), on_host=True)
+            return self.backend.around(node, _numpy_function(node), on_host=True)
         if self.backend.calls_back(node):
             return self.backend.callback(node)
         return self.backend.around(node, self.backend.bind(node), on_host=False)
 
 
-_Place = tuple[Node, int] | int
-"""An axis of a node, or its length where the type has it."""
+_Length = tuple[Node, int] | int
+"""The length of a node's axis: a node and an axis, or a static length."""
 
 
-def _place(x: Node, axis: int) -> _Place:
-    known: int | None = x.type.shape[axis]
-    return (x, axis) if known is None else known
+def _length(x: Node, axis: int) -> _Length:
+    static: int | None = x.type.shape[axis]
+    return (x, axis) if static is None else static
 
 
-class Lengths:
-    """Sets of lengths that are known to be equal, so that each pair is checked once.
+class EqualLengths:
+    """Disjoint sets of equal lengths, so that each pair is checked once.
 
     Args:
-        nodes: Nodes that have been computed, each after its inputs.
+        nodes: Nodes that have been computed, in topological order.
     """
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
-        self.parents: dict[_Place, _Place] = {}
+        self.parents: dict[_Length, _Length] = {}
         for node in nodes:
             self.open(node)
 
     def have_one_shape(self, x: Node, y: Node) -> bool:
-        """Return whether two arrays of equal rank are known to have equal lengths."""
+        """Return whether two arrays of equal rank surely have equal lengths."""
         axes = range(x.type.ndim)
-        return all(self.root(_place(x, i)) == self.root(_place(y, i)) for i in axes)
+        return all(self.root(_length(x, i)) == self.root(_length(y, i)) for i in axes)
 
     def open(self, node: Node) -> Sequence[Check]:
-        """Return the checks of a node that no earlier node made, and note its lengths."""
+        """Return the checks of a node that no earlier check implies, and add its lengths."""
         inputs = node.inputs
         needed: list[Check] | None = None
         for check in checks_of(node):
             a, m, b, n = check
-            if self.unite(_place(inputs[a], m), _place(inputs[b], n)):
+            if self.unite(_length(inputs[a], m), _length(inputs[b], n)):
                 needed = needed or []
                 needed.append(check)
         self.follow(node)
         return needed or ()
 
-    def root(self, place: _Place) -> _Place:
-        """Return the representative of all lengths that are known to equal one."""
+    def root(self, length: _Length) -> _Length:
+        """Return the representative of a length's set."""
         parents = self.parents
-        while (above := parents.get(place)) is not None:
-            # Each step halves the way for the next one, or a long sum would take quadratic time.
-            parents[place] = parents.get(above, above)
-            place = above
-        return place
+        while (parent := parents.get(length)) is not None:
+            # Path halving: a long sum would take quadratic time without it.
+            parents[length] = parents.get(parent, parent)
+            length = parent
+        return length
 
-    def unite(self, a: _Place, b: _Place) -> bool:
-        """Note that two lengths are equal, and return whether that was not known."""
+    def unite(self, a: _Length, b: _Length) -> bool:
+        """Unite the sets of two lengths; return whether they were different."""
         a, b = self.root(a), self.root(b)
         if a == b:
             return False
@@ -291,14 +295,14 @@ class Lengths:
         return True
 
     def follow(self, node: Node) -> None:
-        """Unite the lengths of a node with those of inputs that it has."""
+        """Unite a node's lengths with the lengths of inputs from which they come."""
         for axis, length in enumerate(getattr(node.type, "shape", ())):
             source = source_axis(node, axis) if length is None else None
             if source is not None:
                 self.parents[node, axis] = self.root(source)
 
 
-def _by_numpy(node: Node) -> Callable[..., Any]:
+def _numpy_function(node: Node) -> Callable[..., Any]:
     op = node.op
     if isinstance(op, Length):
         return lambda x: np.asarray(x.shape[op.axis], np.int64)
@@ -307,42 +311,41 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
 
     def compute(*values: Any) -> Any:
         with np.errstate(all="ignore"):
-            found = op.perform(*values)
-        # Several results come as a tuple; each is picked in its own dtype.
-        several = isinstance(node.type, TupleType) or isinstance(op, Pick)
-        return found if several else np.asarray(found, node.type.numpy_dtype)
+            result = op.perform(*values)
+        # Each result of a tuple has its own dtype.
+        is_tuple = isinstance(node.type, TupleType) or isinstance(op, Pick)
+        return result if is_tuple else np.asarray(result, node.type.numpy_dtype)
 
     return compute
 
 
-def located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
-    """The error with the node's line, and the operation and its operands where it names none."""
-    # An error that found its line itself has that of the call of the program.
+def locate_error(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
+    """Return the error with the node's line; add the operation and operands if missing."""
+    # Errors default to the line that called the program.
     if isinstance(error, GraphcError) and error.where not in {"", user_line()}:
         if not node.op.graphs() or node.where in {None, error.where}:
             return error
-        # Equal steps are one, with the line of the first: the loop's own line says which it is.
+        # Equal steps share one graph, with the lines of the first: name the loop's line too.
         where = f"{error.where}, in the {node.op.name} of {node.where}"
         return type(error)(error.problem, error.remedy, where)
     if isinstance(error, ShapeError):
         return RuntimeShapeError(error.problem, error.remedy, node.where)
     if isinstance(error, GraphcError):
         return type(error)(error.problem, error.remedy, node.where)
-    given = ", ".join(
-        f"{_dtype(x)}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
+    operands = ", ".join(
+        f"{_dtype_name(x)}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
         for x in values
     )
     text = str(error).strip().split("\n")[0]
     if isinstance(error, IndexError):
         remedy = "An index is at least -n and less than the length n of its axis."
-        return BoundsError(f"{node!r}, given {given}: {text}.", remedy, node.where)
+        return BoundsError(f"{node!r}, given {operands}: {text}.", remedy, node.where)
     return OperationError(
-        f"{node!r} failed, given {given or 'nothing'}: {type(error).__name__}: {text}",
+        f"{node!r} failed, given {operands or 'nothing'}: {type(error).__name__}: {text}",
         "",
         node.where,
     )
 
 
-def _dtype(x: Any) -> str:
-    """Its name without the library's."""
+def _dtype_name(x: Any) -> str:
     return str(x.dtype).rpartition(".")[2]

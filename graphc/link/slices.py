@@ -1,9 +1,9 @@
-"""Slices between bounds that a call knows, as the batch ``x[i * 20 : i * 20 + 20]``.
+"""Slices between bounds that a call knows, such as the batch ``x[i * 20 : i * 20 + 20]``.
 
-A backend that compiles for known shapes must know the length of a slice, and not its bounds. So the
-slice becomes the indices ``start + arange(n)``. The host computes the length ``n`` from the
-bounds and the array's length, as NumPy clips them, and a program is compiled for each value of it:
-for batches of data one for full batches, and one for the last batch.
+A backend that compiles for known shapes needs the length of a slice, but not the bounds. So the
+slice becomes an index by ``start + arange(n)``. The host computes the length ``n`` from the bounds
+and the array's length, as NumPy clips them, and each length has a program: for batches of data one
+for full batches, and one for the last batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Graph, Leaf, Node, reached, replaced
-from graphc.link.host import SliceLength, possible
+from graphc.link.host import SliceLength, computable_on_host
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import Known, length_of
@@ -29,8 +29,8 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 def with_slice_lengths(graph: Graph) -> Graph:
     """Return an equal program in which slices between bounds of a call are read by indices.
 
-    Only slices whose bounds and whose axis's length can be computed before the program runs are
-    changed, and only if the start depends on the value of an input.
+    A slice changes only if its bounds and its axis's length can be computed before the program
+    runs, and if the start depends on the value of an input.
     """
     moving = {node: slices for node in graph.nodes if (slices := [*_moving_slices(node)])}
     if not moving:
@@ -76,20 +76,20 @@ def _are_known_before(graph: Graph, start: Node, stop: Node, n: Known) -> bool:
 
     Bounds are computed from a call's arguments, and from the shapes of all arrays.
     """
-    ends = [x for x in (start, stop, n) if isinstance(x, Node)]
-    on_host = possible(Graph(graph.inputs, ends), [True] * len(graph.inputs))
-    return any(map(_is_value, _sources([start]))) and all(
+    bounds = [x for x in (start, stop, n) if isinstance(x, Node)]
+    on_host = computable_on_host(Graph(graph.inputs, bounds), [True] * len(graph.inputs))
+    return any(map(_is_argument, _sources([start]))) and all(
         x in on_host and not isinstance(x.op, Leaf) and not _is_inner_length(x)
-        for x in _sources(ends)
+        for x in _sources(bounds)
     )
 
 
-def _sources(ends: Iterable[Node]) -> Collection[Node]:
+def _sources(nodes: Iterable[Node]) -> Collection[Node]:
     """Return the nodes that others are computed from, where shapes are known."""
-    return reached(ends, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs).keys()
+    return reached(nodes, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs).keys()
 
 
-def _is_value(x: Node) -> bool:
+def _is_argument(x: Node) -> bool:
     return not x.inputs and not isinstance(x.op, Constant)
 
 

@@ -1,4 +1,4 @@
-"""A program's text: one straight-line Python function, for backends that run it at every call."""
+"""The text of a program: one straight-line function, for backends that run Python in each call."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ def compiled_code(source: str, what: str) -> CodeType:
 
 
 class Source:
-    """The function and its text. Values are dropped after their last use.
+    """A program's text and function, which drops values after their last use.
 
     Attributes:
-        text: What was compiled.
-        file: The name under which tracebacks show it.
-        function: Takes the inputs and leaves.
+        program: The program.
+        namespace: The globals of the function.
+        names: The variable of each value, by position.
+        steps: The step that each line of the text computes, or None.
+        text: The source code.
+        file: The name of the text in tracebacks.
+        function: The function from the inputs and leaves to the outputs.
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,12 +45,12 @@ class Source:
         self.names |= {i: f"a{i}" for i in range(len(program.arguments))}
         self.names |= {step.place: f"v{step.place}" for step in program.steps}
         self.steps: list[Step | None] = []
-        self.text = self._written()
+        self.text = self._write()
         self.file = f"{INTERNAL}program {next(_numbers)}>"
         exec(compile(self.text, self.file, "exec"), self.namespace)
         self.function: Callable[..., Any] = self.namespace["program"]
 
-    def _written(self) -> str:
+    def _write(self) -> str:
         program = self.program
         arguments = ", ".join(f"a{i}" for i in range(len(program.arguments)))
         body = [self._admission(i, x) for i, x in enumerate(program.graph.inputs)]
@@ -63,7 +67,7 @@ class Source:
         return "\n".join([f"def program({arguments}):", *lines, ""])
 
     def results(self) -> list[str]:
-        """The lines that return the outputs."""
+        """Return the lines that return the outputs."""
         return [f"return ({''.join(f'{self.names[i]}, ' for i in self.program.outputs)})"]
 
     def _admission(self, i: int, node: Node) -> str:
@@ -93,13 +97,13 @@ class Source:
         return lines
 
     def call(self, step: Step) -> str:
-        """The line that computes a step."""
+        """Return the line that computes a step."""
         self.namespace[f"f{step.place}"] = step.compute
         operands = ", ".join([self.names[i] for i in step.operands])
         return f"v{step.place} = f{step.place}({operands})"
 
-    def failed(self, traceback: TracebackType | None) -> tuple[Node, list[Any]] | None:
-        """The node that an error came from, and its operands' values."""
+    def failing_step(self, traceback: TracebackType | None) -> tuple[Node, list[Any]] | None:
+        """Return the node in which an error was raised, and its operands' values."""
         while traceback is not None and traceback.tb_frame.f_code.co_filename != self.file:
             traceback = traceback.tb_next
         step = self.steps[traceback.tb_lineno - 1] if traceback is not None else None
@@ -110,6 +114,6 @@ class Source:
         return step.node, [local.get(x, self.namespace.get(x)) for x in names]
 
     def show(self) -> None:
-        """Let debuggers and tracebacks show the text."""
+        """Register the text, so that debuggers and tracebacks show it."""
         lines = self.text.splitlines(keepends=True)
         linecache.cache[self.file] = (len(self.text), None, lines, self.file)

@@ -1,4 +1,4 @@
-"""Functions that a backend's library differentiates and batches: their rules are graphs again."""
+"""Functions that a backend's library transforms; their derivatives and batches are graphs."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from graphc.ir import TensorType
 
 
 class Transformable(Protocol):
-    """A function of arrays that knows its derivatives and batches; equal to itself alone."""
+    """A function of arrays with derivatives and batches; two objects are never equal."""
 
     @property
     def arguments(self) -> Sequence[TensorType]:
-        """The types of what it takes."""
+        """The types of the arguments."""
 
     @property
     def results(self) -> Sequence[TensorType]:
-        """The types of what it gives."""
+        """The types of the results."""
 
     @property
     def bound(self) -> Callable[..., Sequence[Any]]:
-        """It, as what the library transforms by the rules below."""
+        """The function that the library transforms by the rules below."""
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        """The results for arrays of those dtypes; the library may trace it."""
+        """Return the results; the library may trace the call."""
 
-    def pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> Transformable:
-        """The tangents of wanted results, given the arguments and tangents of some of them."""
+    def jvp(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> Transformable:
+        """Return the function from arguments and tangents to tangents of ``wanted`` results."""
 
-    def pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Transformable:
-        """The gradients by wanted arguments, given the arguments and cotangents of results."""
+    def vjp(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Transformable:
+        """Return the function from arguments and cotangents to ``wanted`` gradients."""
 
-    def transposed(
+    def transpose(
         self, wanted: tuple[int, ...], given: tuple[int, ...]
     ) -> tuple[Transformable, range]:
-        """The same of what is linear in the wanted ones, and which arguments come before."""
+        """Return the transpose in ``wanted`` arguments, and the arguments before cotangents."""
 
-    def batched(self, flags: tuple[bool, ...]) -> Transformable:
-        """All results for a batch, the leading axis of those arguments that are flagged."""
+    def batch(self, flags: tuple[bool, ...]) -> Transformable:
+        """Return the function for a batch along the leading axis of flagged arguments."""

@@ -1,7 +1,7 @@
-"""Which files and directories no other user can have written: code is read from no others.
+"""Checks that no other user can have written a file or directory from which code is loaded.
 
-Windows has no such mode bits: there every directory counts as the user's own, as those in a user's
-profile are.
+Windows has no such mode bits: there every directory counts as the user's own, as directories in a
+user's profile are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private(directory: Path) -> None:
-    """Create a directory and its missing parents, for the user alone."""
+    """Create a directory and its missing parents, for the user only."""
     if not directory.exists():
         make_private(directory.parent)
         try:
@@ -27,12 +27,12 @@ def make_private(directory: Path) -> None:
 
 
 def is_own_file(status: os.stat_result) -> bool:
-    """Whether a regular file can have been written by the user or root only."""
+    """Return whether only the user or root can have written a regular file."""
     return stat.S_ISREG(status.st_mode) and (not HAS_OWNERS or _is_own(status))
 
 
 def directory_problem(directory: Path) -> tuple[str, str] | None:
-    """Why the entries of a directory cannot be trusted, and the remedy; None where they can.
+    """Return why the entries of a directory cannot be trusted, and the remedy; else None.
 
     The directory must belong to the user or to root and be writable by neither group nor others.
     Directories above it must not be writable by others, unless only owners may rename in them, as
@@ -40,7 +40,7 @@ def directory_problem(directory: Path) -> tuple[str, str] | None:
     and mode are checked too.
 
     Raises:
-        OSError: There is no such directory, or it cannot be read.
+        OSError: If there is no such directory, or it cannot be read.
     """
     status = directory.stat()
     if not stat.S_ISDIR(status.st_mode):

@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir import Graph, Node, TensorType
 from graphc.link import load
-from graphc.link.legalize import inline, narrowed
+from graphc.link.legalize import inline, narrow_dtypes
 from graphc.tensor.core.elementwise import ROWS, Elementwise
 from tests.contract.operations import FAMILIES
 from tests.contract.test_operations import arrays, symbols
@@ -51,7 +51,7 @@ def test_nothing_of_an_operation_stays_wide(family: str) -> None:
         for dtype in {"int16", *NARROWER}.intersection(case.dtypes):
             xs = symbols(case, arrays(case, dtype))
             graph = inline(Graph(xs, [case.symbolic(*xs)]), load("NUMPY"))
-            assert not [*wide(narrowed(graph, NARROWER))], (name, dtype)
+            assert not [*wide(narrow_dtypes(graph, NARROWER))], (name, dtype)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
@@ -59,21 +59,21 @@ def test_nothing_of_a_row_stays_wide(row: Elementwise) -> None:
     for dtype in ("int32", *NARROWER):
         if row.domain(dtype) is not None:
             xs = [TensorType(dtype, (None,))() for _ in range(row.arity)]
-            assert not [*wide(narrowed(Graph(xs, [row(*xs)]), NARROWER))], dtype
+            assert not [*wide(narrow_dtypes(Graph(xs, [row(*xs)]), NARROWER))], dtype
 
 
 def test_a_graph_without_such_dtypes_is_itself() -> None:
     x = gt.fvector("x")
     graph = Graph([x], [gt.tanh(x * 2) + gt.arange(3, dtype="float32"), x.shape[0]])
-    assert narrowed(graph, NARROWER) == graph
+    assert narrow_dtypes(graph, NARROWER) == graph
     x = gt.vector("x")
     graph = Graph([x], [gt.tanh(x)])
-    assert narrowed(graph, {}) is graph
+    assert narrow_dtypes(graph, {}) is graph
 
 
 def test_inputs_keep_their_names_lengths_and_order() -> None:
     x, n, y = gt.vector("x", shape=(3,)), gt.lscalar("n"), gt.matrix("y")
-    found = narrowed(Graph([x, n, y], [y @ x * n]), NARROWER)
+    found = narrow_dtypes(Graph([x, n, y], [y @ x * n]), NARROWER)
     assert [repr(v) for v in found.inputs] == ["x: float32[3]", "n: int64[]", "y: float32[?, ?]"]
     assert found.inputs[1] is n
     assert found.outputs[0].where.startswith("test_narrowed.py:")

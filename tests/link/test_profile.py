@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
-from graphc.link.profile import Stopwatch, repeated, size_of
+from graphc.link.profile import Stopwatch, size_of, time_calls
 
 X = gt.vector("x")
 OUTER, INNER = gt.exp(X), gt.sin(X)
@@ -69,7 +69,7 @@ def test_calls_are_timed_together() -> None:
         calls.append(1)
         clock.now += 0.5
 
-    assert repeated(call, 4, clock) == 2.0
+    assert time_calls(call, 4, clock) == 2.0
     assert len(calls) == 4
 
 

@@ -12,7 +12,7 @@ from graphc.compile.pipeline import LoweredProgram, Signature, lower_program
 from graphc.compile.profile.result import Frame, Profile, Row, RuleTime
 from graphc.errors import ArgumentError
 from graphc.ir import Node
-from graphc.link.profile import Measurement, Part, profiler
+from graphc.link.profile import Measurement, ProgramPart, profiler
 from graphc.rewrite.engine import APPLY, apply_rule
 from graphc.rewrite.rule import Rule
 
@@ -121,7 +121,7 @@ def _rows(measurement: Measurement, repeat: int) -> tuple[Row, ...]:
     return (*rows, Row(((None, ELSEWHERE),), rest, 0.0, 0.0))
 
 
-def _frame(part: Part) -> Frame:
+def _frame(part: ProgramPart) -> Frame:
     if not part.nodes:
         return None, part.label
     lines = dict.fromkeys(node.where for node in part.nodes if node.where)

@@ -31,7 +31,7 @@ from graphc.export.onnx.lowering import check, emit_graph, load
 from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, TensorType, flatten, is_complex, real_dtype
 from graphc.link import as_numpy
-from graphc.link.legalize import inline, without
+from graphc.link.legalize import bypass, inline
 from graphc.rewrite import optimize
 from graphc.tensor.core.sharding import Shard
 
@@ -96,7 +96,7 @@ def model_of(
 def prepare(graph: Graph) -> Graph:
     """Return a graph rewritten and inlined to operations that have lowerings."""
     lowerings = load()
-    graph = densified(without(without_checks(graph), Shard))
+    graph = densified(bypass(without_checks(graph), Shard))
     return inline(optimize(graph).graph, lowerings)
 
 

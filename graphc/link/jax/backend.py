@@ -281,7 +281,7 @@ class JAXBackend(Backend):
         """Return whether JAX's own functions compute with fewer bits than a dtype has."""
         return not settings.jax_enable_x64 and jax.dtypes.canonicalize_dtype(dtype) != dtype
 
-    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+    def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph with slices that move and keep their length by indices."""
         graph = index_windows(graph)
         buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
@@ -293,18 +293,18 @@ class JAXBackend(Backend):
         layout = layout_of(options)
         return _build(layout.mesh.devices.flat[0] if layout else options.get("device"))
 
-    def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def normalize_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options, a mesh among them checked."""
         return admitted(options)
 
-    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options with meshes and devices as another process can have them."""
         # Few modes are pickled.
         from graphc.link.jax.portable import portable  # noqa: PLC0415
 
         return {name: portable(value) for name, value in options.items()}
 
-    def restored(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def restore_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options with meshes and devices of this process."""
         from graphc.link.jax.portable import restored  # noqa: PLC0415
 
@@ -358,10 +358,10 @@ class JAXBackend(Backend):
 
         return padding(program, spec, options, arguments)
 
-    def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+    def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of an array; one on a mesh stays there."""
         if len(value.sharding.device_set) == 1:
-            return super().copied(value, type, options)
+            return super().copy(value, type, options)
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return value.copy()
 

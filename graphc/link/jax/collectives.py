@@ -23,7 +23,7 @@ from graphc.link.jax.origins import in_loop, origin
 from graphc.link.jax.placed import within
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Collective, Gathered, Memory, Placement
-from graphc.link.program import Program, observed
+from graphc.link.program import Program, observing
 from graphc.loop import Loop
 from graphc.site import frames_up
 from graphc.tensor.core.sharding import Shard
@@ -195,7 +195,7 @@ def placement(
         wide: Whether it computes in 64 bits.
     """
     scoped = Scoped()
-    with observed(scoped):
+    with observing(scoped):
         rebuilt = Program(program.graph, program.backend, program.host)
         traced = TracedProgram(spec, lambda: rebuilt, layout)
         compiled = _compiled(traced, spec, layout, arguments, donated, wide=wide)

@@ -145,7 +145,7 @@ class Home:
             _refuse_different(np.asarray(x), subject)
         return self.put(x, subject)
 
-    def told(self, x: Any, subject: object) -> Any:
+    def put_or_constrain(self, x: Any, subject: object) -> Any:
         """Bring an array here; where JAX traces it, tell JAX that it is here."""
         if not isinstance(x, jax.core.Tracer):
             return self.put(x, subject)

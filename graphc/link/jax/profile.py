@@ -37,8 +37,8 @@ from graphc.link.jax.fusions import (
 from graphc.link.jax.hlo import Scoped
 from graphc.link.jax.mesh import layout_of
 from graphc.link.jax.traced import TracedProgram
-from graphc.link.profile import Measurement, Part, Parts, Stopwatch, repeated
-from graphc.link.program import Program, observed
+from graphc.link.profile import Measurement, ProgramPart, ProgramParts, Stopwatch, time_calls
+from graphc.link.program import Program, observing
 from graphc.progress import stage
 from graphc.tensor.linalg.dot import DotGeneral
 
@@ -47,7 +47,7 @@ CUT = f"{FUSED}, which left out some events (a smaller repeat= has fewer)"
 APART = "each operation timed by itself, nothing fused"
 
 
-def measured(
+def measure(
     program: Program,
     options: Mapping[str, Any],
     arguments: Sequence[Any],
@@ -60,7 +60,7 @@ def measured(
         run = _Profiled(program, options, arguments)
         run.compile()
         results = run()
-        alone = repeated(run, repeat)
+        alone = time_calls(run, repeat)
         method, seconds, parts = _by_fusion(run, repeat) if fused else (APART, 0.0, [])
         if not parts:
             seconds, parts = _apart(run, repeat)
@@ -133,7 +133,7 @@ class _Profiled:
 
         function.__name__ = MODULE
         times = [perf_counter()]
-        with stage("JAX compiles for a profile", blocking=True), observed(self._scoped):
+        with stage("JAX compiles for a profile", blocking=True), observing(self._scoped):
             jaxpr = jax.jit(function).trace(*self._given)
             times.append(perf_counter())
             lowered = jaxpr.lower()
@@ -152,7 +152,7 @@ class _Profiled:
 # By fusion.
 
 
-def _by_fusion(run: _Profiled, repeat: int) -> tuple[str, float, list[Part]]:
+def _by_fusion(run: _Profiled, repeat: int) -> tuple[str, float, list[ProgramPart]]:
     """How it was measured, the seconds of all calls, and the parts; none where JAX gives none."""
     with tempfile.TemporaryDirectory() as folder:
         options = jax.profiler.ProfileOptions()
@@ -162,7 +162,7 @@ def _by_fusion(run: _Profiled, repeat: int) -> tuple[str, float, list[Part]]:
         except RuntimeError:  # there can be one at a time
             return f"{APART}, as jax.profiler is in use", 0.0, []
         try:
-            seconds = repeated(run, repeat)
+            seconds = time_calls(run, repeat)
         finally:
             jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
         found, is_whole = events(Path(folder))
@@ -174,9 +174,9 @@ def _by_fusion(run: _Profiled, repeat: int) -> tuple[str, float, list[Part]]:
 
 def _parts(
     found: Sequence[TraceEvent], known: Mapping[str, Instruction], nodes: Sequence[Node]
-) -> list[Part]:
+) -> list[ProgramPart]:
     """The parts of a program, given the events of its calls."""
-    parts = Parts()
+    parts = ProgramParts()
     origin = _Origin(known, nodes, {event.name for event in found})
     counts: dict[int, Counter[tuple[bool, str]]] = {}
     for run in runs(found):
@@ -248,21 +248,21 @@ class _Origin:
 # By operation.
 
 
-def _apart(run: _Profiled, repeat: int) -> tuple[float, list[Part]]:
+def _apart(run: _Profiled, repeat: int) -> tuple[float, list[ProgramPart]]:
     """The seconds of all calls, and the parts, with each operation computed by itself."""
     watch = Stopwatch(jax.block_until_ready)
 
     def observe(node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
         return watch.observe(node, _Compiled(compute) if node.op.graphs() else compute)
 
-    with observed(observe):
+    with observing(observe):
         made = run.rebuilt()
     traced = TracedProgram(run.spec, lambda: made)
     execute = traced.cut(traced.function) if traced.is_bounded else traced.function
     call = partial(execute, *run.arguments)
     call()
     watch.reset()
-    seconds = repeated(lambda: jax.block_until_ready(call()), repeat)  # type: ignore[no-untyped-call]
+    seconds = time_calls(lambda: jax.block_until_ready(call()), repeat)  # type: ignore[no-untyped-call]
     return seconds, watch.parts.all()
 
 

@@ -94,7 +94,7 @@ def _jvp(
         made = call.bind(*given, function=function, linear=linear)  # type: ignore[no-untyped-call]
         return results, made
     given = [*primals, *[tangents[i] for i in moved]]
-    pushed = function.pushed(moved, wanted)
+    pushed = function.jvp(moved, wanted)
     made = call.bind(*given, function=pushed, linear=len(moved))  # type: ignore[no-untyped-call]
     for i, t in zip(wanted, made, strict=True):
         found[i] = t
@@ -113,7 +113,7 @@ def _transpose(
     found: list[Any] = [None] * len(arguments)
     if not given:
         return [ad.Zero(x.aval) if _is_open(x) else None for x in arguments]
-    pulled, before = function.transposed(wanted, given)
+    pulled, before = function.transpose(wanted, given)
     known = [_known(arguments[i]) for i in before]
     gs = [_conjugate(cotangents[i]) for i in given]
     made = call.bind(*known, *gs, function=pulled, linear=len(gs))  # type: ignore[no-untyped-call]
@@ -148,7 +148,7 @@ def _batch(
         jnp.moveaxis(x, axis, 0) if flag else x
         for x, axis, flag in zip(arguments, axes, flags, strict=True)
     ]
-    made = call.bind(*given, function=function.batched(flags), linear=linear)  # type: ignore[no-untyped-call]
+    made = call.bind(*given, function=function.batch(flags), linear=linear)  # type: ignore[no-untyped-call]
     return made, [0] * len(made)
 
 

@@ -269,7 +269,7 @@ class MLXBackend(Backend):
         """MLX's dtype of that type."""
         return dtype_of(type.dtype)
 
-    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options with a device by its name: MLX's own cannot be pickled."""
         given = options.get("device")
         is_named = given is None or isinstance(given, str)
@@ -379,7 +379,7 @@ class MLXBackend(Backend):
             if not isinstance(step.node.op, Pick)
         }
 
-    def told(self, program: Program) -> Mapping[str, str]:
+    def summary(self, program: Program) -> Mapping[str, str]:
         """The number of fused kernels, where a thread compiles them."""
         tier = TIERS.get(program.graph.key())
         return {} if tier is None else {"kernels": str(tier)}
@@ -389,7 +389,7 @@ class MLXBackend(Backend):
         wide = getattr(node.type, "dtype", None) == "float64"
         return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
 
-    def prepared(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+    def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph with slices that move and keep their length by indices."""
         return with_slice_lengths(graph)
 

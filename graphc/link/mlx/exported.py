@@ -19,7 +19,7 @@ from graphc.link.mlx.lengths import KNOW_LENGTHS, Lengths
 from graphc.link.mlx.plans import UNFUSED, Plan, Planner, Slot, value_decides
 from graphc.link.mlx.saved import SavedFunctions
 from graphc.link.mlx.segments import Segments
-from graphc.link.program import Program, observed
+from graphc.link.program import Program, observing
 
 Argument = tuple[str, Sequence[str | int | None]]
 """The dtype of an argument and its shape: lengths, names of lengths, or None for any."""
@@ -113,7 +113,7 @@ class _Plans:
         planner = Planner(functions, len(slots))
         if followed is None:
             return planner.plan(Segments(self.program, UNFUSED), slots)
-        with observed(followed.observe):
+        with observing(followed.observe):
             program = Program(self.program.graph, backend, self.program.host)
             return planner.plan(Segments(program, UNFUSED), slots)
 

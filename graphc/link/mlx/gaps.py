@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 
 from graphc.ir import Node
-from graphc.link.backend import Gap
+from graphc.link.backend import BackendGap
 from graphc.link.mlx.arrays import device_of
 
 NARROWER = {"float64": "float32", "complex128": "complex64"}
@@ -36,7 +36,7 @@ def is_float64(node: Node) -> bool:
 
 
 GAPS = (
-    Gap(
+    BackendGap(
         what="complex128",
         reason="its complex numbers are complex64",
         remedy="Declare it complex64, compute all in the narrower dtypes with "
@@ -45,7 +45,7 @@ GAPS = (
         applies=anywhere,
         holds=is_complex128,
     ),
-    Gap(
+    BackendGap(
         what="float64 on a GPU",
         reason="Metal and MLX's GPU kernels compute in 32 bits at most",
         remedy="Compute in float32 with Mode('MLX', float64='downcast'), or in float64 on the "

@@ -12,11 +12,11 @@ from graphc.ir.law import deciding_inputs
 from graphc.link.host import (
     Host,
     SliceLength,
-    computed,
+    computable_on_host,
+    host_nodes,
     inputs_on_host,
-    is_taken,
+    is_step_count,
     lengths_of_slices,
-    possible,
 )
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
@@ -46,15 +46,15 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     """
     given = set(graph.inputs)
     readable = [known is None or i in known for i in range(len(graph.inputs))]
-    there = possible(graph, readable)
+    there = computable_on_host(graph, readable)
     ends = [x for x in _demands(graph) if x in there]
     lengths = lengths_of_slices(graph)
     deciding = reached(
         ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, given)
     ).keys()
     demanded = deciding | reached(lengths, lambda x: inputs_on_host(x, given)).keys()
-    found = {node for node in graph.nodes if is_taken(node) or _is_read(node, demanded)}
-    nodes = computed(graph, demanded | found, () if known is None else known)
+    found = {node for node in graph.nodes if is_step_count(node) or _is_read(node, demanded)}
+    nodes = host_nodes(graph, demanded | found, () if known is None else known)
     return Host(
         frozenset(nodes),
         tuple(i for i, x in enumerate(graph.inputs) if x in demanded),

@@ -74,7 +74,7 @@ class Planner:
     def run(self, segments: Segments, given: Sequence[Any]) -> list[Any]:
         """Add the steps of a program, and return its results."""
         program = segments.program
-        values = program.begun(given)
+        values = program.initial_values(given)
         for before, segment in segments.stages:
             for step in before:
                 self.between(segments, step, values)

@@ -19,14 +19,14 @@ from graphc.ir import Pick
 from graphc.link.mlx.arrays import array, device_array, device_of
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.segments import DRIVERS, Segment, Segments
-from graphc.link.profile import Measurement, Stopwatch, repeated
-from graphc.link.program import Program, Step, observed
+from graphc.link.profile import Measurement, Stopwatch, time_calls
+from graphc.link.program import Program, Step, observing
 
 FUSED = "each compiled segment timed (fused=False times each operation)"
 APART = "each operation timed by itself, nothing fused"
 
 
-def measured(
+def measure(
     program: Program,
     options: Mapping[str, Any],
     arguments: Sequence[Any],
@@ -43,15 +43,15 @@ def measured(
         start = perf_counter()
         results = plain()
         first = perf_counter() - start
-        alone = repeated(plain, repeat)
+        alone = time_calls(plain, repeat)
         # The steps of loops become programs when these run.
-        with nullcontext() if fused else observed(watch.observe):
+        with nullcontext() if fused else observing(watch.observe):
             call = partial(
                 _called, (_by_segment if fused else _apart)(program, options, watch), values
             )
             call()
             watch.reset()
-            seconds = repeated(call, repeat)
+            seconds = time_calls(call, repeat)
     phases = {"tracing and compiling kernels": max(0.0, first - alone / repeat)}
     method = FUSED if fused else APART
     return Measurement(method, seconds, alone, watch.parts.all(), phases, results)

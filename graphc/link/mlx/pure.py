@@ -26,7 +26,7 @@ def transformable(function: Transformable) -> Executable:
     def pull(primals: Any, cotangents: Any, results: Any) -> list[Any]:
         del results
         xs, gs = _listed(primals), _listed(cotangents)
-        pulled = function.pulled(ins, outs).bound
+        pulled = function.vjp(ins, outs).bound
         found = pulled(*xs, *[gs[i] for i in outs])
         made = dict(zip(ins, found, strict=True))
         return [
@@ -36,7 +36,7 @@ def transformable(function: Transformable) -> Executable:
     @custom.jvp  # type: ignore[untyped-decorator]
     def push(primals: Any, tangents: Any) -> list[Any]:
         xs, ts = _listed(primals), _listed(tangents)
-        pushed = function.pushed(ins, outs).bound
+        pushed = function.jvp(ins, outs).bound
         found = pushed(*xs, *[ts[i] if ts[i] is not None else mx.zeros_like(xs[i]) for i in ins])
         made = dict(zip(outs, found, strict=True))
         # What has no tangent is of no other use here than for its shape.
@@ -51,7 +51,7 @@ def transformable(function: Transformable) -> Executable:
             mx.moveaxis(x, axis, 0) if flag else x
             for x, axis, flag in zip(xs, places, flags, strict=True)
         ]
-        found = list(function.batched(flags).bound(*given))
+        found = list(function.batch(flags).bound(*given))
         return found, [0] * len(found)
 
     return custom  # type: ignore[no-any-return]

@@ -270,7 +270,7 @@ class Segments:
     def run(self, *arguments: Any) -> list[Any]:
         """The outputs: MLX arrays, or NumPy's where they are known on the host."""
         program = self.program
-        values = program.begun(arguments)
+        values = program.initial_values(arguments)
         for before, segment in self.stages:
             program.advance(before, values)
             if segment.results:

@@ -1,1 +1,1 @@
-"""The reference: every operation's own NumPy reference, step by step."""
+"""The reference backend: each operation's NumPy reference, step by step."""

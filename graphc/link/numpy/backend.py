@@ -1,32 +1,33 @@
-"""NumPy as a backend: operations perform themselves."""
+"""NumPy as a backend: each operation runs its NumPy reference."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import Node, Op, TensorType
+from graphc.ir import Graph, Node, Op, TensorType
 from graphc.link.backend import Backend, Dispatch, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.numpy.written import own, written
+from graphc.link.numpy.written import as_own_array, write_call
 from graphc.link.program import WORTH_WRITING, Program
 from graphc.tensor.core.elementwise import Elementwise
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-    """A NumPy array of that dtype: a copy, which nobody else changes."""
+    """Return a copy as a NumPy array of the type's dtype."""
     return np.array(value, type.numpy_dtype)
 
 
 class Calls(Dispatch):
-    """The calls of a program: by its steps, and by its text once that is worth to be made.
+    """The calls of a program: step by step, and by its written text after ``WORTH_WRITING`` calls.
 
-    What is not a number comes out without a warning, as elsewhere.
+    NumPy does not warn of NaN and infinity, as other backends do not.
     """
 
     def __init__(
@@ -38,13 +39,12 @@ class Calls(Dispatch):
         self.dtypes = [type.numpy_dtype for type in spec.results]
         self.runs = 0
         self.lock = threading.Lock()
-        super().__init__(self._first)
+        super().__init__(self._run_first)
 
-    def _first(self, *arguments: Any) -> Any:
-        """The results, once there is the program."""
+    def _run_first(self, *arguments: Any) -> Any:
         seconds = None
         with self.lock:
-            if self.run == self._first:
+            if self.run == self._run_first:
                 start = perf_counter()
                 self.program()
                 seconds = perf_counter() - start
@@ -56,12 +56,14 @@ class Calls(Dispatch):
     def _stepwise(self, *arguments: Any) -> Any:
         self.runs += 1
         if self.runs > WORTH_WRITING:
-            self.run = written(self.program(), single=self.single)
+            self.run = write_call(self.program(), single=self.single)
             return self.run(*arguments)
         with np.errstate(all="ignore"):
-            found = self.program().run(*arguments)
-        taken = {*map(id, arguments)}
-        results = [own(y, dtype, taken) for y, dtype in zip(found, self.dtypes, strict=True)]
+            outputs = self.program().run(*arguments)
+        used_ids = {*map(id, arguments)}
+        results = [
+            as_own_array(y, dtype, used_ids) for y, dtype in zip(outputs, self.dtypes, strict=True)
+        ]
         return results[0] if self.single else results
 
 
@@ -72,18 +74,18 @@ def compile(
     donated: tuple[int, ...],
     context: CompileContext,
 ) -> Executable:
-    """What calls a program."""
+    """Return the function that calls a program."""
     return Calls(spec, program, context)
 
 
 class NumPyBackend(Backend):
-    """An elementwise row is its NumPy function, with nothing between."""
+    """NumPy, whose elementwise rows are called as the ufuncs themselves."""
 
     def bind(self, node: Node) -> Callable[..., Any]:
         if isinstance(node.op, Elementwise):
             return node.op.reference
-        found = self.lowering(node.op)
-        return node.op.perform if found is perform else super().bind(node)
+        lowering = self.lowering(node.op)
+        return node.op.perform if lowering is perform else super().bind(node)
 
 
 backend = NumPyBackend(
@@ -100,5 +102,11 @@ backend = NumPyBackend(
 
 @backend.lower(Op)
 def perform(op: Op, *values: Any) -> Any:
-    """Every operation has a NumPy reference."""
+    """Run the operation's NumPy reference."""
     return op.perform(*values)
+
+
+@lru_cache(maxsize=1024)
+def graph_program(graph: Graph) -> Program:
+    """Return the program of an operation's graph."""
+    return Program(graph, backend, None)

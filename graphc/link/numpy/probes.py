@@ -13,7 +13,7 @@ def blas() -> Finding:
     """Linear algebra."""
     import scipy.linalg
 
-    # The mode is one of NumPy's; without it the same is printed.
+    # Without this mode NumPy prints the configuration.
     config: Any = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()

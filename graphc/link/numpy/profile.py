@@ -1,4 +1,4 @@
-"""Profiles of programs that NumPy runs: each operation is timed, also in the steps of loops."""
+"""Profiles of NumPy's programs: each operation is timed, in the steps of loops too."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from graphc.ir import Node
 from graphc.link.numpy.backend import backend
-from graphc.link.profile import Measurement, Stopwatch, repeated
-from graphc.link.program import Program, observed
+from graphc.link.profile import Measurement, Stopwatch, time_calls
+from graphc.link.program import Program, observing
 from graphc.loop.branch import Switch
 from graphc.loop.evaluate import evaluate, perform_node
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 
 
-def measured(
+def measure(
     program: Program,
     options: Mapping[str, Any],
     arguments: Sequence[Any],
@@ -27,43 +27,42 @@ def measured(
     *,
     fused: bool,
 ) -> Measurement:
-    """Measure each operation; nothing is fused."""
+    """Measure each operation; NumPy fuses none."""
     start = perf_counter()
     program.write()
     writing = perf_counter() - start
     watch = Stopwatch()
-    with observed(partial(_observe, watch)):
+    with observing(partial(_observe, watch)):
         timed = Program(program.graph, backend, program.host)
     with np.errstate(all="ignore"):
         program.run(*arguments)
-        alone = repeated(lambda: program.run(*arguments), repeat)
+        alone = time_calls(lambda: program.run(*arguments), repeat)
         timed.run(*arguments)
         watch.reset()
-        seconds = repeated(lambda: timed.run(*arguments), repeat)
+        seconds = time_calls(lambda: timed.run(*arguments), repeat)
         results = program.run(*arguments)
-    parts = watch.parts.all()
     phases = {"writing the program": writing}
-    return Measurement("each operation timed", seconds, alone, parts, phases, results)
+    return Measurement("each operation timed", seconds, alone, watch.parts.all(), phases, results)
 
 
 def _observe(watch: Stopwatch, node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that computes a node; its operation and those in it are timed."""
+    """Return the function of a node, which times its operation and its graphs' operations."""
 
     def perform(inner: Node, values: Sequence[Any]) -> Any:
         by_reference = partial(_by_reference, inner)
         return _observe(watch, inner, by_reference)(*values)
 
-    return watch.observe(node, _opened(node, compute, perform))
+    return watch.observe(node, _with_timed_steps(node, compute, perform))
 
 
 def _by_reference(node: Node, *values: Any) -> Any:
     return perform_node(node, values)
 
 
-def _opened(
+def _with_timed_steps(
     node: Node, compute: Callable[..., Any], perform: Callable[[Node, Sequence[Any]], Any]
 ) -> Callable[..., Any]:
-    """The function that computes a node, with the operations of its graphs as given."""
+    """Return the function of a node, with ``perform`` for the operations of its graphs."""
     match node.op:
         case Loop() as loop:
             return lambda *values: loop.run(partial(evaluate, loop.step, perform=perform), values)

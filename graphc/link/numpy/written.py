@@ -1,4 +1,4 @@
-"""A program written out as one function for NumPy, from a call's arguments to its results."""
+"""A program written as one function for NumPy, from a call's arguments to its results."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Graph
-from graphc.link.program import Lengths, Program, Step, located
+from graphc.link.program import EqualLengths, Program, Step, locate_error
 from graphc.link.source import Source, compiled_code
 from graphc.tensor.core.elementwise import Elementwise
 
 
-def own(y: Any, dtype: np.dtype[Any], taken: set[int]) -> np.ndarray[Any, Any]:
-    """A result as an array of its own, whose id is added to those that are taken."""
+def as_own_array(y: Any, dtype: np.dtype[Any], used_ids: set[int]) -> np.ndarray[Any, Any]:
+    """Return a result as an array that shares no memory with arguments or other results.
+
+    Args:
+        y: The result.
+        dtype: The dtype of its type.
+        used_ids: The ids of the arguments and of earlier results; the result's id is added.
+    """
     if y.__class__ is not np.ndarray or y.dtype is not dtype:
         y = np.asarray(y, dtype)
     # A view of an argument, or the argument itself, would change with it.
-    if id(y) in taken or not y.flags.owndata:
+    if id(y) in used_ids or not y.flags.owndata:
         y = y.copy()
-    taken.add(id(y))
+    used_ids.add(id(y))
     return y  # type: ignore[no-any-return]
 
 
 class WrittenCall(Source):
-    """The text of a call: the program's, and results that are arrays of their own.
+    """The text of a call: the program's, with results that share no memory.
 
     Args:
-        program: What it computes.
-        single: Whether its only result is returned itself, and not in a list.
+        program: The program.
+        single: Whether to return the only result itself, and not a list.
     """
 
     def __init__(self, program: Program, *, single: bool) -> None:
@@ -39,25 +45,27 @@ class WrittenCall(Source):
         super().__init__(program)
 
     def call(self, step: Step) -> str:
-        """The line of a step, whose result may take the memory of an operand."""
+        """Return the line of a step, whose result may reuse an operand's memory."""
         line = super().call(step)
-        free = self.buffers.free(step)
-        return line if free is None else f"{line[:-1]}, {self.names[free]})"
+        reused = self.buffers.free(step)
+        return line if reused is None else f"{line[:-1]}, {self.names[reused]})"
 
     def results(self) -> list[str]:
-        """The lines that return the outputs."""
+        """Return the lines that return the outputs."""
         program = self.program
         ufuncs = {step.place for step in program.steps if _is_ufunc(step)}
-        # What a function of NumPy's own computes has memory of its own, unless it is a number.
+        # A ufunc's result has its own memory, unless it is a NumPy scalar.
         is_fresh = len({*program.outputs}) == len(program.outputs) and ufuncs >= {*program.outputs}
-        self.namespace |= {"own": own, "array": np.ndarray}
+        self.namespace |= {"own": as_own_array, "array": np.ndarray}
         lines = []
         if not is_fresh:
-            given = "".join(f"id(a{i}), " for i in range(len(program.arguments)))
-            lines.append(f"taken = {{{given}}}" if given else "taken = set()")
+            ids = "".join(f"id(a{i}), " for i in range(len(program.arguments)))
+            lines.append(f"taken = {{{ids}}}" if ids else "taken = set()")
         names = []
-        for k, (place, node) in enumerate(zip(program.outputs, program.graph.outputs, strict=True)):
-            y, name = self.names[place], f"y{k}"
+        for k, (position, node) in enumerate(
+            zip(program.outputs, program.graph.outputs, strict=True)
+        ):
+            y, name = self.names[position], f"y{k}"
             self.namespace[f"t{k}"] = node.type.numpy_dtype
             if is_fresh:
                 wrong = f"{y}.__class__ is not array or {y}.dtype is not t{k}"
@@ -66,21 +74,21 @@ class WrittenCall(Source):
             else:
                 lines.append(f"{name} = own({y}, t{k}, taken)")
             names.append(name)
-        found = ", ".join(names)
+        values = ", ".join(names)
         self.steps += [None] * (len(lines) + 1)
-        return [*lines, f"return {found}" if self.single else f"return [{found}]"]
+        return [*lines, f"return {values}" if self.single else f"return [{values}]"]
 
 
 class _Buffers:
-    """The memory of values that are not needed any more, for results of NumPy's own functions.
+    """The memory of dead values, which ufuncs reuse for their results.
 
-    A value has memory of its own, of which nothing else is a view, if such a function computes it
-    and if only such functions take it.
+    No array is a view of a value's memory if a ufunc computes the value and only ufuncs take it.
 
     Attributes:
-        sure: The dtypes of values that are known to be as their types say, by place.
-        own: The places of values with memory of their own.
-        lengths: What is known of lengths so far.
+        last_uses: The values that are dead after a step, by the step's position.
+        sure: The dtypes of values that surely equal their types' dtypes, by position.
+        own: The positions of values whose memory no other array shares.
+        lengths: The lengths known to be equal so far.
     """
 
     def __init__(self, program: Program) -> None:
@@ -90,13 +98,13 @@ class _Buffers:
             *(x for x in program.graph.nodes if isinstance(x.op, Constant)),
         ]
         self.sure = {program.places[x]: x.type.numpy_dtype for x in nodes}
-        self.lengths = Lengths()
+        self.lengths = EqualLengths()
         others = [step.operands for step in program.steps if not _is_ufunc(step)]
         shown = {*program.outputs}.union(*others)
         self.own = {s.place for s in program.steps if _is_ufunc(s) and s.place not in shown}
 
     def free(self, step: Step) -> int | None:
-        """The place of an operand whose memory the result of the next step may take."""
+        """Return the position of a dead operand whose memory fits the next step's result."""
         node = step.node
         self.lengths.open(node)
         if not _is_ufunc(step) or not self.sure.keys() >= {*step.operands}:
@@ -107,7 +115,7 @@ class _Buffers:
             return None
         self.sure[step.place] = dtype
         if not node.type.ndim:
-            return None  # NumPy gives numbers, which have no memory that could be taken
+            return None  # NumPy scalars have no memory to reuse
         dead = {*self.last_uses.get(step.place, ())} & self.own
         for i, x in zip(step.operands, node.inputs, strict=True):
             is_alike = self.sure[i] == dtype and x.type.ndim == node.type.ndim
@@ -125,73 +133,75 @@ def _is_ufunc(step: Step) -> bool:
     )
 
 
-def written(program: Program, *, single: bool) -> Callable[..., Any]:
-    """The function of a call: numbers that are none come out of it without a warning.
+def write_call(program: Program, *, single: bool) -> Callable[..., Any]:
+    """Return the function of a call, which does not warn of NaN and infinity.
 
     Args:
-        program: What it computes.
-        single: Whether its only result is returned itself, and not in a list.
+        program: The program.
+        single: Whether to return the only result itself, and not a list.
     """
     source = WrittenCall(program, single=single)
     arguments = "".join(f"a{i}, " for i in range(len(program.arguments)))
 
-    def failed(error: Exception) -> Exception:
-        found = source.failed(error.__traceback__)
-        return located(error, *found) if found else error
+    def with_location(error: Exception) -> Exception:
+        failing = source.failing_step(error.__traceback__)
+        return locate_error(error, *failing) if failing else error
 
     if _runs_users_code(program.graph) or program.backend.is_altered:
-        return _quiet(source, failed)
+        return _without_warnings(source, with_location)
     contexts: list[Context] = []
     text = f"""
 def call({arguments}):
     try:
         context = pop()
     except IndexError:
-        context = made()
+        context = new_context()
     try:
         return context.run(program, {arguments})
     except Exception as error:
-        raise failed(error) from error
+        raise locate(error) from error
     finally:
         append(context)
 """
     namespace = {
         "pop": contexts.pop,
         "append": contexts.append,
-        "made": _quiet_context,
+        "new_context": _context_without_warnings,
         "program": source.function,
-        "failed": failed,
+        "locate": with_location,
     }
     exec(compiled_code(text, "call"), namespace)
     return namespace["call"]  # type: ignore[return-value]
 
 
-def _quiet(source: Source, failed: Callable[[Exception], Exception]) -> Callable[..., Any]:
-    # As a decorator it takes half of the time that it takes as a context.
+def _without_warnings(
+    source: Source, with_location: Callable[[Exception], Exception]
+) -> Callable[..., Any]:
+    # As a decorator errstate takes half of the time that it takes as a context manager.
     run = np.errstate(all="ignore")(source.function)
 
     def call(*arguments: Any) -> Any:
         try:
             return run(*arguments)
         except Exception as error:
-            raise failed(error) from error
+            raise with_location(error) from error
 
     return call
 
 
-def _quiet_context() -> Context:
-    """A context in which NumPy warns of nothing.
+def _context_without_warnings() -> Context:
+    """Return a context in which NumPy warns of nothing.
 
-    To enter it takes a tenth of the time in which ``errstate`` sets the state and resets it. But
-    other context variables have no values in it, and one call at a time can be in it.
+    Entering the context takes a tenth of the time of ``errstate``. But other context variables have
+    no values in it, and only one call at a time can run in it.
     """
-    made = Context()
-    made.run(np.seterr, all="ignore")
-    return made
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    return context
 
 
 def _runs_users_code(graph: Graph) -> bool:
-    """Whether operations, or those in them, depend on more than graphc."""
+    """Return whether operations, also in graphs of operations, call users' code."""
     return any(
         node.op.unwritten() is not None or any(map(_runs_users_code, node.op.graphs()))
         for node in graph.nodes

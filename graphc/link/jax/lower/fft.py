@@ -11,21 +11,21 @@ from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import refuse
 from graphc.tensor.fft import Fourier, HermitianFourier, RealFourier, needs_elements
 
-MOST = 3
-"""So many axes JAX transforms at once."""
+MAX_AXES = 3
+"""The largest number of axes that one call of JAX transforms."""
 
 
 @backend.lower(Fourier)
 def fourier(op: Fourier, x: Any) -> Any:
-    """Transform a few axes at a time."""
+    """Transform up to ``MAX_AXES`` axes at a time."""
     transform = jnp.fft.ifftn if op.inverse else jnp.fft.fftn
     refuse(op.name, *(x.shape[axis] for axis in op.axes))
     for axis in op.axes:
         needs_elements(op, x.shape[axis])
     if not x.size:
         return x
-    for start in range(0, len(op.axes), MOST):
-        x = transform(x, axes=op.axes[start : start + MOST], norm=op.norm)
+    for start in range(0, len(op.axes), MAX_AXES):
+        x = transform(x, axes=op.axes[start : start + MAX_AXES], norm=op.norm)
     return _row_major(x)
 
 
@@ -46,7 +46,7 @@ def hermitian_fourier(op: HermitianFourier, x: Any, *symbolic: Any) -> Any:
 
 
 def _row_major(y: Any) -> Any:
-    """Return an array whose layout is not chosen by what reads it.
+    """Return the array in row-major layout, whichever operation reads it.
 
     Matrix factorisations read columns, and XLA fails to compile a transform in that layout.
     """

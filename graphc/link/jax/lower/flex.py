@@ -1,4 +1,4 @@
-"""Lowerings of attention; the kernel is loaded by the first program that has one."""
+"""Lowerings of attention; the first program with attention imports the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphc.link.jax.backend import backend
 
 @backend.lower(Flex)
 def flex(op: Flex, *values: Any) -> Any:
-    """Lower attention; blocks that are not in the tables cost nothing."""
+    """Lower attention; blocks that are not in the tables cost no time."""
     from graphc.link.jax.attention import lowered  # noqa: PLC0415
 
     return lowered.flex(op, values)

@@ -1,4 +1,4 @@
-"""Loops in JAX: ``lax.scan`` where the number of steps is known, ``lax.while_loop`` elsewhere."""
+"""Loops in JAX: ``lax.scan`` for a known number of steps, else ``lax.while_loop``."""
 
 from __future__ import annotations
 
@@ -39,69 +39,69 @@ from graphc.loop.step import LoopInputs
 
 @backend.lower(Loop)
 def loop(op: Loop, *values: Any) -> Any:
-    """Lower a loop: to a scan where all steps are done, else to a bounded loop."""
+    """Lower to a scan, or to a bounded loop where the number of steps is unknown."""
     return _run(op, values, None)
 
 
 @rule(Loop, of_counts=True)
-def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Lower a loop with an unknown number of steps, or whose step depends on one."""
+def ragged_loop(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Lower a loop with an unknown number of steps, or whose step depends on an unknown length."""
     op: Any = node.op
     return _run(op, values, node.where)
 
 
 def _run(op: Loop, values: Sequence[Any], where: str | None) -> Any:
-    given = op.parts(values)
-    steps = _number_of_steps(op, given, where)
+    inputs = op.parts(values)
+    steps = _step_count(op, inputs, where)
     if is_known(steps):
-        given = replace(given, xs=tuple([_of_length(x, int(steps)) for x in given.xs]))
-    step = _Step(op, given)
+        inputs = replace(inputs, xs=tuple([_with_length(x, int(steps)) for x in inputs.xs]))
+    step = _LoopStep(op, inputs)
     if is_known(steps) and not int(steps):
-        taken = [np.asarray(0, np.int64)] * op.stops
-        return (*step.results(step.init, step.no_rows(), steps), *taken)
+        steps_done = [np.asarray(0, np.int64)] * op.stops
+        return (*step.results(step.init, step.no_rows(), steps), *steps_done)
     if is_known(steps) and not op.counted and not op.stops:
-        final, rows = _scanned(op, step, int(steps))
+        final, rows = _scan(op, step, int(steps))
         return step.results(final, rows, steps)
-    return _Bounded(op, step, given, steps).results()
+    return _WhileLoop(op, step, inputs, steps).results()
 
 
-def _of_length(x: Any, n: int) -> Any:
+def _with_length(x: Any, n: int) -> Any:
     return ragged(x.buffer, [n, *x.shape[1:]]) if isinstance(x, Ragged) else x
 
 
-def _number_of_steps(op: Loop, given: LoopInputs[Any], where: str | None) -> Any:
-    """Return the number of steps, an integer or a ``Count``; sequences must fit it."""
-    steps = op.steps_of(given)
-    lengths = [x.shape[0] for x in given.xs]
+def _step_count(op: Loop, inputs: LoopInputs[Any], where: str | None) -> Any:
+    """Return the number of steps, an integer or a ``Count``; check the sequences' lengths."""
+    steps = op.steps_of(inputs)
+    lengths = [x.shape[0] for x in inputs.xs]
     if symbolic.has_symbols((steps, *lengths)):
-        return _symbolic_number(op, steps, lengths, where)
+        return _symbolic_step_count(op, steps, lengths, where)
     if is_known(steps) and not any(isinstance(n, Count) for n in lengths):
-        return np.asarray(op.number_of_steps(given), np.int64)
-    at_least(steps, 0, _negative(op, where))
+        return np.asarray(op.number_of_steps(inputs), np.int64)
+    at_least(steps, 0, _negative_steps(op, where))
     for i, n in enumerate(lengths):
-        agree(n, steps, _unequal(op, i, where))
+        agree(n, steps, _unequal_lengths(op, i, where))
     return settled(as_count(steps))
 
 
-def _symbolic_number(op: Loop, steps: Any, lengths: Sequence[Any], where: str | None) -> Any:
-    """Return the number of steps, one at least where it is a symbol."""
+def _symbolic_step_count(op: Loop, steps: Any, lengths: Sequence[Any], where: str | None) -> Any:
+    """Return the number of steps; a symbol must be 1 at least."""
     for i, n in enumerate(lengths):
         if not symbolic.equal(n, steps):
-            raise _unequal(op, i, where)(n, steps)
+            raise _unequal_lengths(op, i, where)(n, steps)
     if is_known(steps):
         return np.asarray(steps, np.int64)
     if not symbolic.at_least(steps, 1):
-        raise _negative(op, where)(steps, 0)
+        raise _negative_steps(op, where)(steps, 0)
     return steps
 
 
-def _negative(op: Loop, where: str | None) -> Callable[[int, int], GraphcError]:
+def _negative_steps(op: Loop, where: str | None) -> Callable[[int, int], GraphcError]:
     return lambda n, zero: ArgumentError(
         f"{op.title}: {n} steps.", "Use a number from 0 on.", where
     )
 
 
-def _unequal(op: Loop, i: int, where: str | None) -> Callable[[int, int], GraphcError]:
+def _unequal_lengths(op: Loop, i: int, where: str | None) -> Callable[[int, int], GraphcError]:
     return lambda length, n: RuntimeShapeError(
         f"{op.title}: the sequence {i} has {length} elements for {n} steps.",
         "Give as many elements as steps.",
@@ -109,114 +109,122 @@ def _unequal(op: Loop, i: int, where: str | None) -> Callable[[int, int], Graphc
     )
 
 
-Form = Counts | None
-"""Of an array that has counts for lengths, these; None for others."""
+AxisCounts = Counts | None
+"""The counts of an array's axes; None if all lengths are known."""
 
 
-def _form(x: Any, lost: int = 0) -> Form:
-    """The counts of an array without its first axes, so many of them."""
-    counts = x.counts[lost:] if isinstance(x, Ragged) else ()
+def _counts_of(x: Any, dropped: int = 0) -> AxisCounts:
+    """Return the counts of an array, without the first ``dropped`` axes."""
+    counts = x.counts[dropped:] if isinstance(x, Ragged) else ()
     return counts if any(counts) else None
 
 
-def _formed(x: Any, form: Form) -> Any:
-    return x if form is None else Ragged(x, form)
+def _with_counts(x: Any, counts: AxisCounts) -> Any:
+    return x if counts is None else Ragged(x, counts)
 
 
-def _array(x: Any) -> Any:
-    """Convert a value to what JAX's loops take."""
+def _loop_array(x: Any) -> Any:
     return jnp.asarray(inner(x), x.dtype)
 
 
 @dataclass
-class _Step:
+class _LoopStep:
     """A step as a function of JAX arrays.
 
     Attributes:
         op: The loop.
-        given: What it takes.
-        init: The carries at first.
-        rows: The forms of stacked rows, known once it was traced.
+        inputs: The loop's operands.
+        rows: The counts of each stacked row, after the step was traced.
+        trace: The step's program.
+        dtypes: The dtypes of the step's outputs.
+        carries: The counts of each carry.
+        elements: The counts of each sequence's elements.
+        init: The buffers of the initial carries.
+        xs: The buffers of the sequences.
+        lasting: The ids of the counts that exist outside of the step.
     """
 
     op: Loop
-    given: LoopInputs[Any]
-    rows: list[Form] = field(default_factory=list)
+    inputs: LoopInputs[Any]
+    rows: list[AxisCounts] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        op, given = self.op, self.given
-        own = op.carries + op.sequences
-        known = [own + i for i, x in enumerate(given.consts) if is_on_host(x)]
-        host = analyse(op.step, known, range(own))
+        op, inputs = self.op, self.inputs
+        varying = op.carries + op.sequences
+        on_host = [varying + i for i, x in enumerate(inputs.consts) if is_on_host(x)]
+        host = analyse(op.step, on_host, range(varying))
         self.trace = naming_step(op.title, Program(op.step, backend, host).trace)
         self.dtypes = [y.type.numpy_dtype for y in op.step.outputs]
-        self.carries = [_form(x) for x in given.init]
-        self.elements = [_form(x, 1) for x in given.xs]
-        self.init = tuple(map(_array, given.init))
-        self.xs = tuple(map(_array, given.xs))
-        arrays = [x for x in (*given.init, *given.xs, *given.consts) if isinstance(x, Ragged)]
+        self.carries = [_counts_of(x) for x in inputs.init]
+        self.elements = [_counts_of(x, 1) for x in inputs.xs]
+        self.init = tuple(map(_loop_array, inputs.init))
+        self.xs = tuple(map(_loop_array, inputs.xs))
+        arrays = [x for x in (*inputs.init, *inputs.xs, *inputs.consts) if isinstance(x, Ragged)]
         counts = [n for x in arrays for n in x.counts if n is not None]
-        counts += [x for x in given.consts if isinstance(x, Count)]
-        # Counts that a step makes are gone after it, unless they are formulas.
+        counts += [x for x in inputs.consts if isinstance(x, Count)]
+        # A count that a step computes does not exist after it, unless it is a formula.
         self.lasting = {id(n.given) for n in counts}
 
     def __call__(self, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
-        """Return the outputs' arrays, given those of carries and elements."""
+        """Return the buffers of the outputs for buffers of carries and elements."""
         op = self.op
-        before = [_formed(x, form) for x, form in zip(carry, self.carries, strict=True)]
-        taken = [_formed(x, form) for x, form in zip(elements, self.elements, strict=True)]
+        before = [_with_counts(x, counts) for x, counts in zip(carry, self.carries, strict=True)]
+        xs = [_with_counts(x, counts) for x, counts in zip(elements, self.elements, strict=True)]
         with checked(None):
-            found = self.trace(*before, *taken, *self.given.consts)
-            pairs = zip(found, op.step.outputs, strict=True)
-            found = tuple([dense(y, op.title, node.where) for y, node in pairs])
-            after = [self._next(x, y) for x, y in zip(before, found, strict=False)]
+            outputs = self.trace(*before, *xs, *self.inputs.consts)
+            pairs = zip(outputs, op.step.outputs, strict=True)
+            outputs = tuple([dense(y, op.title, node.where) for y, node in pairs])
+            after = [self._carry_after(x, y) for x, y in zip(before, outputs, strict=False)]
         op.check_carry(before, after)
-        ends = [*after, *found[op.carries :]]
-        self.rows = [self._row(y) for y in op.rows_of(ends)]
-        return [jnp.asarray(_array(y), dtype) for y, dtype in zip(ends, self.dtypes, strict=True)]
+        results = [*after, *outputs[op.carries :]]
+        self.rows = [self._row_counts(y) for y in op.rows_of(results)]
+        return [
+            jnp.asarray(_loop_array(y), dtype)
+            for y, dtype in zip(results, self.dtypes, strict=True)
+        ]
 
-    def _next(self, before: Any, after: Any) -> Any:
-        """Return a carry after a step in the layout that it had before."""
+    def _carry_after(self, before: Any, after: Any) -> Any:
+        """Return a carry after a step in the buffer shape that it had before."""
         if not isinstance(before, Ragged):
-            return self._of_known(before, after) if isinstance(after, Ragged) else after
+            return self._static_carry_after(before, after) if isinstance(after, Ragged) else after
         if after.ndim != before.ndim:
-            raise self._refused("a carry's")
-        self._agree(before, after)
-        buffer = _array(after)
-        more = [n - m for n, m in zip(before.buffer.shape, buffer.shape, strict=True)]
-        if any(more):
-            buffer = lax.pad(buffer, np.zeros((), buffer.dtype), [(0, n, 0) for n in more])
+            raise self._varying_length("a carry's")
+        self._check_lengths(before, after)
+        buffer = _loop_array(after)
+        missing = [n - m for n, m in zip(before.buffer.shape, buffer.shape, strict=True)]
+        if any(missing):
+            buffer = lax.pad(buffer, np.zeros((), buffer.dtype), [(0, n, 0) for n in missing])
         return Ragged(buffer, before.counts)
 
-    def _of_known(self, before: Any, after: Ragged) -> Any:
-        """Return a carry whose lengths were known before the step, and so must be equal to these.
+    def _static_carry_after(self, before: Any, after: Ragged) -> Any:
+        """Return a carry with the lengths before the step, which its new counts must equal.
 
         Raises:
-            DynamicShapeError: Whether they are is not known.
+            DynamicShapeError: If the equality cannot be checked.
         """
         if after.ndim != before.ndim or not all(n is None or n.formula for n in after.counts):
-            _as_known(after)
-        self._agree(before, after)
+            raise _unknown_length()
+        self._check_lengths(before, after)
         return ragged(after.buffer, before.shape)
 
-    def _agree(self, before: Any, after: Any) -> None:
+    def _check_lengths(self, before: Any, after: Any) -> None:
         for n, m in zip(before.shape, after.shape, strict=True):
             try:
-                agree(n, m, lambda a, b: self._refused("a carry's"))
+                agree(n, m, lambda a, b: self._varying_length("a carry's"))
             except DynamicShapeError:
-                raise self._refused("a carry's") from None
+                raise self._varying_length("a carry's") from None
 
-    def _row(self, row: Any) -> Form:
+    def _row_counts(self, row: Any) -> AxisCounts:
         if not isinstance(row, Ragged):
             return None
         counts = [n for n in row.counts if n is not None]
         if any(n.formula is None and id(n.given) not in self.lasting for n in counts):
-            raise self._refused("a row's")
+            raise self._varying_length("a row's")
         return None, *row.counts
 
-    def _refused(self, whose: str) -> DynamicShapeError:
+    def _varying_length(self, owner: str) -> DynamicShapeError:
         return DynamicShapeError(
-            f"{self.op.title}: {whose} length is not known while JAX compiles, and may differ from "
+            f"{self.op.title}: {owner} length is not known while JAX compiles, and may differ from "
             "step to step.",
             "In a loop within a loop, use the last step's value alone ([-1]), or a fixed number "
             "of steps, n_steps, with gt.where; or mode='NUMPY'.",
@@ -228,69 +236,70 @@ class _Step:
         return jax.eval_shape(self, self.init, elements)  # type: ignore[no-any-return]
 
     def no_rows(self) -> list[Any]:
-        """Return the rows of a loop that does no step."""
+        """Return the rows of a loop without steps."""
         shapes = self.op.blank_shapes(self.init, self.shapes)
         self.rows = self.rows or [None] * len(shapes)
         dtypes = self.op.rows_of(self.dtypes)
         return [jnp.zeros((0, *n), dtype) for n, dtype in zip(shapes, dtypes, strict=True)]
 
     def results(self, final: Sequence[Any], rows: Sequence[Any], steps: Any) -> tuple[Any, ...]:
-        """Return the loop's results, given their arrays."""
-        carried = [_formed(x, form) for x, form in zip(final, self.carries, strict=True)]
+        """Return the loop's results for the buffers of the carries and rows."""
+        carried = [_with_counts(x, counts) for x, counts in zip(final, self.carries, strict=True)]
         if is_known(steps) or is_symbolic_dim(steps):
             pairs = zip(rows, self.rows, strict=True)
-            return (*carried, *(_formed(x, form) for x, form in pairs))
-        stacked = [_of_steps(x, steps, form) for x, form in zip(rows, self.rows, strict=True)]
+            return (*carried, *(_with_counts(x, counts) for x, counts in pairs))
+        stacked = [_stack_rows(x, steps, counts) for x, counts in zip(rows, self.rows, strict=True)]
         return (*carried, *stacked)
 
 
-def _of_steps(rows: Any, steps: Any, form: Form) -> Any:
-    """Rows of so many steps; those of steps that were not done are zero."""
-    if form is None:
+def _stack_rows(rows: Any, steps: Any, counts: AxisCounts) -> Any:
+    """Return rows with the number of steps as length; rows beyond it are zero."""
+    if counts is None:
         return ragged(rows, [steps, *rows.shape[1:]], 0)
-    pairs = zip(rows.shape[1:], form[1:], strict=True)
+    pairs = zip(rows.shape[1:], counts[1:], strict=True)
     return ragged(rows, [steps, *(n if count is None else count for n, count in pairs)])
 
 
-def _as_known(x: Ragged) -> Any:
-    raise DynamicShapeError(
-        "A carry has a known length before a step and one after it that is not known while JAX "
-        "compiles.",
-        "Let it begin with the shape that a step gives it, or use mode='NUMPY'.",
+def _unknown_length() -> DynamicShapeError:
+    return DynamicShapeError(
+        "A carry has a known length before a step, and after it a length that is not known while "
+        "JAX compiles.",
+        "Start with a carry of the shape that a step returns, or use mode='NUMPY'.",
     )
 
 
-def _scanned(op: Loop, step: _Step, n: int) -> Any:
+def _scan(op: Loop, step: _LoopStep, n: int) -> Any:
     def body(carry: Any, elements: Any) -> Any:
-        found = step(carry, elements)
-        return tuple(found[: op.carries]), tuple(found[op.carries :])
+        outputs = step(carry, elements)
+        return tuple(outputs[: op.carries]), tuple(outputs[op.carries :])
 
     return lax.scan(body, step.init, step.xs, n, reverse=op.reverse, unroll=op.unroll)
 
 
-def _bound(steps: Any, xs: Sequence[Any]) -> int | None:
-    found = min([max(as_count(steps).high, 0), *(x.shape[0] for x in xs)])
-    return found if found < UNBOUNDED else None
+def _max_steps(steps: Any, xs: Sequence[Any]) -> int | None:
+    n = min([max(as_count(steps).high, 0), *(x.shape[0] for x in xs)])
+    return n if n < UNBOUNDED else None
 
 
-class _Bounded:
-    """A ``lax.while_loop``; rows go into buffers that are zero at first.
+class _WhileLoop:
+    """A ``lax.while_loop``, which writes rows into buffers of zeros.
 
     Attributes:
-        steps: How many there are, an integer, a count or a symbol.
-        length: How long buffers are; None where there is no bound.
-        limit: How many are done at most.
+        steps: The number of steps: an integer, a count or a symbol.
+        length: The length of the buffers; None without an upper bound.
+        dtype: The dtype of the loop's counter.
+        limit: The largest number of steps.
     """
 
-    def __init__(self, op: Loop, step: _Step, given: LoopInputs[Any], steps: Any) -> None:
+    def __init__(self, op: Loop, step: _LoopStep, inputs: LoopInputs[Any], steps: Any) -> None:
         self.op = op
         self.step = step
         self.steps = steps
-        self.length: Any = steps if is_symbolic_dim(steps) else _bound(steps, step.xs)
-        # XLA counts in 32 bits where that is enough.
-        narrow = isinstance(self.length, int) and self.length < 2**31
-        self.dtype = np.dtype(np.int32 if narrow else np.int64)
-        self.limit = self._counter(steps if given.count is None else given.count)
+        self.length: Any = steps if is_symbolic_dim(steps) else _max_steps(steps, step.xs)
+        # Count in 32 bits, as XLA does, if that suffices.
+        is_narrow = isinstance(self.length, int) and self.length < 2**31
+        self.dtype = np.dtype(np.int32 if is_narrow else np.int64)
+        self.limit = self._counter(steps if inputs.count is None else inputs.count)
 
     def _counter(self, n: Any) -> Any:
         if is_symbolic_dim(n):
@@ -301,19 +310,19 @@ class _Bounded:
         return lax.convert_element_type(value, self.dtype)
 
     def results(self) -> tuple[Any, ...]:
-        """Return final carries, rows, and the number of steps done."""
+        """Return the final carries, the rows, and the number of steps done."""
         op, step = self.op, self.step
         rows = self._buffers()
         state: tuple[Any, ...] = (self.dtype.type(0), step.init, rows, *[np.False_] * op.stops)
         if self.length != 0:
-            state = lax.while_loop(self._goes_on, self._body, state)
+            state = lax.while_loop(self._condition, self._body, state)
         done, final, rows, *_ = state
-        taken = []
+        steps_done = []
         if op.stops:
-            taken = [self._taken(lax.convert_element_type(done, np.int64))]
-        return (*step.results(final, rows, self.steps), *taken)
+            steps_done = [self._steps_done(lax.convert_element_type(done, np.int64))]
+        return (*step.results(final, rows, self.steps), *steps_done)
 
-    def _taken(self, done: Any) -> Any:
+    def _steps_done(self, done: Any) -> Any:
         if is_symbolic_dim(self.steps):
             return done
         steps = as_count(self.steps)
@@ -326,45 +335,47 @@ class _Bounded:
             return ()
         if self.length is None:
             raise DynamicShapeError(
-                f"{op.title}: how many rows there are is not known while JAX compiles, and nothing "
-                "bounds it.",
-                "Give the maximal number of steps, max_steps=... or n_steps=gt.minimum(n, most); "
+                f"{op.title}: the number of rows is not known while JAX compiles, and has no upper "
+                "bound.",
+                "Give the largest number of steps, max_steps=... or n_steps=gt.minimum(n, most); "
                 "use the last step's value alone ([-1]); or mode='NUMPY'.",
             )
         rows = op.rows_of(step.shapes())
         return tuple(jnp.zeros((self.length, *row.shape), row.dtype) for row in rows)
 
-    def _goes_on(self, state: Any) -> Any:
-        more = lax.lt(state[0], self.limit)
-        return lax.bitwise_and(more, lax.bitwise_not(state[3])) if self.op.stops else more
+    def _condition(self, state: Any) -> Any:
+        is_within = lax.lt(state[0], self.limit)
+        return lax.bitwise_and(is_within, lax.bitwise_not(state[3])) if self.op.stops else is_within
 
     def _body(self, state: Any) -> Any:
         op = self.op
         done, carry, rows, *_ = state
         one = self.dtype.type(1)
         i = lax.sub(self.limit, lax.add(done, one)) if op.reverse else done
-        found = self.step(carry, [_element(x, i) for x in self.step.xs])
-        new = op.rows_of(found)
-        rows = tuple(_put(array, row, i) for array, row in zip(rows, new, strict=True))
+        outputs = self.step(carry, [_element(x, i) for x in self.step.xs])
+        new_rows = op.rows_of(outputs)
+        rows = tuple(_write_row(array, row, i) for array, row in zip(rows, new_rows, strict=True))
         return (
             lax.add(done, one),
-            tuple(found[: op.carries]),
+            tuple(outputs[: op.carries]),
             rows,
-            *found[len(found) - op.stops :],
+            *outputs[len(outputs) - op.stops :],
         )
 
 
 def _element(x: Any, i: Any) -> Any:
-    """Return an element; the index is never negative, so JAX need not check."""
+    """Return an element; the index is never negative, which saves JAX a check."""
     sizes = (1, *x.shape[1:])
-    part = lax.dynamic_slice(x, _at(x, i), sizes, allow_negative_indices=False)
-    return lax.squeeze(part, (0,))
+    element = lax.dynamic_slice(x, _start_indices(x, i), sizes, allow_negative_indices=False)
+    return lax.squeeze(element, (0,))
 
 
-def _put(array: Any, row: Any, i: Any) -> Any:
+def _write_row(array: Any, row: Any, i: Any) -> Any:
     row = lax.expand_dims(row, (0,))
-    return lax.dynamic_update_slice(array, row, _at(array, i), allow_negative_indices=False)
+    return lax.dynamic_update_slice(
+        array, row, _start_indices(array, i), allow_negative_indices=False
+    )
 
 
-def _at(x: Any, i: Any) -> list[Any]:
+def _start_indices(x: Any, i: Any) -> list[Any]:
     return [i, *[np.zeros((), i.dtype)] * (x.ndim - 1)]

@@ -1,4 +1,4 @@
-"""Products with packed codes in JAX: a block is decoded at a time."""
+"""Products with packed codes in JAX, which decode one block at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphc.link.jax.backend import backend
 @backend.lower(QuantizedMatmul)
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     """Lower a quantised matrix product to the blockwise kernel."""
-    # A program without codes does not load what decodes them.
+    # Programs without codes do not import the decoder.
     from graphc.link.jax.implicit import quantized  # noqa: PLC0415
 
     return quantized.matmul(op.coding, op.transposed, x, packed, *parts)

@@ -17,12 +17,12 @@ from graphc.loop.subgraph import Subgraph
 
 @backend.lower(Subgraph)
 def subgraph(op: Subgraph, *values: Any) -> Any:
-    """Run the graph's operations in a scope that profiles show."""
-    known = [i for i, x in enumerate(values) if is_on_host(x)]
-    program = Program(op.graph, backend, analyse(op.graph, known))
+    """Trace the graph's operations in a scope that profiles show."""
+    on_host = [i for i, x in enumerate(values) if is_on_host(x)]
+    program = Program(op.graph, backend, analyse(op.graph, on_host))
     with jax.named_scope(op.label):
-        found = program.trace(*values)
+        results = program.trace(*values)
     return tuple(
         jnp.asarray(dense(y, op.label, node.where), node.type.numpy_dtype)
-        for y, node in zip(found, op.graph.outputs, strict=True)
+        for y, node in zip(results, op.graph.outputs, strict=True)
     )

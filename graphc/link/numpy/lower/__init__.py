@@ -1,1 +1,1 @@
-"""Lowerings of the operations that hold graphs."""
+"""Lowerings of operations with graphs."""

@@ -1,4 +1,4 @@
-"""Indexing with unknown lengths: slices shift buffers."""
+"""Indexing with unknown lengths: a slice shifts the buffer."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from graphc.link.jax.counts import (
 )
 from graphc.tensor.arrays.index import EVERYTHING, HOLE, Entry, Hole, Index, Range
 
-NOTHING = np.asarray(0, np.int64)
+ZERO = np.asarray(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Part:
-    """What an index says of one axis of an array, or that there is a new axis.
+class AxisIndex:
+    """The entry of an index for one axis of an array, or for a new axis.
 
     Attributes:
-        entry: None for a new axis, an integer, a slice whose parts may be counts, or an array.
-        axis: The array's axis.
-        symbolic: The number of the index array among the inputs' symbolic ones.
+        entry: None for a new axis, an integer, a slice whose bounds may be counts, or an array.
+        axis: The array's axis, or None for a new axis.
+        symbolic: The position of an index array among the symbolic operands.
     """
 
     entry: Any
@@ -55,26 +55,26 @@ class Part:
 
     @property
     def is_array(self) -> bool:
-        """Whether an array indexes the axis."""
+        """Whether the entry is an index array."""
         return self.symbolic is not None
 
     @property
     def is_static(self) -> bool:
-        """Whether its numbers are known while JAX traces."""
+        """Whether the entry's numbers are known while JAX traces."""
         if not isinstance(self.entry, slice):
             return True
         return all(n is None or is_known(n) for n in (self.entry.start, self.entry.stop))
 
     @property
     def is_all(self) -> bool:
-        """Whether it is the whole axis, as it is."""
+        """Whether the entry is ``:``, the full axis."""
         if not isinstance(self.entry, slice):
             return False
         return self.entry.start is self.entry.stop is None and self.entry.step in {None, 1}
 
     @property
     def static_entry(self) -> Entry:
-        """The same with known numbers in place of symbolic ones; of an array, a place for it."""
+        """The entry with known integers as bounds; a ``HOLE`` for an index array."""
         if self.is_array:
             return HOLE
         if not isinstance(self.entry, slice):
@@ -83,93 +83,93 @@ class Part:
         return Range(*[None if n is None else int(n) for n in bounds])
 
 
-def parts_of(node: Node, entries: Sequence[Entry], symbolic: Sequence[Any]) -> list[Part]:
-    """The parts of an index, with its symbolic entries filled in."""
-    left = iter(enumerate(symbolic))
-    found: list[Part] = []
+def axis_indices(node: Node, entries: Sequence[Entry], symbolic: Sequence[Any]) -> list[AxisIndex]:
+    """Return the entries of an index, with its symbolic numbers and arrays filled in."""
+    operands = iter(enumerate(symbolic))
+    indices: list[AxisIndex] = []
     axis = 0
     for entry in entries:
         if entry is None:
-            found.append(Part(None))
+            indices.append(AxisIndex(None))
             continue
         if isinstance(entry, Hole):
-            place, value = next(left)
+            position, value = next(operands)
             if value.dtype == bool:
                 raise refused(node)
-            found.append(Part(value, axis, place))
+            indices.append(AxisIndex(value, axis, position))
         elif isinstance(entry, Range):
-            bounds = [next(left)[1] if isinstance(p, Hole) else p for p in entry.parts]
+            bounds = [next(operands)[1] if isinstance(p, Hole) else p for p in entry.parts]
             if bounds[2] is not None and not (is_known(bounds[2]) and int(bounds[2])):
                 raise refused(node)
-            found.append(Part(slice(*bounds), axis))
+            indices.append(AxisIndex(slice(*bounds), axis))
         else:
-            found.append(Part(entry, axis))
+            indices.append(AxisIndex(entry, axis))
         axis += 1
-    return found
+    return indices
 
 
 @rule(Index)
-def part_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+def ragged_index(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Slice along the axes of unknown lengths first, then index as usual."""
     op: Any = node.op
     x, *symbolic = values
-    parts = parts_of(node, op.entries, symbolic)
+    indices = axis_indices(node, op.entries, symbolic)
     buffer, lengths = inner(x), list(x.shape)
     entries: list[Entry] = []
-    for part in parts:
-        axis = part.axis
-        if axis is None or part.is_array or (part.is_static and is_known(lengths[axis])):
-            entries.append(part.static_entry)
-        elif isinstance(part.entry, slice):
-            if not part.is_all:
-                buffer, lengths[axis] = sliced(buffer, lengths[axis], axis, part.entry)
+    for index in indices:
+        axis = index.axis
+        if axis is None or index.is_array or (index.is_static and is_known(lengths[axis])):
+            entries.append(index.static_entry)
+        elif isinstance(index.entry, slice):
+            if not index.is_all:
+                buffer, lengths[axis] = slice_buffer(buffer, lengths[axis], axis, index.entry)
             entries.append(EVERYTHING)
         else:
-            start = place_of(node, part.entry, lengths[axis])
+            start = checked_position(node, index.entry, lengths[axis])
             buffer, lengths[axis] = lax.dynamic_slice_in_dim(buffer, start, 1, axis), 1
             entries.append(0)
-    places, shape = index_arrays(node, parts, lengths, [*node.inputs[1:]], symbolic)
-    found = [jnp.clip(i, 0, jnp.maximum(as_count(n).value - 1, 0)) for i, n in places]
-    read = Index(tuple(entries))
-    return ragged(lowering(read, buffer, *found), shape_of(read, buffer, lengths, shape))
+    pairs, shape = gather_index_arrays(node, indices, lengths, node.inputs[1:])
+    arrays = [jnp.clip(i, 0, jnp.maximum(as_count(n).value - 1, 0)) for i, n in pairs]
+    static = Index(tuple(entries))
+    return ragged(lowering(static, buffer, *arrays), shape_of(static, buffer, lengths, shape))
 
 
 def shape_of(op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any]) -> Sequence[Any]:
-    """The shape of a part, whose ragged axes are read as they are."""
-    found: list[Any] = []
+    """Return the shape of a result, in which a full axis keeps its ragged length."""
+    result: list[Any] = []
     axis = 0
     for entry in op.entries:
         if isinstance(entry, Range):
-            is_all = entry == EVERYTHING
-            parts: Any = entry.parts
-            n = len(range(buffer.shape[axis])[slice(*parts)])
-            found.append(lengths[axis] if is_all else n)
+            bounds: Any = entry.parts
+            n = len(range(buffer.shape[axis])[slice(*bounds)])
+            result.append(lengths[axis] if entry == EVERYTHING else n)
         elif entry is None:
-            found.append(1)
+            result.append(1)
         axis += entry is not None
     if any(isinstance(entry, Hole) for entry in op.entries):
-        place = op.place()
-        found[place:place] = shape
-    return found
+        position = op.place()
+        result[position:position] = shape
+    return result
 
 
-def index_arrays(
+def gather_index_arrays(
     node: Node,
-    parts: Sequence[Part],
+    indices: Sequence[AxisIndex],
     lengths: Sequence[Any],
-    known: Sequence[Node],
-    symbolic: Sequence[Any],
+    nodes: Sequence[Node],
 ) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Index arrays counted from the start, each with its axis's length; and their common shape."""
-    used = [part for part in parts if part.is_array]
-    if not used:
+    """Return pairs of an index array and its axis's length, and the arrays' common shape.
+
+    The arrays count from the start; ``nodes`` are the nodes of the symbolic operands.
+    """
+    entries = [index for index in indices if index.is_array]
+    if not entries:
         return [], []
-    given = [part.entry for part in used]
-    of = [known[part.symbolic] for part in used]  # type: ignore[index]
-    found, shape = aligned(node, [as_array(i) for i in given], of)
+    owners = [nodes[index.symbolic] for index in entries]  # type: ignore[index]
+    arrays, shape = aligned(node, [as_array(index.entry) for index in entries], owners)
     pairs = []
-    for part, i in zip(used, found, strict=True):
-        n = lengths[part.axis]  # type: ignore[index]
+    for index, i in zip(entries, arrays, strict=True):
+        n = lengths[index.axis]  # type: ignore[index]
         if i.ndim == 0 or 0 not in inner(i).shape:
             at_least(n, 1, outside(node, 0))
         pairs.append((_from_start(inner(i), n), n))
@@ -180,8 +180,8 @@ def as_array(i: Any) -> Any:
     return jnp.asarray(i.value) if isinstance(i, Count) else i
 
 
-def place_of(node: Node, i: int, n: Any) -> Any:
-    """Return an element's index from the start, checked against the length."""
+def checked_position(node: Node, i: int, n: Any) -> Any:
+    """Return a static index counted from the start, after a check against the length."""
     at_least(n, i + 1 if i >= 0 else -i, outside(node, i))
     return as_count(i if i >= 0 else plus(n, np.asarray(i, np.int64))).value
 
@@ -191,85 +191,62 @@ def _from_start(i: Any, n: Any) -> Any:
     return jnp.where(i < 0, i + as_count(n).value, i)
 
 
-def _bounds(entry: slice, n: Any) -> tuple[Any, Any]:
-    """Return a slice's start and stop, counted from the start and clipped to the length."""
-
-    def within_length(part: Any, default: Any) -> Any:
-        if part is None:
-            return default
-        i = as_count(part)
-        if i.low >= 0:
-            return least(settled(i), n)
-        if i.high < 0:
-            return most(plus(n, settled(i)), NOTHING)
-        whole = as_count(n)
-        value = jnp.clip(_from_start(i, n), 0, whole.value)
-        return Count(value, 0, whole.high)
-
-    stop = within_length(entry.stop, settled(as_count(n)))
-    return within_length(entry.start, NOTHING), stop
+def _clip(i: Any, default: Any, n: Any, lowest: int, highest: Any) -> Any:
+    """Return a bound of a slice counted from the start, between ``lowest`` and ``highest``."""
+    if i is None:
+        return default
+    i = as_count(i)
+    if i.low >= 0:
+        return least(settled(i), highest)
+    if i.high < 0:
+        return most(plus(n, settled(i)), np.asarray(lowest, np.int64))
+    limit = as_count(highest)
+    return Count(jnp.clip(_from_start(i, n), lowest, limit.value), lowest, limit.high)
 
 
-def _backwards(entry: slice, n: Any) -> tuple[Any, Any]:
-    """The first place of a slice that goes backwards, and how many it has."""
-    last, step = minus(n, 1), -int(entry.step)
-
-    def within_length(part: Any, default: Any) -> Any:
-        if part is None:
-            return default
-        i = as_count(part)
-        if i.low >= 0:
-            return least(settled(i), last)
-        if i.high < 0:
-            return most(plus(n, settled(i)), np.asarray(-1, np.int64))
-        whole = as_count(n)
-        value = jnp.clip(_from_start(i, n), -1, whole.value - 1)
-        return Count(value, -1, whole.high - 1)
-
-    start = within_length(entry.start, last)
-    stop = within_length(entry.stop, np.asarray(-1, np.int64))
-    return start, every(most(minus(start, stop), NOTHING), step)
-
-
-def span_of(entry: slice, n: Any) -> tuple[Any, Any, int]:
-    """The first place of a slice, how many it has, and the step from one to the next."""
+def slice_span(entry: slice, n: Any) -> tuple[Any, Any, int]:
+    """Return the first index of a slice, its element count and its step."""
     step = 1 if entry.step is None else int(entry.step)
     if step < 0:
-        return (*_backwards(entry, n), step)
-    start, stop = _bounds(entry, n)
-    count = most(minus(stop, start), NOTHING)
+        last = minus(n, 1)
+        start = _clip(entry.start, last, n, -1, last)
+        stop = _clip(entry.stop, np.asarray(-1, np.int64), n, -1, last)
+        return start, every(most(minus(start, stop), ZERO), -step), step
+    start = _clip(entry.start, ZERO, n, 0, n)
+    stop = _clip(entry.stop, settled(as_count(n)), n, 0, n)
+    count = most(minus(stop, start), ZERO)
     if entry.stop is None and is_known(entry.start) and entry.start < 0:
         count = least(n, np.asarray(-entry.start, np.int64))
     return start, every(count, step), step
 
 
-def sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
-    """Slice a buffer; return the new buffer and its count."""
-    start, count, step = span_of(entry, n)
+def slice_buffer(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
+    """Slice a buffer along an axis of length n; return the new buffer and its length."""
+    start, count, step = slice_span(entry, n)
     if (entry.start, entry.stop, step) == (None, None, -1):
         first = minus(np.asarray(buffer.shape[axis], np.int64), n)
-        return shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
+        return shift(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
     length = bound(count)
     if step < 0 or (step > 1 and not is_known(start)):
-        places = as_count(start).value + step * lax.iota(np.int64, length)
-        places = jnp.clip(places, 0, max(buffer.shape[axis] - 1, 0))
+        positions = as_count(start).value + step * lax.iota(np.int64, length)
+        positions = jnp.clip(positions, 0, max(buffer.shape[axis] - 1, 0))
         if not buffer.shape[axis]:
-            return buffer, NOTHING
-        return jnp.take(buffer, places, axis, mode="clip"), count
+            return buffer, ZERO
+        return jnp.take(buffer, positions, axis, mode="clip"), count
     if step == 1:
-        return shifted(buffer, start, count, axis), count
-    buffer = shifted(buffer, start, settled(as_count(buffer.shape[axis])), axis)
+        return shift(buffer, start, count, axis), count
+    buffer = shift(buffer, start, settled(as_count(buffer.shape[axis])), axis)
     return lax.slice_in_dim(buffer, 0, buffer.shape[axis], step, axis), count
 
 
-def shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
-    """Shift a buffer to begin at an element, cut to the largest count."""
+def shift(buffer: Any, start: Any, count: Any, axis: int) -> Any:
+    """Drop the elements before an index, and cut the buffer to the largest count."""
     length = buffer.shape[axis]
     if is_known(start):
         return lax.slice_in_dim(buffer, min(int(start), length), length, axis=axis)
     n = bound(count)
     if not is_known(count):
-        # JAX would move back a slice that does not fit.
+        # JAX shifts back a slice that exceeds the buffer.
         sides = [(0, n if i == axis else 0, 0) for i in range(buffer.ndim)]
         buffer = lax.pad(buffer, np.zeros((), buffer.dtype), sides)
     return lax.dynamic_slice_in_dim(buffer, start.value, n, axis)

@@ -25,97 +25,97 @@ from graphc.link.jax.bounded import (
 )
 from graphc.link.jax.counts import Count, as_count, is_known, times
 from graphc.link.jax.lower.arrays.bounded_index import (
-    Part,
+    AxisIndex,
     as_array,
-    index_arrays,
-    parts_of,
-    place_of,
+    axis_indices,
+    checked_position,
+    gather_index_arrays,
     shape_of,
-    sliced,
-    span_of,
+    slice_buffer,
+    slice_span,
 )
 from graphc.tensor.arrays.index import Index, IndexUpdate
 
 
 @rule(IndexUpdate)
-def update_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Update along axes of unknown lengths by masks; by index arrays, scatter."""
+def ragged_update(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Update by a mask, or by a scatter where the index has arrays."""
     op: Any = node.op
     x, value, *symbolic = values
-    parts = parts_of(node, op.entries, symbolic)
-    if not any(isinstance(v, Ragged) for v in values) and all(part.is_static for part in parts):
+    indices = axis_indices(node, op.entries, symbolic)
+    if not any(isinstance(v, Ragged) for v in values) and all(index.is_static for index in indices):
         return lowering(op, *arrays(node, values))
     value = as_array(value)
-    if any(part.is_array for part in parts):
-        buffer = _scattered(node, lowering, x, value, parts, symbolic)
+    if any(index.is_array for index in indices):
+        buffer = _scatter(node, lowering, x, value, indices)
     else:
         single = [n == 1 for n in node.inputs[1].type.shape]
-        buffer = _masked(node, x, value, parts, single, accumulate=op.accumulate)
+        buffer = _update_by_mask(node, x, value, indices, single, accumulate=op.accumulate)
     return ragged(buffer, x.shape)
 
 
-def _masked(
+def _update_by_mask(
     node: Node,
     x: Any,
     value: Any,
-    parts: Sequence[Part],
+    indices: Sequence[AxisIndex],
     single: Sequence[bool],
     *,
     accumulate: bool,
 ) -> Any:
-    """The buffer of an array updated where an index without arrays says so.
+    """Return the buffer of an array updated at an index without arrays.
 
     Args:
-        node: The update, for messages.
+        node: The update, which errors name.
         x: The array.
-        value: What goes there.
-        parts: The index.
-        single: For each axis of the value whether it is repeated.
+        value: The values to write or to add.
+        indices: The index.
+        single: For each axis of the value whether it is broadcast.
         accumulate: Whether the value is added.
     """
     buffer = inner(x)
-    given = _Value.of(value, single, sum(not isinstance(part.entry, int) for part in parts))
+    aligned = _Value.of(value, single, sum(not isinstance(index.entry, int) for index in indices))
     mask: Any = np.True_
-    own = 0
-    for part in parts:
-        axis, entry = part.axis, part.entry
+    value_axis = 0
+    for index in indices:
+        axis, entry = index.axis, index.entry
         if axis is None:
-            given.remove(node, own)
+            aligned.remove(node, value_axis)
             continue
         n = x.shape[axis]
         if isinstance(entry, int):
-            places = lax.broadcasted_iota(np.int64, buffer.shape, axis)
-            mask = mask & (places == place_of(node, entry, n))
-            given.insert(own)
-        elif not part.is_all or isinstance(n, Count):
-            span = span_of(entry, n)
-            mask = mask & _chosen(buffer.shape, axis, span)
-            given.spread(node, own, buffer.shape[axis], span)
-        own += 1
-    value = given.buffer
+            positions = lax.broadcasted_iota(np.int64, buffer.shape, axis)
+            mask = mask & (positions == checked_position(node, entry, n))
+            aligned.insert(value_axis)
+        elif not index.is_all or isinstance(n, Count):
+            span = slice_span(entry, n)
+            mask = mask & _slice_mask(buffer.shape, axis, span)
+            aligned.spread(node, value_axis, buffer.shape[axis], span)
+        value_axis += 1
+    value = aligned.buffer
     if accumulate:
         value = buffer | value if buffer.dtype == bool else buffer + value
     return jnp.where(mask, value, buffer)
 
 
-def _chosen(shape: Sequence[int], axis: int, span: tuple[Any, Any, int]) -> Any:
-    """Which elements along an axis a slice has."""
+def _slice_mask(shape: Sequence[int], axis: int, span: tuple[Any, Any, int]) -> Any:
+    """Return the mask of the elements along an axis that a slice selects."""
     start, count, step = span
-    size = abs(step)
-    ahead = lax.broadcasted_iota(np.int64, shape, axis) - as_count(start).value
-    ahead = ahead if step > 0 else -ahead
-    found = (ahead >= 0) & (ahead < as_count(times(count, size)).value)
-    return found if size == 1 else found & (ahead % size == 0)
+    stride = abs(step)
+    distance = lax.broadcasted_iota(np.int64, shape, axis) - as_count(start).value
+    distance = distance if step > 0 else -distance
+    mask = (distance >= 0) & (distance < as_count(times(count, stride)).value)
+    return mask if stride == 1 else mask & (distance % stride == 0)
 
 
 @dataclass
 class _Value:
-    """The value of an update, as its axes become those of the array.
+    """The value of an update, whose axes become the array's axes one by one.
 
     Attributes:
-        buffer: Its elements.
+        buffer: The elements.
         lengths: The length of each axis.
-        single: For each axis whether it is repeated.
+        single: For each axis whether it is broadcast.
     """
 
     buffer: Any
@@ -124,7 +124,7 @@ class _Value:
 
     @classmethod
     def of(cls, value: Any, single: Sequence[bool], ndim: int) -> _Value:
-        """The value with so many axes."""
+        """Return a value expanded to ``ndim`` axes."""
         new = ndim - value.ndim
         buffer = jnp.asarray(inner(value))
         return cls(
@@ -134,107 +134,107 @@ class _Value:
         )
 
     def remove(self, node: Node, axis: int) -> None:
-        """Take away a new axis of the part, which has the length 1."""
+        """Remove an axis of length 1, which the index adds."""
         agree(self.lengths.pop(axis), 1, unequal(node))
         self.single.pop(axis)
         self.buffer = lax.index_in_dim(self.buffer, 0, axis, keepdims=False)
 
     def insert(self, axis: int) -> None:
-        """Add an axis that the part does not have."""
+        """Insert an axis that an integer of the index drops."""
         self.lengths.insert(axis, 1)
         self.single.insert(axis, True)
         self.buffer = lax.expand_dims(self.buffer, (axis,))
 
     def spread(self, node: Node, axis: int, n: int, span: tuple[Any, Any, int]) -> None:
-        """Put the elements of a slice at their places in a longer axis."""
+        """Move the elements of a slice to their positions along an axis of length n."""
         if self.single[axis]:
             return
         start, count, step = span
         agree(count, self.lengths[axis], unequal(node))
         size = self.buffer.shape[axis]
         if not size or (is_known(start) and int(start) == 0 and step == 1):
-            self.buffer = _of_length(self.buffer, n, axis)
+            self.buffer = _resize(self.buffer, n, axis)
             return
-        places = (lax.iota(np.int64, n) - as_count(start).value) // step
-        self.buffer = jnp.take(self.buffer, jnp.clip(places, 0, size - 1), axis, mode="clip")
+        sources = (lax.iota(np.int64, n) - as_count(start).value) // step
+        self.buffer = jnp.take(self.buffer, jnp.clip(sources, 0, size - 1), axis, mode="clip")
 
 
-def _of_length(buffer: Any, n: int, axis: int) -> Any:
-    """Cut a buffer, or pad it with zeros."""
+def _resize(buffer: Any, n: int, axis: int) -> Any:
+    """Cut a buffer along an axis, or pad it with zeros."""
     sides = [(0, n - buffer.shape[axis] if i == axis else 0, 0) for i in range(buffer.ndim)]
     return lax.pad(buffer, np.zeros((), buffer.dtype), sides)
 
 
-def _as_index_array(node: Node, part: Part, lengths: Sequence[Any]) -> Part:
-    """An integer that indexes a ragged axis, as an array without axes."""
-    if part.axis is None or not isinstance(part.entry, int) or is_known(lengths[part.axis]):
-        return part
-    return Part(jnp.asarray(place_of(node, part.entry, lengths[part.axis])), part.axis, 0)
+def _as_array_index(node: Node, index: AxisIndex, lengths: Sequence[Any]) -> AxisIndex:
+    """Return an integer that indexes a ragged axis as an array without axes."""
+    if index.axis is None or not isinstance(index.entry, int) or is_known(lengths[index.axis]):
+        return index
+    return AxisIndex(
+        jnp.asarray(checked_position(node, index.entry, lengths[index.axis])), index.axis, 0
+    )
 
 
-def _is_moving(lengths: Sequence[Any], part: Part) -> bool:
-    """Whether it is a slice whose place or length is not known."""
-    if not isinstance(part.entry, slice) or part.is_all or part.axis is None:
+def _is_dynamic_slice(lengths: Sequence[Any], index: AxisIndex) -> bool:
+    """Return whether an entry is a slice whose start or length is unknown."""
+    if not isinstance(index.entry, slice) or index.is_all or index.axis is None:
         return False
-    return not (part.is_static and is_known(lengths[part.axis]))
+    return not (index.is_static and is_known(lengths[index.axis]))
 
 
-def _within_slices(
+def _scatter_within_slices(
     node: Node,
     lowering: Lowering,
     x: Any,
     value: Any,
-    parts: Sequence[Part],
-    symbolic: Sequence[Any],
+    indices: Sequence[AxisIndex],
 ) -> Any:
-    """Scatter to a part that slices give, and put it back."""
+    """Read the dynamic slices, scatter into them, and write them back."""
     buffer, lengths = inner(x), list(x.shape)
-    whole, back = [], []
-    for part in parts:
-        axis = part.axis
-        moving = _is_moving(x.shape, part)
-        if moving and axis is not None:
-            buffer, lengths[axis] = sliced(buffer, lengths[axis], axis, part.entry)
-        whole.append(Part(slice(None), axis) if moving else part)
+    inner_indices, outer_indices = [], []
+    for index in indices:
+        axis = index.axis
+        is_dynamic = _is_dynamic_slice(x.shape, index)
+        if is_dynamic and axis is not None:
+            buffer, lengths[axis] = slice_buffer(buffer, lengths[axis], axis, index.entry)
+        inner_indices.append(AxisIndex(slice(None), axis) if is_dynamic else index)
         if axis is not None:
-            back.append(part if moving else Part(slice(None), axis))
-    inside = ragged(buffer, lengths)
-    changed = ragged(_scattered(node, lowering, inside, value, whole, symbolic), inside.shape)
-    return _masked(node, x, changed, back, [False] * x.ndim, accumulate=False)
+            outer_indices.append(index if is_dynamic else AxisIndex(slice(None), axis))
+    block = ragged(buffer, lengths)
+    changed = ragged(_scatter(node, lowering, block, value, inner_indices), block.shape)
+    return _update_by_mask(node, x, changed, outer_indices, [False] * x.ndim, accumulate=False)
 
 
-def _scattered(
+def _scatter(
     node: Node,
     lowering: Lowering,
     x: Any,
     value: Any,
-    parts: Sequence[Part],
-    symbolic: Sequence[Any],
+    indices: Sequence[AxisIndex],
 ) -> Any:
-    """Scatter to indices; those that are not used are out of bounds, which JAX drops."""
+    """Scatter; indices of unused elements are out of bounds, and JAX drops these."""
     op: Any = node.op
-    parts = [_as_index_array(node, part, x.shape) for part in parts]
-    if any(map(partial(_is_moving, x.shape), parts)):
-        return _within_slices(node, lowering, x, value, parts, symbolic)
-    pairs, shape = index_arrays(node, parts, x.shape, [*node.inputs[2:]], symbolic)
+    indices = [_as_array_index(node, index, x.shape) for index in indices]
+    if any(map(partial(_is_dynamic_slice, x.shape), indices)):
+        return _scatter_within_slices(node, lowering, x, value, indices)
+    pairs, shape = gather_index_arrays(node, indices, x.shape, node.inputs[2:])
     buffer = inner(x)
-    read = Index(tuple(part.static_entry for part in parts))
+    static = Index(tuple(index.static_entry for index in indices))
     full = np.broadcast_shapes(*[i.shape for i, _ in pairs])
-    target = shape_of(read, buffer, x.shape, shape)
-    lengths = shape_of(read, buffer, buffer.shape, full)
-    written = inner(value)
+    target = shape_of(static, buffer, x.shape, shape)
+    lengths = shape_of(static, buffer, buffer.shape, full)
+    new = inner(value)
     for axis in range(value.ndim):
-        place = axis - value.ndim + len(target)
+        target_axis = axis - value.ndim + len(target)
         if node.inputs[1].type.shape[axis] != 1:
-            agree(target[place], value.shape[axis], unequal(node))
-            written = _of_length(written, lengths[place], axis)
-    axes = [part.axis for part in parts if part.is_array]
-    found = []
-    for (i, n), own in zip(pairs, axes, strict=True):
-        used = (i >= 0) & (i < as_count(n).value)
+            agree(target[target_axis], value.shape[axis], unequal(node))
+            new = _resize(new, lengths[target_axis], axis)
+    axes = [index.axis for index in indices if index.is_array]
+    arrays = []
+    for (i, n), indexed in zip(pairs, axes, strict=True):
+        mask = (i >= 0) & (i < as_count(n).value)
         for axis, m in enumerate(shape):
-            behind = axis - len(shape) + i.ndim
-            if isinstance(m, Count) and behind >= 0 and i.shape[behind] == full[axis]:
-                used = used & within(i.shape, behind, m)
-        found.append(jnp.where(used, i, buffer.shape[own]))
-    return lowering(IndexUpdate(read.entries, op.accumulate), buffer, written, *found)
+            array_axis = axis - len(shape) + i.ndim
+            if isinstance(m, Count) and array_axis >= 0 and i.shape[array_axis] == full[axis]:
+                mask = mask & within(i.shape, array_axis, m)
+        arrays.append(jnp.where(mask, i, buffer.shape[indexed]))
+    return lowering(IndexUpdate(static.entries, op.accumulate), buffer, new, *arrays)

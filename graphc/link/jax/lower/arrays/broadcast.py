@@ -22,25 +22,25 @@ def broadcast_to(op: BroadcastTo, x: Any, *symbolic: Any) -> Any:
 
 
 @rule(BroadcastTo)
-def to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Broadcast to the lengths of the buffers."""
+def ragged_broadcast_to(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Broadcast a buffer to the upper bounds of the target's lengths."""
     op: Any = node.op
     x, *symbolic = values
-    left = iter(symbolic)
-    target = [as_length(next(left) if n is None else n) for n in op.shape]
+    lengths = iter(symbolic)
+    target = [as_length(next(lengths) if n is None else n) for n in op.shape]
     new = len(target) - x.ndim
     shape = [bound(n) for n in target]
     for n in target:
         at_least(n, 0, unequal(node))
-    for own in range(x.ndim):
-        if own not in op.repeated:
-            pair = (x.shape[own], target[new + own])
+    for axis in range(x.ndim):
+        if axis not in op.repeated:
+            pair = (x.shape[axis], target[new + axis])
             agree(*pair, unequal(node))
-            target[new + own] = next((n for n in pair if is_known(n)), pair[0])
-            x = ragged(inner(x), [*x.shape[:own], target[new + own], *x.shape[own + 1 :]])
-            shape[new + own] = inner(x).shape[own]
-    made = lax.broadcast_in_dim(inner(x), shape, range(new, len(shape)))
-    return ragged(made, target)
+            target[new + axis] = next((n for n in pair if is_known(n)), pair[0])
+            x = ragged(inner(x), [*x.shape[:axis], target[new + axis], *x.shape[axis + 1 :]])
+            shape[new + axis] = inner(x).shape[axis]
+    y = lax.broadcast_in_dim(inner(x), shape, range(new, len(shape)))
+    return ragged(y, target)
 
 
 def as_length(n: Any) -> Any:

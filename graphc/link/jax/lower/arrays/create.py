@@ -1,4 +1,4 @@
-"""Arrays made by a rule, in ``jax.lax``."""
+"""Ranges and identity matrices in ``jax.lax``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, at_least, ragged, refused, rule, unequal
 from graphc.link.jax.counts import bound, every, is_known, minus, most, plain
-from graphc.link.jax.symbolic import has_symbols, most as most_of
+from graphc.link.jax.symbolic import has_symbols, most as larger_length
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
 from graphc.tensor.core.shape import as_length, target_shape
 
@@ -23,27 +23,27 @@ from graphc.tensor.core.shape import as_length, target_shape
 def arange(op: Arange, start: Any, stop: Any, step: Any) -> Any:
     """Lower arange; its operands are known while JAX traces, and so is the length."""
     if not has_symbols((start, stop, step)):
-        return counted(op.perform(start, stop, step))
+        return device_range(op.perform(start, stop, step))
     start, stop, step = map(as_length, (start, stop, step))
     if is_symbolic_dim(step) or not step:
         raise ValueError(f"arange with the step {step}")
-    way = stop - start if step > 0 else start - stop
-    places = lax.iota(numpy_dtype(op.dtype), (most_of(way, 0) - 1) // abs(step) + 1)
-    return lax.add(lax.mul(places, _number(step, places)), _number(start, places))
+    span = stop - start if step > 0 else start - stop
+    steps = lax.iota(numpy_dtype(op.dtype), (larger_length(span, 0) - 1) // abs(step) + 1)
+    return lax.add(lax.mul(steps, _scalar(step, steps)), _scalar(start, steps))
 
 
-def _number(n: Any, like: Any) -> Any:
+def _scalar(n: Any, like: Any) -> Any:
     return jnp.asarray(n, like.dtype)
 
 
 @backend.lower(StaticArange)
 def static_arange(op: StaticArange) -> Any:
-    """Lower arange with numbers that are part of the graph."""
-    return counted(op.perform())
+    """Lower arange with numbers that the operation holds."""
+    return device_range(op.perform())
 
 
-def counted(values: np.ndarray[Any, Any]) -> Any:
-    """Evenly spaced values, counted on the device rather than passed to it."""
+def device_range(values: np.ndarray[Any, Any]) -> Any:
+    """Return evenly spaced values, computed on the device rather than copied to it."""
     if len(values) < 2 or values.dtype.kind not in "iu":
         return values
     step = values[1] - values[0]
@@ -52,32 +52,32 @@ def counted(values: np.ndarray[Any, Any]) -> Any:
 
 @backend.lower(Eye)
 def eye(op: Eye, *symbolic: Any) -> Any:
-    """Ones on a diagonal."""
+    """Return ones on a diagonal, zeros elsewhere."""
     n, m = target_shape(op.shape, symbolic)
     return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
 
 
 @rule(Arange)
-def up_to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Lower arange of unknown length: it fills the whole buffer."""
+def ragged_arange(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Fill a buffer that is as long as the largest possible result."""
     start, stop, step = values
     dtype = node.type.numpy_dtype
     if not is_known(step) or not int(step) or dtype.kind not in "iu":
         raise refused(node)
     step = int(step)
-    way = minus(stop, start) if step > 0 else minus(start, stop)
-    count = every(most(way, np.asarray(0, np.int64)), abs(step))
-    places = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
+    span = minus(stop, start) if step > 0 else minus(start, stop)
+    count = every(most(span, np.asarray(0, np.int64)), abs(step))
+    steps = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
     first = lax.convert_element_type(plain(start), dtype)
-    return ragged(lax.add(places, first), [count])
+    return ragged(lax.add(steps, first), [count])
 
 
 @rule(Eye)
-def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Lower a matrix of unknown lengths: its diagonal goes on in the buffer."""
+def ragged_eye(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Return a matrix whose diagonal continues to the end of the buffer."""
     op: Any = node.op
-    left = iter(values)
-    shape = [next(left) if n is None else n for n in op.shape]
+    lengths = iter(values)
+    shape = [next(lengths) if n is None else n for n in op.shape]
     for n in shape:
         at_least(n, 0, unequal(node))
     n, m = map(bound, shape)

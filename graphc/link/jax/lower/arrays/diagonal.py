@@ -31,52 +31,53 @@ def diagonal(op: Diagonal, x: Any) -> Any:
 
 @backend.lower(FromDiagonal)
 def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
-    """Build a matrix whose rows hold their element on the diagonal."""
+    """Broadcast each element over its row, and select the diagonal."""
     count = v.shape[-1]
     n, m = op.target(count, symbolic)
     before = min(max(-op.offset, 0), n)
     zero = np.zeros((), v.dtype)
-    config = [(0, 0, 0)] * (v.ndim - 1)
-    rows = lax.pad(v, zero, [*config, (before, n - count - before, 0)])
+    batch_padding = [(0, 0, 0)] * (v.ndim - 1)
+    rows = lax.pad(v, zero, [*batch_padding, (before, n - count - before, 0)])
     shape = (*v.shape[:-1], n, m)
-    above = lax.broadcasted_iota(np.int32, (n, m), 1) - lax.broadcasted_iota(np.int32, (n, m), 0)
-    on = lax.broadcast_in_dim(above == op.offset, shape, (v.ndim - 1, v.ndim))
+    distance = lax.broadcasted_iota(np.int32, (n, m), 1) - lax.broadcasted_iota(np.int32, (n, m), 0)
+    is_diagonal = lax.broadcast_in_dim(distance == op.offset, shape, (v.ndim - 1, v.ndim))
     full = lax.broadcast_in_dim(rows, shape, range(v.ndim))
-    return lax.select(on, full, lax.full_like(full, 0))
+    return lax.select(is_diagonal, full, lax.full_like(full, 0))
 
 
 @rule(Diagonal)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Read a diagonal, which begins at the same element of the buffer."""
+def ragged_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Read the buffer's diagonal, which begins at the same element."""
     op: Any = node.op
     (x,) = values
     *batch, n, m = x.shape
-    return ragged(lowering(op, inner(x)), [*batch, _count(n, m, op.offset)])
+    return ragged(lowering(op, inner(x)), [*batch, _diagonal_length(n, m, op.offset)])
 
 
-def _count(n: Any, m: Any, offset: int) -> Any:
-    """How many elements a diagonal has."""
+def _diagonal_length(n: Any, m: Any, offset: int) -> Any:
     rows, columns = minus(n, max(-offset, 0)), minus(m, max(offset, 0))
     return most(least(rows, columns), np.asarray(0, np.int64))
 
 
 @rule(FromDiagonal)
-def to_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Build a matrix; beyond the diagonal's own elements the buffer has zeros."""
+def ragged_from_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Build a matrix whose buffer is zero beyond the valid elements of the diagonal."""
     op: Any = node.op
     v, *symbolic = values
-    left = iter(symbolic)
-    n, m = [next(left) if k is None else k for k in op.shape]
+    lengths = iter(symbolic)
+    n, m = [next(lengths) if k is None else k for k in op.shape]
     for length in (n, m):
         at_least(length, 0, unequal(node))
-    agree(_count(n, m, op.offset), v.shape[-1], unequal(node))
+    agree(_diagonal_length(n, m, op.offset), v.shape[-1], unequal(node))
     buffer = inner(v)
     rows, columns = bound(n), bound(m)
     count = diagonal_length(rows, columns, op.offset)
     if not is_known(v.shape[-1]):
-        kept = within(buffer.shape, buffer.ndim - 1, v.shape[-1])
-        buffer = jnp.where(kept, buffer, np.zeros((), buffer.dtype))
-    sides = [(0, 0, 0)] * (buffer.ndim - 1)
-    buffer = lax.pad(buffer, np.zeros((), buffer.dtype), [*sides, (0, count - buffer.shape[-1], 0)])
-    made = lowering(FromDiagonal((rows, columns), op.offset), buffer)
-    return ragged(made, [*v.shape[:-1], n, m])
+        mask = within(buffer.shape, buffer.ndim - 1, v.shape[-1])
+        buffer = jnp.where(mask, buffer, np.zeros((), buffer.dtype))
+    batch_padding = [(0, 0, 0)] * (buffer.ndim - 1)
+    buffer = lax.pad(
+        buffer, np.zeros((), buffer.dtype), [*batch_padding, (0, count - buffer.shape[-1], 0)]
+    )
+    y = lowering(FromDiagonal((rows, columns), op.offset), buffer)
+    return ragged(y, [*v.shape[:-1], n, m])

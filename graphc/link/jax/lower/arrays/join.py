@@ -17,31 +17,31 @@ from graphc.tensor.arrays.join import Concatenate
 
 @backend.lower(Concatenate)
 def concatenate(op: Concatenate, *xs: Any) -> Any:
-    """Concatenate; empty arrays, which some releases refuse, are left out."""
+    """Concatenate; some releases refuse empty arrays, so these are dropped."""
     filled = [x for x in xs if x.shape[op.axis]] or [xs[0]]
     return lax.concatenate(filled, op.axis)
 
 
 @rule(Concatenate)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Concatenate ragged arrays: each overwrites the unused elements of the one before."""
+def ragged_concatenate(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Concatenate ragged arrays: each overwrites the unused elements before it."""
     op: Any = node.op
-    found, shape = list(values), list(values[0].shape)
+    arrays, shape = list(values), list(values[0].shape)
     for axis in range(len(shape)):
         if axis != op.axis:
-            found, shape[axis] = common(node, found, [axis] * len(found))
-    buffers = [inner(x) for x in found]
-    lengths = [x.shape[op.axis] for x in found]
+            arrays, shape[axis] = common(node, arrays, [axis] * len(arrays))
+    buffers = [inner(x) for x in arrays]
+    lengths = [x.shape[op.axis] for x in arrays]
     if all(map(is_known, lengths)):
         shape[op.axis] = sum(lengths)
         return ragged(lowering(op, *buffers), shape)
     first = buffers[0].shape
     n = sum(x.shape[op.axis] for x in buffers)
-    joined = lax.full((*first[: op.axis], n, *first[op.axis + 1 :]), 0, buffers[0].dtype)
-    place: Any = np.asarray(0, np.int64)
+    y = lax.full((*first[: op.axis], n, *first[op.axis + 1 :]), 0, buffers[0].dtype)
+    offset: Any = np.asarray(0, np.int64)
     for length, buffer in zip(lengths, buffers, strict=True):
-        start = as_count(place).value
-        joined = lax.dynamic_update_slice_in_dim(joined, buffer, start, op.axis)
-        place = plus(place, length)
-    shape[op.axis] = place
-    return ragged(joined, shape)
+        start = as_count(offset).value
+        y = lax.dynamic_update_slice_in_dim(y, buffer, start, op.axis)
+        offset = plus(offset, length)
+    shape[op.axis] = offset
+    return ragged(y, shape)

@@ -34,7 +34,7 @@ from graphc.tensor.core.elementwise import widened
 
 
 @backend.lower(Sum, Prod)
-def add_up(op: Reduction, x: Any) -> Any:
+def sum_or_product(op: Reduction, x: Any) -> Any:
     """Sum or multiply along axes; half-width floats in float32."""
     dtype = x.dtype
     wide = np.dtype(widened(dtype))
@@ -52,13 +52,11 @@ def extreme(op: Extreme, x: Any) -> Any:
 
 @backend.lower(All)
 def all(op: All, x: Any) -> Any:
-    """Whether all are true."""
     return lax.reduce_and(x, op.axes)
 
 
 @backend.lower(Any_)
 def any(op: Any_, x: Any) -> Any:
-    """Whether any is true."""
     return lax.reduce_or(x, op.axes)
 
 
@@ -70,8 +68,8 @@ def arg_extreme(op: ArgExtreme, x: Any) -> Any:
     return find(x, op.axis, np.int64)
 
 
-def neutral(op: Reduction | ArgExtreme, dtype: Any) -> Any:
-    """Return the neutral element of a reduction."""
+def identity(op: Reduction | ArgExtreme, dtype: Any) -> Any:
+    """Return the identity element of a reduction."""
     match op:
         case Sum() | Any_():
             return 0
@@ -82,23 +80,23 @@ def neutral(op: Reduction | ArgExtreme, dtype: Any) -> Any:
 
 
 @rule(Sum, Prod, Extreme, All, Any_, ArgExtreme)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Reduce a ragged array; unused elements along its axes are neutral."""
+def ragged_reduce(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Reduce a ragged array; unused elements along its axes are the identity element."""
     op: Any = node.op
     (x,) = values
     assert isinstance(x, Ragged)
     axes = op.axes if isinstance(op, Reduction) else (op.axis,)
     if isinstance(op, Extreme | ArgExtreme):
         _refuse_empty(node, x, axes)
-    number = neutral(op, x.dtype)
+    number = identity(op, x.dtype)
     y = lowering(op, x.filled(number, [axis for axis in x.axes if axis in axes]))
     shape = [n for axis, n in enumerate(x.shape) if axis not in axes]
-    is_kept = x.fill is not None and x.fill == number and not isinstance(op, ArgExtreme)
-    return ragged(y, shape, number if is_kept else None)
+    has_fill = x.fill is not None and x.fill == number and not isinstance(op, ArgExtreme)
+    return ragged(y, shape, number if has_fill else None)
 
 
 def _refuse_empty(node: Node, x: Ragged, axes: Sequence[int]) -> None:
-    """Check that no slice is empty, if an extreme needs that."""
+    """Raise where an extreme of an empty slice has no value."""
     op: Any = node.op
     extreme = op if isinstance(op, Extreme) else Max((op.axis,))
     for axis in x.axes:

@@ -1,4 +1,4 @@
-"""Repetition of elements: its places are known while JAX traces."""
+"""Repetition of elements: the indices are known while JAX traces."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from graphc.tensor.arrays.repeat import RepeatIndices
 
 @backend.lower(RepeatIndices)
 def repeat_indices(op: RepeatIndices, counts: Any, n: Any) -> Any:
-    """Repeat elements; the host reads the counts, which decide the length."""
+    """Compute the indices on the host: the counts decide their number."""
     return op.perform(counts, n)

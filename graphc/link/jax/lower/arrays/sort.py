@@ -1,4 +1,4 @@
-"""Sorting in ``jax.lax`` and ``jax.numpy``; unique values are found on the host."""
+"""Sorting in ``jax.lax`` and ``jax.numpy``; unique values are computed on the host."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def sort(op: Sort, x: Any) -> Any:
 @backend.lower(ArgSort)
 def argsort(op: ArgSort, x: Any) -> Any:
     """Sort indices along with elements; equal elements keep their order."""
-    places = lax.broadcasted_iota(np.int64, x.shape, op.axis)
-    return lax.sort((x, places), dimension=op.axis, num_keys=1)[1]
+    indices = lax.broadcasted_iota(np.int64, x.shape, op.axis)
+    return lax.sort((x, indices), dimension=op.axis, num_keys=1)[1]
 
 
 @backend.lower(SearchSorted)
@@ -41,62 +41,63 @@ def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
         return jnp.searchsorted(x, v, side=op.side)
 
     if has_symbols([x]):
-        search = partial(_halved, right=op.right)
+        search = partial(_bisect, right=op.right)
     for _ in range(op.batched):
         search = jax.vmap(search)
     return lax.convert_element_type(search(jnp.asarray(x), v), np.int64)
 
 
-def _halved(x: Any, v: Any, *, right: bool) -> Any:
-    """Search a vector of unknown length: halve the part that is left until it is empty."""
+def _bisect(x: Any, v: Any, *, right: bool) -> Any:
+    """Search a vector of symbolic length by bisection."""
 
-    def goes_on(ends: Any) -> Any:
-        return jnp.any(ends[0] < ends[1])
+    def is_open(ends: Any) -> Any:
+        return ends[0] < ends[1]
 
     def step(ends: Any) -> Any:
         low, high = ends
         middle = (low + high) // 2
-        # Sorted like NumPy, with NaN behind all else.
+        # NumPy's order: NaN is greater than all else.
         element = x[middle]
         is_nan, v_is_nan = element != element, v != v  # noqa: PLR0124
         before = (element < v) | (v_is_nan & ~is_nan)
         if right:
             before |= (element == v) | (v_is_nan & is_nan)
-        is_open = low < high
         return (
-            jnp.where(is_open & before, middle + 1, low),
-            jnp.where(is_open & ~before, middle, high),
+            jnp.where(is_open(ends) & before, middle + 1, low),
+            jnp.where(is_open(ends) & ~before, middle, high),
         )
 
     low = jnp.zeros(v.shape, np.int64)
-    return lax.while_loop(goes_on, step, (low, low + jnp.asarray(x.shape[0])))[0]
+    return lax.while_loop(
+        lambda ends: jnp.any(is_open(ends)), step, (low, low + jnp.asarray(x.shape[0]))
+    )[0]
 
 
-def last(dtype: Any) -> Any:
-    """What no element is sorted behind."""
+def greatest(dtype: Any) -> Any:
+    """Return a value that no element is sorted behind."""
     if dtype.kind == "c":
         return complex(np.nan, np.nan)
     return np.nan if dtype.kind in "fV" else dtype_range(dtype)[1]
 
 
 @rule(Sort, ArgSort)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+def ragged_sort(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Sort a ragged array; unused elements come last, equal ones keep their order."""
     op: Any = node.op
     (x,) = values
     assert isinstance(x, Ragged)
-    along = [axis for axis in x.axes if axis == op.axis]
-    return ragged(lowering(op, x.filled(last(x.dtype), along)), x.shape)
+    axes = [axis for axis in x.axes if axis == op.axis]
+    return ragged(lowering(op, x.filled(greatest(x.dtype), axes)), x.shape)
 
 
 @rule(SearchSorted)
-def in_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Search a ragged vector; no place is behind its end."""
+def ragged_searchsorted(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Search a ragged vector; no index exceeds its length."""
     op: Any = node.op
     x, v = values
     if op.batched or (isinstance(x, Ragged) and x.dtype.kind not in "fiu"):
         raise refused(node)
     n = x.shape[0]
-    buffer = x.filled(last(x.dtype)) if isinstance(x, Ragged) else x
-    places = lax.min(lowering(op, buffer, inner(v)), jnp.asarray(as_count(n).value))
-    return ragged(places, v.shape)
+    buffer = x.filled(greatest(x.dtype)) if isinstance(x, Ragged) else x
+    indices = lax.min(lowering(op, buffer, inner(v)), jnp.asarray(as_count(n).value))
+    return ragged(indices, v.shape)

@@ -1,4 +1,4 @@
-"""Sums over processes: JAX's arrays over a mesh are whole, and one program is for all processes."""
+"""Sums over processes: a JAX array over a mesh is the full array already."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, joined
 @backend.lower(AllSum)
 @backend.lower(AllMean)
 def all_sum(op: AllReduce, x: Any) -> Any:
-    """The array itself, where it is whole."""
+    """Return the array itself; raise where it is a process's or a device's own."""
     if getattr(jax.sharding.get_abstract_mesh(), "manual_axes", ()):
         raise ArgumentError(
-            f"{op.name} within jax.shard_map, where each device has a part of its own.",
+            f"{op.name} within jax.shard_map, where each device has its own shard.",
             "Leave it out of the graph, and apply jax.lax.psum to what f.pure returns; or leave "
             "shard_map out, and give the mode the mesh.",
         )
@@ -28,7 +28,7 @@ def all_sum(op: AllReduce, x: Any) -> Any:
     if current() is None and jax.process_count() > 1:
         raise DistributedError(
             f"{op.name} without a mesh, in process {jax.process_index()} of "
-            f"{jax.process_count()}: each would have the sum of its own arrays alone.",
-            "Compile it for Mode('JAX', mesh=...), a mesh over the devices of all of them.",
+            f"{jax.process_count()}: each process would have the sum of its own arrays only.",
+            "Compile it for Mode('JAX', mesh=...), a mesh over the devices of all processes.",
         )
     return x

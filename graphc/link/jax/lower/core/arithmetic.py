@@ -11,17 +11,17 @@ import numpy as np
 from jax import lax
 
 from graphc.link.jax.backend import backend
-from graphc.link.jax.lower.core.elementwise import fitted, in_float32, is_integer
+from graphc.link.jax.lower.core.elementwise import broadcast_operands, in_float32, is_integer
 from graphc.tensor.core.elementwise import ROWS
 
 
 def hypot(a: Any, b: Any) -> Any:
-    """Scale by the larger operand, so that no square overflows; infinite where either is."""
+    """Scale by the larger operand, so that no square overflows; infinite if an operand is."""
     a, b = lax.abs(a), lax.abs(b)
-    high, low = lax.max(a, b), lax.min(a, b)
-    still = high == 0
-    ratio = low / jnp.where(still, lax.full_like(high, 1), high)
-    y = high * lax.sqrt(1 + ratio * ratio)
+    larger, smaller = lax.max(a, b), lax.min(a, b)
+    is_zero = larger == 0
+    ratio = smaller / jnp.where(is_zero, lax.full_like(larger, 1), larger)
+    y = larger * lax.sqrt(1 + ratio * ratio)
     return jnp.where(jnp.isinf(a) | jnp.isinf(b), lax.full_like(y, np.inf), y)
 
 
@@ -31,12 +31,12 @@ def signbit(x: Any) -> Any:
 
 
 def fmax(a: Any, b: Any) -> Any:
-    """The larger of the two that are numbers."""
+    """Return the larger operand, ignoring NaN."""
     return lax.max(a, b) if is_integer(a) else jnp.fmax(a, b)
 
 
 def fmin(a: Any, b: Any) -> Any:
-    """The smaller of the two that are numbers."""
+    """Return the smaller operand, ignoring NaN."""
     return lax.min(a, b) if is_integer(a) else jnp.fmin(a, b)
 
 
@@ -49,16 +49,16 @@ def fmod(a: Any, b: Any) -> Any:
 
 
 def logaddexp2(a: Any, b: Any) -> Any:
-    """Add in the log2 domain; near operands keep their digits where the result is near 0."""
-    high, low = lax.max(a, b), lax.min(a, b)
+    """Add in the log2 domain; near operands keep their digits if the result is near 0."""
+    larger, smaller = lax.max(a, b), lax.min(a, b)
     # Without inf - inf.
-    gap = jnp.where(high == low, lax.full_like(high, 0), low - high)
-    near = high + 1 + lax.log1p(lax.expm1(gap * math.log(2)) / 2) / math.log(2)
-    return jnp.where(gap > -1, near, high + lax.log1p(lax.exp2(gap)) / math.log(2))
+    gap = jnp.where(larger == smaller, lax.full_like(larger, 0), smaller - larger)
+    near = larger + 1 + lax.log1p(lax.expm1(gap * math.log(2)) / 2) / math.log(2)
+    return jnp.where(gap > -1, near, larger + lax.log1p(lax.exp2(gap)) / math.log(2))
 
 
 def magnitude(x: Any) -> Any:
-    """The magnitude in the unsigned dtype, which holds that of the lowest integer too."""
+    """Return the absolute value in the unsigned dtype, which the lowest integer needs."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     return lax.convert_element_type(lax.abs(x) if x.dtype.kind == "i" else x, unsigned)
 
@@ -67,44 +67,42 @@ def gcd(a: Any, b: Any) -> Any:
     """Compute the greatest common divisor by Euclid's algorithm."""
     a, b = jnp.broadcast_arrays(a, b)
 
-    def unfinished(state: Any) -> Any:
+    def is_running(state: Any) -> Any:
         return jnp.any(state[1] != 0)
 
     def step(state: Any) -> Any:
-        high, low = state
-        done = low == 0
-        rest = lax.rem(high, jnp.where(done, lax.full_like(low, 1), low))
-        return jnp.where(done, high, low), jnp.where(done, low, rest)
+        dividend, divisor = state
+        is_done = divisor == 0
+        remainder = lax.rem(dividend, jnp.where(is_done, lax.full_like(divisor, 1), divisor))
+        return jnp.where(is_done, dividend, divisor), jnp.where(is_done, divisor, remainder)
 
-    y = lax.while_loop(unfinished, step, (magnitude(a), magnitude(b)))[0]
+    y = lax.while_loop(is_running, step, (magnitude(a), magnitude(b)))[0]
     return lax.convert_element_type(y, a.dtype)
 
 
 def lcm(a: Any, b: Any) -> Any:
-    """The product over the greatest common divisor, 0 where either is."""
-    common = magnitude(gcd(a, b))
-    over = lax.div(magnitude(a), jnp.where(common == 0, lax.full_like(common, 1), common))
-    return lax.convert_element_type(over * magnitude(b), a.dtype)
+    """Return the product over the greatest common divisor; 0 where either operand is 0."""
+    divisor = magnitude(gcd(a, b))
+    quotient = lax.div(magnitude(a), jnp.where(divisor == 0, lax.full_like(divisor, 1), divisor))
+    return lax.convert_element_type(quotient * magnitude(b), a.dtype)
 
 
 def ldexp(a: Any, b: Any) -> Any:
     """Build powers of two from bits; 5000 exceeds the exponent range of every dtype."""
-    whole = lax.convert_element_type(jnp.clip(b, -5000, 5000), np.int32)
-    return jnp.where(jnp.isnan(b), b, jnp.ldexp(a, whole))
+    exponents = lax.convert_element_type(jnp.clip(b, -5000, 5000), np.int32)
+    return jnp.where(jnp.isnan(b), b, jnp.ldexp(a, exponents))
 
 
 def exponent(x: Any) -> Any:
-    """Read the exponent from the bits."""
     return lax.convert_element_type(jnp.frexp(x)[1], x.dtype)
 
 
 def bitwise_count(x: Any) -> Any:
-    """Count the bits of the magnitude."""
     x = lax.convert_element_type(x, np.uint8) if x.dtype == bool else x
     return lax.convert_element_type(lax.population_count(magnitude(x)), np.uint8)
 
 
-COMPUTED: dict[str, Callable[..., Any]] = {
+COMPOSED: dict[str, Callable[..., Any]] = {
     "hypot": in_float32(hypot),
     "cbrt": in_float32(lax.cbrt),
     "signbit": signbit,
@@ -120,10 +118,10 @@ COMPUTED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _enter(name: str) -> None:
-    compute = COMPUTED[name]
-    backend.lower(ROWS[name])(lambda op, *xs: compute(*fitted(*xs)))
+def _lower(name: str) -> None:
+    compute = COMPOSED[name]
+    backend.lower(ROWS[name])(lambda op, *xs: compute(*broadcast_operands(*xs)))
 
 
-for _name in COMPUTED:
-    _enter(_name)
+for _name in COMPOSED:
+    _lower(_name)

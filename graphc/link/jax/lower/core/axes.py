@@ -17,13 +17,11 @@ from graphc.tensor.core.shape import are_equal
 
 @backend.lower(ExpandDims)
 def expand_dims(op: ExpandDims, x: Any) -> Any:
-    """Insert axes of length 1."""
     return lax.expand_dims(x, op.axes)
 
 
 @backend.lower(Squeeze)
 def squeeze(op: Squeeze, x: Any) -> Any:
-    """Remove axes of length 1."""
     if has_symbols([x]) and not all(are_equal(x.shape[axis], 1) for axis in op.axes):
         raise ValueError(f"axes {op.axes} of a shape {x.shape} are not of length 1")
     return lax.squeeze(x, op.axes)
@@ -31,13 +29,12 @@ def squeeze(op: Squeeze, x: Any) -> Any:
 
 @backend.lower(Transpose)
 def transpose(op: Transpose, x: Any) -> Any:
-    """Permute axes."""
     return lax.transpose(x, op.axes)
 
 
 @rule(ExpandDims, Squeeze, Transpose)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Move the axes of unknown length with the others."""
+def ragged_axes(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Insert, remove or permute the axes of a buffer and of its lengths."""
     (x,) = values
     assert isinstance(x, Ragged)
     buffer = x.buffer

@@ -1,4 +1,4 @@
-"""Printing from within what JAX compiled."""
+"""Printing from compiled programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays whose sharding is declared."""
+"""Declared shardings, in programs over a mesh."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphc.tensor.core.sharding import Shard
 
 @backend.lower(Shard)
 def shard(op: Shard, x: Any) -> Any:
-    """Constrain how the compiled program divides the array, where it is for a mesh."""
+    """Constrain the array's sharding in a program over a mesh; else return the array."""
     layout = current()
     return x if layout is None else layout.constrained(x, op.sharding, with_role("shard", op))
 
 
 @rule(Shard)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Leave buffers of more rows than are used to the compiler."""
+def ragged_shard(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Return the buffer without a constraint: XLA chooses its sharding."""
     (x,) = values
     return x

@@ -14,21 +14,21 @@ from graphc.tensor.core.specify import SpecifyShape
 
 @backend.lower(SpecifyShape)
 def specify_shape(op: SpecifyShape, x: Any, *symbolic: Any) -> Any:
-    """Return the array if it has these lengths."""
+    """Return the array; raise where its lengths differ."""
     op.admit(x.shape, symbolic)
     return x
 
 
 @rule(SpecifyShape)
-def of_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Check unknown lengths after the program has run."""
+def ragged_specify_shape(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Compare unknown lengths after the program has run."""
     op: Any = node.op
     x, *symbolic = values
-    left = iter(symbolic)
+    lengths = iter(symbolic)
     shape = []
-    for own, wanted in zip(x.shape, op.shape, strict=True):
-        n = next(left) if wanted is None else wanted
-        n = own if is_known(n) and int(n) == -1 else n
-        agree(own, n, unequal(node))
-        shape.append(own if is_known(own) else n)
+    for length, declared in zip(x.shape, op.shape, strict=True):
+        n = next(lengths) if declared is None else declared
+        n = length if is_known(n) and int(n) == -1 else n
+        agree(length, n, unequal(node))
+        shape.append(length if is_known(length) else n)
     return ragged(inner(x), shape, x.fill if isinstance(x, Ragged) else None)

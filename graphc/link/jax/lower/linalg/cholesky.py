@@ -11,20 +11,21 @@ from jax import lax
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, ragged, rule
-from graphc.link.jax.lower.linalg.triangular import bordered
+from graphc.link.jax.lower.linalg.triangular import pad_with_identity
 from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 
 
 @backend.lower(Cholesky)
 def cholesky(op: Cholesky, x: Any) -> Any:
     """Factorise; a matrix that is not positive definite gives NaN in both triangles."""
     y = lax.linalg.cholesky(x, symmetrize_input=False)
-    fails = jnp.isnan(jnp.diagonal(y, axis1=-2, axis2=-1)).any(-1)
-    return jnp.where(fails[..., None, None], jnp.asarray(jnp.nan, y.dtype), y)
+    has_failed = jnp.isnan(jnp.diagonal(y, axis1=-2, axis2=-1)).any(-1)
+    return jnp.where(has_failed[..., None, None], jnp.asarray(jnp.nan, y.dtype), y)
 
 
-@rule(Cholesky)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Factorise with an identity block behind."""
+@rule(Cholesky, CholeskyInverse)
+def ragged_cholesky(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Factorise, or invert a factor, with an identity block as padding."""
     (x,) = values
-    return ragged(lowering(node.op, bordered(node, x)), x.shape)
+    return ragged(lowering(node.op, pad_with_identity(node, x)), x.shape)

@@ -1,22 +1,18 @@
-"""Inverses from Cholesky factors, block by block: ``jax.lax`` has no function for them."""
+"""Inverses from Cholesky factors, block by block, which ``jax.lax`` lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 from jax.export import is_symbolic_dim
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, ragged, rule
-from graphc.link.jax.lower.linalg.triangular import bordered
 from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 
-BLOCK = 128
-"""Matrices of no more rows are not taken apart: what is saved then is less than what it costs."""
+MAX_DIRECT_ROWS = 128
+"""Smaller matrices are not split into blocks: the split would take longer than it saves."""
 
 
 @backend.lower(CholeskyInverse)
@@ -26,42 +22,42 @@ def cholesky_inverse(op: CholeskyInverse, x: Any) -> Any:
 
 
 def _inverse(x: Any) -> Any:
-    """Invert lower triangles, without computing their zeros."""
+    """Invert lower triangular matrices without computing the zeros."""
     n = x.shape[-1]
-    if is_symbolic_dim(n) or n <= BLOCK:
-        whole = jnp.broadcast_to(jnp.eye(n, dtype=x.dtype), x.shape)
-        return lax.linalg.triangular_solve(x, whole, left_side=True, lower=True)
-    first, across, last = _parts(x)
+    if is_symbolic_dim(n) or n <= MAX_DIRECT_ROWS:
+        identity = jnp.broadcast_to(jnp.eye(n, dtype=x.dtype), x.shape)
+        return lax.linalg.triangular_solve(x, identity, left_side=True, lower=True)
+    first, off_diagonal, last = _blocks(x)
     a, b = _inverse(first), _inverse(last)
-    return _whole(a, jnp.zeros_like(jnp.swapaxes(across, -1, -2)), -(b @ (across @ a)), b)
+    return _block_matrix(
+        a, jnp.zeros_like(jnp.swapaxes(off_diagonal, -1, -2)), -(b @ (off_diagonal @ a)), b
+    )
 
 
 def _product(x: Any) -> Any:
-    """``x^H @ x`` of lower triangles; of two equal parts, one is computed."""
+    """Return ``x^H @ x`` of lower triangular matrices; of the off-diagonal blocks compute one."""
     n = x.shape[-1]
-    if is_symbolic_dim(n) or n <= BLOCK:
+    if is_symbolic_dim(n) or n <= MAX_DIRECT_ROWS:
         return _adjoint(x) @ x
-    first, across, last = _parts(x)
-    low = _adjoint(last) @ across
-    return _whole(_product(first) + _adjoint(across) @ across, _adjoint(low), low, _product(last))
+    first, off_diagonal, last = _blocks(x)
+    lower_left = _adjoint(last) @ off_diagonal
+    return _block_matrix(
+        _product(first) + _adjoint(off_diagonal) @ off_diagonal,
+        _adjoint(lower_left),
+        lower_left,
+        _product(last),
+    )
 
 
-def _parts(x: Any) -> tuple[Any, Any, Any]:
+def _blocks(x: Any) -> tuple[Any, Any, Any]:
     h = x.shape[-1] // 2
     return x[..., :h, :h], x[..., h:, :h], x[..., h:, h:]
 
 
-def _whole(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _block_matrix(a: Any, b: Any, c: Any, d: Any) -> Any:
     rows = jnp.concatenate([a, b], -1), jnp.concatenate([c, d], -1)
     return jnp.concatenate(rows, -2)
 
 
 def _adjoint(x: Any) -> Any:
     return jnp.conj(jnp.swapaxes(x, -1, -2))
-
-
-@rule(CholeskyInverse)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Invert with an identity block behind."""
-    (x,) = values
-    return ragged(lowering(node.op, bordered(node, x)), x.shape)

@@ -16,7 +16,7 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 @backend.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
-    """Contract; of bools, "or" of "and" by counting."""
+    """Contract; for bools, count the true products in int32."""
     logical = a.dtype.kind == "b"
     if logical:
         a, b = (lax.convert_element_type(x, np.int32) for x in (a, b))
@@ -25,16 +25,16 @@ def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
 
 
 @rule(DotGeneral)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+def ragged_dot_general(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Contract ragged arrays; unused elements are zero along summed axes."""
     op: Any = node.op
-    found, batch = list(values), []
+    operands, batch = list(values), []
     for pair in zip(*op.batch_axes, strict=True):
-        found, n = common(node, found, pair)
+        operands, n = common(node, operands, pair)
         batch.append(n)
     for pair in zip(*op.contract, strict=True):
-        found, _ = common(node, found, pair)
-    sides = list(enumerate(found))
-    free = [x.shape[axis] for side, x in sides for axis in op.free(side, x.ndim)]
-    buffers = [zero_beyond(x, op.contract[side]) for side, x in sides]
+        operands, _ = common(node, operands, pair)
+    numbered = list(enumerate(operands))
+    free = [x.shape[axis] for side, x in numbered for axis in op.free(side, x.ndim)]
+    buffers = [zero_beyond(x, op.contract[side]) for side, x in numbered]
     return ragged(lowering(op, *buffers), [*batch, *free])

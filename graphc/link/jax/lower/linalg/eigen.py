@@ -1,4 +1,4 @@
-"""Eigenvalues in ``jax.lax.linalg``; those of matrices that are not Hermitian on processors."""
+"""Eigenvalues in ``jax.lax.linalg``; general matrices are decomposed on the CPU."""
 
 from __future__ import annotations
 
@@ -35,6 +35,5 @@ def eig(op: Eig, x: Any) -> Any:
 
 @backend.lower(Eigvals)
 def eigvals(op: Eigvals, x: Any) -> Any:
-    """Return eigenvalues alone."""
     (w,) = lax.linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
     return w

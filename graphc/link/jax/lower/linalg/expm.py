@@ -17,38 +17,38 @@ from graphc.tensor.linalg.expm import LIMIT, PADE, Expm
 
 @backend.lower(Expm)
 def expm(op: Expm, a: Any) -> Any:
-    """Scale and square all matrices together, each as often as it needs."""
+    """Scale and square each matrix as often as its norm needs."""
     if not a.size:
         return a
     norms = jnp.abs(a).sum(-2).max(-1)
-    finite = jnp.isfinite(norms)
-    norms = jnp.where(finite, norms, 0)
+    is_finite = jnp.isfinite(norms)
+    norms = jnp.where(is_finite, norms, 0)
     _, exponents = jnp.frexp(norms / LIMIT)
-    times = jnp.maximum(exponents, 0).astype(np.int32)[..., None, None]
-    scale = jnp.ldexp(jnp.ones_like(norms), -times[..., 0, 0])[..., None, None]
-    y = approximant(jnp.where(finite[..., None, None], a, 0) * scale.astype(a.dtype))
+    squarings = jnp.maximum(exponents, 0).astype(np.int32)[..., None, None]
+    scale = jnp.ldexp(jnp.ones_like(norms), -squarings[..., 0, 0])[..., None, None]
+    y = pade_approximant(jnp.where(is_finite[..., None, None], a, 0) * scale.astype(a.dtype))
 
-    def squared(i: Any, y: Any) -> Any:
-        return jnp.where(i < times, _times(y, y), y)
+    def square(i: Any, y: Any) -> Any:
+        return jnp.where(i < squarings, _matmul(y, y), y)
 
-    y = lax.fori_loop(0, times.max(), squared, y)
-    return jnp.where(finite[..., None, None], y, jnp.asarray(jnp.nan, y.dtype))
+    y = lax.fori_loop(0, squarings.max(), square, y)
+    return jnp.where(is_finite[..., None, None], y, jnp.asarray(jnp.nan, y.dtype))
 
 
-def _times(a: Any, b: Any) -> Any:
+def _matmul(a: Any, b: Any) -> Any:
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
-def approximant(a: Any) -> Any:
-    """Return the Padé approximant of exp, for matrices with a norm within its limit."""
+def pade_approximant(a: Any) -> Any:
+    """Return the Padé approximant of exp for matrices of norm up to ``LIMIT``."""
     b = PADE
     one = jnp.eye(a.shape[-1], dtype=a.dtype)
-    a2 = _times(a, a)
-    a4 = _times(a2, a2)
-    a6 = _times(a2, a4)
-    odd = _times(a6, b[13] * a6 + b[11] * a4 + b[9] * a2)
-    odd = _times(a, odd + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
-    even = _times(a6, b[12] * a6 + b[10] * a4 + b[8] * a2)
+    a2 = _matmul(a, a)
+    a4 = _matmul(a2, a2)
+    a6 = _matmul(a2, a4)
+    odd = _matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2)
+    odd = _matmul(a, odd + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    even = _matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2)
     even = even + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
     factors, _, order = lax.linalg.lu(even - odd)
     right = jnp.take_along_axis(even + odd, order[..., None], -2)
@@ -59,8 +59,8 @@ def approximant(a: Any) -> Any:
 
 
 @rule(Expm)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Exponentiate with zeros behind matrices of unknown length, which make an identity block."""
+def ragged_expm(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Exponentiate with zeros as padding, whose exponential is an identity block."""
     (x,) = values
     assert isinstance(x, Ragged)
     n, m = x.shape[-2:]

@@ -13,43 +13,41 @@ from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, cut, inner, ragged, refused, rule, within
 from graphc.link.jax.counts import is_same
-from graphc.link.jax.lower.linalg.triangular import bordered
+from graphc.link.jax.lower.linalg.triangular import pad_with_identity
 from graphc.tensor.linalg.lu import LU, PivotsToPermutation
 
 
 @backend.lower(LU)
 def lu(op: LU, a: Any) -> Any:
-    """Factorise by LAPACK."""
     return tuple(lax.linalg.lu(a))
 
 
 @backend.lower(PivotsToPermutation)
 def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any, x: Any) -> Any:
-    """Convert pivots to a permutation."""
     return lax.linalg.lu_pivots_to_permutation(exchanges, x.shape[0])
 
 
 @rule(LU)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Factorise with an identity block behind, whose rows are never exchanged with others."""
+def ragged_lu(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Factorise with an identity block as padding, whose rows are never exchanged."""
     (x,) = values
     *batch, n, m = x.shape
     if not is_same(n, m):
         raise refused(node)
-    packed, exchanges, order = lowering(node.op, bordered(node, x))
+    packed, exchanges, order = lowering(node.op, pad_with_identity(node, x))
     return ragged(packed, x.shape), ragged(exchanges, [*batch, n]), ragged(order, [*batch, n])
 
 
 @rule(PivotsToPermutation)
-def of_ragged_pivots(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Convert pivots; unused ones exchange nothing."""
+def ragged_pivots_to_permutation(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Convert pivots; unused ones exchange no rows."""
     exchanges, x = values
     if not is_same(exchanges.shape[-1], x.shape[0]):
         raise refused(node)
     buffer, rows = inner(exchanges), inner(x)
     size = min(buffer.shape[-1], rows.shape[0])
     buffer = cut(buffer, size, buffer.ndim - 1)
-    own = lax.broadcasted_iota(np.int32, buffer.shape, buffer.ndim - 1)
-    used = within(buffer.shape, buffer.ndim - 1, exchanges.shape[-1])
-    made = lowering(node.op, jnp.where(used, buffer, own), cut(rows, size, 0))
-    return ragged(made, exchanges.shape)
+    identity = lax.broadcasted_iota(np.int32, buffer.shape, buffer.ndim - 1)
+    mask = within(buffer.shape, buffer.ndim - 1, exchanges.shape[-1])
+    permutation = lowering(node.op, jnp.where(mask, buffer, identity), cut(rows, size, 0))
+    return ragged(permutation, exchanges.shape)

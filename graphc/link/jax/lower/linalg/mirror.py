@@ -1,4 +1,4 @@
-"""Symmetric matrices of one triangle."""
+"""Symmetric matrices from one triangle."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphc.tensor.linalg.mirror import Mirror
 
 @backend.lower(Mirror)
 def mirror(op: Mirror, x: Any) -> Any:
-    """Copy the triangle that is read to the other one."""
+    """Copy the triangle that is read to the other triangle."""
     axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    other = lax.transpose(x, axes)
+    opposite = lax.transpose(x, axes)
     row, column = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
-    own = lax.gt(row, column) if op.lower else lax.lt(row, column)
-    middle = x
+    is_read = lax.gt(row, column) if op.lower else lax.lt(row, column)
+    diagonal = x
     if op.conjugated and x.dtype.kind == "c":
-        other = lax.conj(other)
-        middle = lax.convert_element_type(lax.real(x), x.dtype)
-    return lax.select(own, x, lax.select(lax.eq(row, column), middle, other))
+        opposite = lax.conj(opposite)
+        diagonal = lax.convert_element_type(lax.real(x), x.dtype)
+    return lax.select(is_read, x, lax.select(lax.eq(row, column), diagonal, opposite))

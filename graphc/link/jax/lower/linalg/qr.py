@@ -14,14 +14,13 @@ from graphc.tensor.linalg.qr import QR, ComplexQR, Orthogonal, PivotedQR
 
 @backend.lower(QR, ComplexQR)
 def qr(op: Orthogonal, x: Any) -> Any:
-    """Factorise by LAPACK."""
     refuse(op.name, *x.shape[-2:])
     return tuple(lax.linalg.qr(x, full_matrices=op.full))
 
 
 @backend.lower(PivotedQR)
 def pivoted_qr(op: PivotedQR, x: Any) -> Any:
-    """Factorise by LAPACK with pivots from 0 on."""
+    """Factorise by LAPACK; the pivots count from 0."""
     refuse(op.name, *x.shape[-2:])
     q, r, p = lax.linalg.qr(x, pivoting=True, full_matrices=op.full)
     return q, r, lax.convert_element_type(p, np.int32)

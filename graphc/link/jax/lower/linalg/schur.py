@@ -1,4 +1,4 @@
-"""Schur decompositions in ``jax.lax.linalg``, which has them on CPUs alone."""
+"""Schur decompositions in ``jax.lax.linalg``, which computes them on the CPU only."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from graphc.link.jax.backend import backend
 from graphc.tensor.linalg.schur import Schur
 
 
-def by_numpy(op: Op, *xs: Any) -> Any:
-    """The operation's NumPy reference, for devices that JAX lacks it on."""
+def call_numpy(op: Op, *xs: Any) -> Any:
+    """Call the operation's NumPy reference, for devices on which JAX lacks the operation."""
     node = Node.make(op, *[TensorType(x.dtype, x.shape)() for x in xs])
     return backend.callback(node)(*xs)
 
 
 @backend.lower(Schur)
 def schur(op: Schur, x: Any) -> Any:
-    """Decompose by LAPACK; of real matrices the real form."""
+    """Decompose by LAPACK; real matrices have the real form."""
     return lax.platform_dependent(
         x,
         cpu=lambda x: tuple(lax.linalg.schur(x)),
-        default=lambda x: tuple(by_numpy(op, x)),
+        default=lambda x: tuple(call_numpy(op, x)),
     )

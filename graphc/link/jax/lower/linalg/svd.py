@@ -12,12 +12,12 @@ from graphc.tensor.linalg.svd import SVD, Svdvals
 
 
 def are_finite(x: Any) -> Any:
-    """Return which matrices are finite; JAX gives others NaN in some results only."""
+    """Return which matrices are finite; for others JAX gives NaN in some results only."""
     return jnp.all(jnp.isfinite(x), axis=(-2, -1))
 
 
 def nan_unless(finite: Any, y: Any) -> Any:
-    """Put NaN into the results of matrices that are not finite."""
+    """Replace the results of matrices that are not finite by NaN."""
     return jnp.where(lax.expand_dims(finite, range(finite.ndim, y.ndim)), y, jnp.nan)
 
 
@@ -30,5 +30,4 @@ def svd(op: SVD, x: Any) -> Any:
 
 @backend.lower(Svdvals)
 def svdvals(op: Svdvals, x: Any) -> Any:
-    """Return singular values alone."""
     return nan_unless(are_finite(x), lax.linalg.svd(x, compute_uv=False))

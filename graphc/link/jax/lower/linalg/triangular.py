@@ -40,25 +40,20 @@ def solve_triangular(op: SolveTriangular, a: Any, b: Any) -> Any:
 
 
 @rule(SolveTriangular)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Solve with an identity block behind a matrix of unknown length."""
+def ragged_solve_triangular(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Solve with an identity block as padding of the matrix."""
     a, b = values
-    found = [a, b]
     for axis in range(-b.ndim, -1):
-        if axis == -2:
-            found, _ = common(node, found, [a.ndim - 2, b.ndim - 2])
-        else:
-            found, _ = common(node, found, [a.ndim + axis, b.ndim + axis])
-    a, b = found
-    matrix = bordered(node, a)
+        (a, b), _ = common(node, [a, b], [a.ndim + axis, b.ndim + axis])
+    matrix = pad_with_identity(node, a)
     size = matrix.shape[-1]
     b = ragged(cut(inner(b), size, b.ndim - 2), b.shape)
     columns = zero_beyond(b, (b.ndim - 2,))
     return ragged(lowering(node.op, matrix, columns), b.shape)
 
 
-def bordered(node: Node, x: Any) -> Any:
-    """The buffer of square matrices, with an identity block behind those of unknown length."""
+def pad_with_identity(node: Node, x: Any) -> Any:
+    """Return the buffer of square matrices, with an identity block as padding."""
     n, m = x.shape[-2:]
     agree(n, m, unequal(node))
     buffer = inner(x)
@@ -67,5 +62,5 @@ def bordered(node: Node, x: Any) -> Any:
     if not isinstance(n, Count) and not isinstance(m, Count):
         return buffer
     n = m if isinstance(m, Count) else n
-    own = Ragged(buffer, (*[None] * (x.ndim - 2), n, n))
-    return jnp.where(own.inside(), buffer, jnp.eye(size, dtype=buffer.dtype))
+    square = Ragged(buffer, (*[None] * (x.ndim - 2), n, n))
+    return jnp.where(square.inside(), buffer, jnp.eye(size, dtype=buffer.dtype))

@@ -24,19 +24,19 @@ from graphc.link.jax.bounded import (
     zero_beyond,
 )
 from graphc.link.jax.counts import Count, minus, plus
-from graphc.link.jax.lower.arrays.bounded_index import shifted
+from graphc.link.jax.lower.arrays.bounded_index import shift
 from graphc.tensor.signal.convolve import Convolution, FourierConvolution
 
-UNROLLED = 8
-"""So many products with elements of the shorter operand are one step of a loop."""
+MAX_UNROLLED_TAPS = 8
+"""The largest number of products with elements of the shorter operand in one step of a loop."""
 
 
 @backend.lower(Convolution)
 def convolve(op: Convolution, a: Any, b: Any) -> Any:
-    """Convolve; of bools, "or" of "and" by counting."""
+    """Convolve; for bools, count the true products in int32."""
     a, b, shape = op.merged(jnp.asarray(a), jnp.asarray(b))
     dtype = a.dtype
-    logical = dtype.kind == "b"
+    is_bool = dtype.kind == "b"
     if not prod(shape) or not a.shape[2]:
         return jnp.zeros(shape, dtype)
     wide = _wide(dtype)
@@ -46,15 +46,15 @@ def convolve(op: Convolution, a: Any, b: Any) -> Any:
     if a.ndim > 6 or wide.kind != "f":
         y = by_taps(a, b)
     elif a.shape[0] == 1:
-        y = _at_once(op, a, b)
+        y = _by_library(op, a, b)
     else:
-        # XLA's convolution in groups takes a hundred times as long on the CPU.
-        y = lax.platform_dependent(a, b, cpu=by_taps, default=partial(_at_once, op))
-    return lax.reshape(lax.ne(y, y.dtype.type(0)) if logical else y.astype(dtype), shape)
+        # On the CPU XLA's convolution in groups takes a hundred times as long.
+        y = lax.platform_dependent(a, b, cpu=by_taps, default=partial(_by_library, op))
+    return lax.reshape(lax.ne(y, y.dtype.type(0)) if is_bool else y.astype(dtype), shape)
 
 
 @backend.lower(FourierConvolution)
-def by_frequencies(op: FourierConvolution, a: Any, b: Any) -> Any:
+def fourier_convolve(op: FourierConvolution, a: Any, b: Any) -> Any:
     """Convolve by Fourier transforms; half-width floats in float32."""
     wide = _wide(a.dtype)
     return op.by(jnp.fft, jnp.asarray(a, wide), jnp.asarray(b, wide)).astype(a.dtype)
@@ -67,21 +67,19 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
 
 
-def _at_once(op: Convolution, a: Any, b: Any) -> Any:
-    """Convolve all groups and channels at once; JAX's convolution does not flip b."""
+def _by_library(op: Convolution, a: Any, b: Any) -> Any:
+    """Convolve all groups and channels in one call; JAX's convolution does not flip b."""
     groups, rows, channels, *sizes = a.shape
     columns, kernel = b.shape[1], b.shape[3:]
-    left = lax.reshape(jnp.swapaxes(a, 0, 1), (rows, groups * channels, *sizes))
-    right = lax.reshape(lax.rev(b, range(3, b.ndim)), (groups * columns, channels, *kernel))
+    lhs = lax.reshape(jnp.swapaxes(a, 0, 1), (rows, groups * channels, *sizes))
+    rhs = lax.reshape(lax.rev(b, range(3, b.ndim)), (groups * columns, channels, *kernel))
     padding = [(k - 1, k - 1) if op.full else (0, 0) for k in kernel]
-    y = lax.conv_general_dilated(
-        left, right, (1,) * len(kernel), padding, feature_group_count=groups
-    )
+    y = lax.conv_general_dilated(lhs, rhs, (1,) * len(kernel), padding, feature_group_count=groups)
     return jnp.swapaxes(lax.reshape(y, (rows, groups, columns, *y.shape[2:])), 0, 1)
 
 
 def _by_taps(op: Convolution, a: Any, b: Any, *, spatial: tuple[int, ...]) -> Any:
-    """Convolve by adding the product with each element of the shorter operand."""
+    """Add the products with each element of the shorter operand."""
     if op.full and prod(a.shape[3:]) < prod(b.shape[3:]):
         return jnp.swapaxes(_by_taps(op, b, a, spatial=spatial), 1, 2)
     kernel = b.shape[3:]
@@ -90,13 +88,13 @@ def _by_taps(op: Convolution, a: Any, b: Any, *, spatial: tuple[int, ...]) -> An
     taps = lax.reshape(b, (*b.shape[:3], prod(kernel)))
 
     def add(i: Any, y: Any) -> Any:
-        places = [k - 1 - t for k, t in zip(kernel, jnp.unravel_index(i, kernel), strict=True)]
+        offsets = [k - 1 - t for k, t in zip(kernel, jnp.unravel_index(i, kernel), strict=True)]
         zeros = [jnp.zeros_like(i)] * 3
-        part = lax.dynamic_slice(a, [*zeros, *places], (*a.shape[:3], *spatial))
+        part = lax.dynamic_slice(a, [*zeros, *offsets], (*a.shape[:3], *spatial))
         return y + _product(part, lax.dynamic_index_in_dim(taps, i, 3, keepdims=False))
 
     y = jnp.zeros((*a.shape[:2], b.shape[1], *spatial), a.dtype)
-    return lax.fori_loop(0, prod(kernel), add, y, unroll=min(prod(kernel), UNROLLED))
+    return lax.fori_loop(0, prod(kernel), add, y, unroll=min(prod(kernel), MAX_UNROLLED_TAPS))
 
 
 def _product(a: Any, tap: Any) -> Any:
@@ -107,13 +105,12 @@ def _product(a: Any, tap: Any) -> Any:
 
 
 @rule(Convolution)
-def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Convolve ragged arrays, zero behind their elements along spatial axes and summed ones."""
+def ragged_convolve(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Convolve ragged arrays; unused elements are zero along spatial and summed axes."""
     op: Any = node.op
-    found = list(values)
     for pair in op.pairs():
-        found, _ = common(node, found, pair)
-    a, b = found
+        values, _ = common(node, values, pair)
+    a, b = values
     groups, rows = a.shape[: op.groups], a.shape[op.groups : op.groups + op.rows]
     columns = b.shape[op.groups : op.groups + op.columns]
     pairs = list(zip(a.shape[op.first(0) :], b.shape[op.first(1) :], strict=True))
@@ -130,9 +127,9 @@ def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
             for n, k in pairs
         ]
         return ragged(lowering(op, *buffers), [*front, *spatial])
-    # The sums of all of b's elements begin where the true b ends, in those of one at least.
+    # A valid convolution is the full one from the last valid element of b on.
     y = lowering(replace(op, full=True), *buffers)
     spatial = [plus(minus(n, k), 1) for n, k in pairs]
     for i, (_, k) in enumerate(pairs):
-        y = shifted(y, minus(k, 1), spatial[i], len(front) + i)
+        y = shift(y, minus(k, 1), spatial[i], len(front) + i)
     return ragged(y, [*front, *spatial])

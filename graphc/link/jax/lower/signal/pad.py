@@ -1,4 +1,4 @@
-"""Padding with a number, in ``jax.lax``; the widths are Python integers here."""
+"""Padding with a number in ``jax.lax``; the widths are Python integers here."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
 
 
 @rule(Pad)
-def by_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Pad axes of unknown length or widths one after the other, and the others as usual."""
+def ragged_pad(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Pad axes of unknown length or width one by one, and the others in one call."""
     op: Any = node.op
     x, value, *symbolic = values
-    left = iter(symbolic)
-    widths = [next(left) if n is None else np.asarray(n, np.int64) for n in op.widths]
+    lengths = iter(symbolic)
+    widths = [next(lengths) if n is None else np.asarray(n, np.int64) for n in op.widths]
     sides = list(zip(widths[::2], widths[1::2], strict=True))
     value, shape = plain(value), list(x.shape)
-    known = [all(map(is_known, (*side, n))) for side, n in zip(sides, shape, strict=True)]
-    others = [
-        (int(a), int(b), 0) if flag else (0, 0, 0)
-        for (a, b), flag in zip(sides, known, strict=True)
+    are_static = [all(map(is_known, (*side, n))) for side, n in zip(sides, shape, strict=True)]
+    static_sides = [
+        (int(a), int(b), 0) if is_static else (0, 0, 0)
+        for (a, b), is_static in zip(sides, are_static, strict=True)
     ]
-    buffer = lax.pad(inner(x), value, others)
-    for axis, (side, flag) in enumerate(zip(sides, known, strict=True)):
-        if flag:
+    buffer = lax.pad(inner(x), value, static_sides)
+    for axis, (side, is_static) in enumerate(zip(sides, are_static, strict=True)):
+        if is_static:
             shape[axis] = buffer.shape[axis]
         else:
             for width in side:
                 at_least(width, 0, unequal(node))
-            buffer, shape[axis] = _padded(buffer, value, shape[axis], side, axis)
+            buffer, shape[axis] = _pad_axis(buffer, value, shape[axis], side, axis)
     return ragged(buffer, shape)
 
 
-def _padded(buffer: Any, value: Any, own: Any, side: Sequence[Any], axis: int) -> tuple[Any, Any]:
-    """Pad one axis; return the buffer and its length."""
+def _pad_axis(buffer: Any, value: Any, n: Any, side: Sequence[Any], axis: int) -> tuple[Any, Any]:
+    """Pad one axis of length n; return the buffer and the new length."""
     before, after = side
-    total = plus(plus(before, own), after)
-    n = max(bound(total), 1)
-    # Where each place's element is; those that are not there are replaced.
-    places = lax.sub(lax.iota(np.int64, n), jnp.asarray(as_count(before).value))
-    inside = (places >= 0) & (places < as_count(own).value)
+    total = plus(plus(before, n), after)
+    size = max(bound(total), 1)
+    # The source index of each element; indices outside of the array select the value.
+    sources = lax.sub(lax.iota(np.int64, size), jnp.asarray(as_count(before).value))
+    inside = (sources >= 0) & (sources < as_count(n).value)
     if not buffer.shape[axis]:
         buffer = lax.pad(buffer, value, [(0, int(i == axis), 0) for i in range(buffer.ndim)])
     most = max(buffer.shape[axis] - 1, 0)
-    found = jnp.take(buffer, jnp.clip(places, 0, most), axis, mode="clip")
-    mask = lax.broadcast_in_dim(inside, found.shape, (axis,))
-    return jnp.where(mask, found, value), total
+    elements = jnp.take(buffer, jnp.clip(sources, 0, most), axis, mode="clip")
+    mask = lax.broadcast_in_dim(inside, elements.shape, (axis,))
+    return jnp.where(mask, elements, value), total

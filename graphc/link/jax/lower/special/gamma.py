@@ -1,4 +1,4 @@
-"""Gamma functions in JAX, whose own lose digits in float32 near their zeros."""
+"""Gamma functions in float64: JAX's lose digits in float32 near their zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.scipy.special
 import numpy as np
 from jax import lax
 
-from graphc.link.jax.lower.special.special import in_float64, traced
+from graphc.link.jax.lower.special.special import as_jax_function, in_float64
 from graphc.tensor.special.gamma import (
     digamma,
     gamma,
@@ -22,7 +22,7 @@ from graphc.tensor.special.gamma import (
 
 
 def _digamma(x: Any) -> Any:
-    """Return digamma; at 0 its sign of infinity follows that of the zero."""
+    """Return digamma; ``digamma(-0.0) = inf`` and ``digamma(0.0) = -inf``."""
     return jnp.where(x == 0, -1 / x, lax.digamma(x))
 
 
@@ -31,62 +31,69 @@ in_float64(gammaln, lambda x: jnp.where(x == -np.inf, x, lax.lgamma(x)))
 in_float64(digamma, _digamma)
 
 
-# Inverses: Newton's rule for the logarithm of the smaller tail, by that of the bound. It is
-# concave, so that steps from the one side of the root stay on it.
+# Inverses: Newton's method for log(smaller tail) as a function of log(x). This function is concave,
+# so that the iterates stay on one side of the root.
 
-ROUNDS = 100
-LONGEST = 20.0
-"""The longest step, for where the tail is flat."""
+MAX_NEWTON_STEPS = 100
+LONGEST_STEP = 20.0
+"""The limit of a step, which is reached where the tail is flat."""
 
 
 def newton(f: Callable[[Any], tuple[Any, Any]], start: Any) -> Any:
-    """The root of a function that is given with its slope."""
+    """Return a root by Newton's method, elementwise.
 
-    def unfinished(state: Any) -> Any:
+    Args:
+        f: Returns the value and the derivative.
+        start: The first iterate.
+    """
+
+    def is_running(state: Any) -> Any:
         _, step, count = state
-        return lax.bitwise_and(jnp.any(jnp.abs(step) > 1e-15), count < ROUNDS)
+        return lax.bitwise_and(jnp.any(jnp.abs(step) > 1e-15), count < MAX_NEWTON_STEPS)
 
-    def moved(state: Any) -> Any:
+    def advance(state: Any) -> Any:
         u, step, count = state
-        value, slope = f(u)
-        found = jnp.clip(jnp.nan_to_num(value / slope), -LONGEST, LONGEST)
+        value, derivative = f(u)
+        new = jnp.clip(jnp.nan_to_num(value / derivative), -LONGEST_STEP, LONGEST_STEP)
         # A step that no longer shrinks is rounding.
-        over = (jnp.abs(found) < 1e-10 * (1 + jnp.abs(u))) & (jnp.abs(found) >= jnp.abs(step) / 2)
-        found = jnp.where((step == 0) | over, 0, found)
-        return u - found, found, count + 1
+        is_rounding = (jnp.abs(new) < 1e-10 * (1 + jnp.abs(u))) & (
+            jnp.abs(new) >= jnp.abs(step) / 2
+        )
+        new = jnp.where((step == 0) | is_rounding, 0, new)
+        return u - new, new, count + 1
 
-    return lax.while_loop(unfinished, moved, (start, jnp.full_like(start, np.inf), 0))[0]
+    return lax.while_loop(is_running, advance, (start, jnp.full_like(start, np.inf), 0))[0]
 
 
-log_tails = traced(log_gamma_tails)
+log_tails = as_jax_function(log_gamma_tails)
 
 
 def _gamma_quantile(a: Any, p: Any, q: Any) -> Any:
-    """The x at which the lower tail is p, and the upper one q = 1 - p."""
-    sound = (a > 0) & (a < np.inf) & (p > 0) & (q > 0)
-    a1, p1, q1 = (jnp.where(sound, y, z) for y, z in ((a, 1.0), (p, 0.5), (q, 0.5)))
-    # Products with a smaller one are subnormal.
+    """Return the x whose lower tail is p, and whose upper tail is q = 1 - p."""
+    is_inside = (a > 0) & (a < np.inf) & (p > 0) & (q > 0)
+    a1, p1, q1 = (jnp.where(is_inside, y, z) for y, z in ((a, 1.0), (p, 0.5), (q, 0.5)))
+    # Products with a smaller a are subnormal.
     a1 = jnp.maximum(a1, 1e-290)
     lower = p1 < q1
     smaller = jnp.where(lower, p1, q1)
     z = jax.scipy.special.ndtri(smaller)
-    # Wilson and Hilferty's cube is near enough for a > 1.
+    # Wilson and Hilferty's cube is a good start for a > 1.
     cube = 1 - 1 / (9 * a1) + jnp.where(lower, z, -z) / (3 * jnp.sqrt(a1))
     power = (jnp.log(p1) + lax.lgamma(a1 + 1)) / a1
     small = jnp.where(lower, power, jnp.log(-jnp.log(q1)))
     large = jnp.where(cube > 0.1, jnp.log(a1) + 3 * jnp.log(jnp.maximum(cube, 0.1)), power)
-    wanted = jnp.log(smaller)
+    log_p = jnp.log(smaller)
 
     def f(u: Any) -> Any:
         x = jnp.exp(u)
         below, above, density = log_tails(a1, jnp.where(x > 0, x, 1))
         tail = jnp.where(lower, below, above)
-        slope = jnp.exp(density - tail)
-        # An x that is 0 is no further from the root.
-        return jnp.where(x > 0, tail - wanted, 0), jnp.where(lower, slope, -slope)
+        derivative = jnp.exp(density - tail)
+        # Make no further step where exp(u) underflows to 0.
+        return jnp.where(x > 0, tail - log_p, 0), jnp.where(lower, derivative, -derivative)
 
     y = jnp.exp(newton(f, jnp.where(a1 > 1, large, small)))
-    return jnp.where(sound, y, _gamma_edge(a, p, q))
+    return jnp.where(is_inside, y, _gamma_edge(a, p, q))
 
 
 def _gamma_edge(a: Any, p: Any, q: Any) -> Any:

@@ -22,24 +22,24 @@ from graphc.tensor.special.hypergeometric import (
 def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     a, b, c, z = jnp.broadcast_arrays(a, b, c, z)
     polynomial = _is_pole(a) | _is_pole(b)
-    # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
-    # decays slower would be nothing, and cancel. A whole power is real also beyond z = 1.
+    # Euler's transformation (DLMF 15.8.1) where it gives a polynomial: in the series, the slowly
+    # decaying terms would cancel. An integer power is real beyond z = 1 too.
     power = c - a - b
-    real = (z < 1) | ((z > 1) & (power == jnp.floor(power)))
-    turned = ~polynomial & real & (_is_pole(c - a) | _is_pole(c - b))
-    sound = ((z < 1) | polynomial | turned) & jnp.isfinite(a + b + c + z)
-    turned = turned & sound
-    factor = jnp.where(turned, (1 - jnp.where(turned, z, 0)) ** power, 1)
-    first, second = (jnp.where(turned, c - x, x) for x in (a, b))
-    parts = [jnp.where(sound, x, 1.0) for x in (first, second, c)]
-    y = factor * hyp2f1_below_one(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
+    is_real = (z < 1) | ((z > 1) & (power == jnp.floor(power)))
+    is_transformed = ~polynomial & is_real & (_is_pole(c - a) | _is_pole(c - b))
+    has_series = ((z < 1) | polynomial | is_transformed) & jnp.isfinite(a + b + c + z)
+    is_transformed = is_transformed & has_series
+    factor = jnp.where(is_transformed, (1 - jnp.where(is_transformed, z, 0)) ** power, 1)
+    first, second = (jnp.where(is_transformed, c - x, x) for x in (a, b))
+    parameters = [jnp.where(has_series, x, 1.0) for x in (first, second, c)]
+    y = factor * hyp2f1_below_one(jnp, lax.while_loop, *parameters, jnp.where(has_series, z, 0.0))
     # Gauss's sum (DLMF 15.4.20).
-    summed = jnp.exp(lax.lgamma(c) + lax.lgamma(power) - lax.lgamma(c - a) - lax.lgamma(c - b))
+    gauss_sum = jnp.exp(lax.lgamma(c) + lax.lgamma(power) - lax.lgamma(c - a) - lax.lgamma(c - b))
     sign = _sign(c) * _sign(power) * _sign(c - a) * _sign(c - b)
-    at_one = jnp.where(power > 0, sign * summed, np.inf)
+    at_one = jnp.where(power > 0, sign * gauss_sum, np.inf)
     other = jnp.where(z == 1, at_one, jnp.where(z > 1, np.inf, np.nan))
     other = jnp.where(jnp.isnan(a + b + c + z), np.nan, other)
-    return jnp.where(sound, y, other)
+    return jnp.where(has_series, y, other)
 
 
 def _is_pole(x: Any) -> Any:

@@ -12,7 +12,7 @@ from jax import lax
 
 from graphc.ir import Graph, TensorType, dtype_name
 from graphc.link.jax.backend import WIDENED, backend
-from graphc.link.jax.lower.core.elementwise import fitted, in_float32
+from graphc.link.jax.lower.core.elementwise import broadcast_operands, in_float32
 from graphc.link.legalize import inline
 from graphc.link.program import Program
 from graphc.tensor.core.elementwise import Elementwise
@@ -23,14 +23,14 @@ from graphc.tensor.special.special import erfcx, ndtr, ndtri
 def in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
     """Register a lowering that computes in float64 for every dtype."""
 
-    def lowered(op: Elementwise, *xs: Any) -> Any:
+    def lower(op: Elementwise, *xs: Any) -> Any:
         dtype = xs[0].dtype
         if dtype == "float64":
-            return compute(*fitted(*xs))
-        whole = fitted(*[lax.convert_element_type(x, "float64") for x in xs])
-        return lax.convert_element_type(compute(*whole), dtype)
+            return compute(*broadcast_operands(*xs))
+        wide = broadcast_operands(*[lax.convert_element_type(x, "float64") for x in xs])
+        return lax.convert_element_type(compute(*wide), dtype)
 
-    backend.lower(row)(lowered)
+    backend.lower(row)(lower)
     WIDENED.add(row)
 
 
@@ -38,7 +38,7 @@ INVERSE_SQUARES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0)
 
 
 def _erfcx(x: Any) -> Any:
-    """Return erfcx: JAX's underflows near 26.6, so a series from 20 on (DLMF 7.12.1)."""
+    """Return erfcx: JAX's underflows near 26.6, so use a series from 20 on (DLMF 7.12.1)."""
     far = jnp.where(x > 20, x, 20)
     series = polynomial(1 / (2 * far * far), INVERSE_SQUARES) / (far * math.sqrt(math.pi))
     return jnp.where(x > 20, series, jax.scipy.special.erfcx(jnp.minimum(x, 20)))
@@ -51,8 +51,8 @@ for _row, _compute in {ndtr: jax.scipy.special.ndtr, ndtri: jax.scipy.special.nd
     backend.lower(_row)(lambda op, x, compute=_narrow: compute(x))
 
 
-def traced(expand: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of graphs into one of JAX arrays, for lowerings with loops."""
+def as_jax_function(expand: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of JAX arrays that computes a graph's function, for use in loops."""
 
     def compute(*xs: Any) -> Any:
         inputs = [TensorType(dtype_name(x.dtype), x.shape)() for x in xs]
