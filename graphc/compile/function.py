@@ -384,7 +384,7 @@ class Function(Generic[Result]):
         # Imported here: few programs run in several processes.
         from graphc.tensor.core import all_sum  # noqa: PLC0415
 
-        return all_sum.joined() is not None and all_sum.holds_sums(self.requested.nodes)
+        return all_sum.process_group() is not None and all_sum.holds_sums(self.requested.nodes)
 
     def _refuse_different(self) -> None:
         """Raise if variables that a sum over processes updates differ between processes."""

@@ -24,7 +24,7 @@ START = (1980, 1, 1, 0, 0, 0)
 """The date of every part, so that equal contents give equal files."""
 
 
-class Writer:
+class ZipWriter:
     """A zip that is written part by part, and replaces the target file when it is complete.
 
     Attributes:
@@ -38,7 +38,7 @@ class Writer:
         self._at = 0
         self.sums: dict[str, dict[str, Any]] = {}
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> ZipWriter:
         return self
 
     def __exit__(self, kind: Any, *error: object) -> None:

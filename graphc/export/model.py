@@ -20,7 +20,7 @@ from graphc.compile.pure import PureProgram
 from graphc.compile.specification import FunctionSpec
 from graphc.errors import ArgumentError, ExportError
 from graphc.export import manifest as manifests, runtime, safetensors
-from graphc.export.archive import Writer
+from graphc.export.archive import ZipWriter
 from graphc.export.examples import EXAMPLES, arguments_of, record_calls
 from graphc.export.loaded import GRAPH, is_shared
 from graphc.export.manifest import Shape, array_entry, shapes_of, structure_of
@@ -153,7 +153,7 @@ def _write(
     file_parts: Mapping[str, Sequence[Any]],
 ) -> None:
     """Write a file of these parts, and a manifest with their checksums."""
-    with Writer(path) as file:
+    with ZipWriter(path) as file:
         for name, chunks in file_parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
         data = manifests.encode({**manifest, "parts": {**file.sums}})

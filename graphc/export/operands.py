@@ -25,7 +25,7 @@ DEEPEST = 64
 WORDS = {"None": None, "True": True, "False": False, LEAF: LEAF}
 
 
-class Reader(Lexer):
+class OperandReader(Lexer):
     """A reader of types and parameters in a text.
 
     Attributes:

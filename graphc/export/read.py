@@ -13,7 +13,7 @@ from graphc.errors import GraphcError
 from graphc.export.lexer import Token
 from graphc.export.manifest import named_lengths
 from graphc.export.names import find_operation
-from graphc.export.operands import Reader
+from graphc.export.operands import OperandReader
 from graphc.export.write import HEADER, KINDS, VERSION
 from graphc.ir import (
     DTYPES,
@@ -75,7 +75,7 @@ def deserialize(
     return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 
-class GraphReader(Reader):
+class GraphReader(OperandReader):
     """A reader of a graph from text.
 
     Attributes:

@@ -137,7 +137,7 @@ def check_sums(
 
     Args:
         parts: The parts.
-        sums: The sizes and checksums from ``Writer.sums``.
+        sums: The sizes and checksums from ``ZipWriter.sums``.
         unchecked: The parts whose checksums are not compared, only their sizes.
 
     Raises:

@@ -21,7 +21,7 @@ from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import Input, Node, Op, Sharding, TensorType, dtype_name, replaced
 from graphc.ir.line import Code, Writer, call
 from graphc.tensor import Tensor, as_tensor
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.vectorize import batched
 
 
@@ -90,7 +90,7 @@ class Implicit(Op):
         ]
         if of_elements(self.treedef, tuple(own)) is not None:
             given = zip(fields, flags, strict=True)
-            return Tensor.make(self, *[x if flag else repeated(x, size) for x, flag in given])
+            return Tensor.make(self, *[x if flag else batch_of(x, size) for x, flag in given])
         fresh = [type() if flag else x for x, flag, type in zip(fields, flags, own, strict=True)]
         enforce_policy(self.treedef.build(fresh), "a batch")
         swaps = {new: x for new, x in zip(fresh, fields, strict=True) if new is not x}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.implicit.structured import Structured
-from graphc.implicit.structures.coordinates import BCOO, assembled
-from graphc.implicit.structures.sparse import Sparse, WithPlaces, entries_of
+from graphc.implicit.structures.coordinates import BCOO, bcoo_from_entries
+from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 
 
 def sparse_of(x: Any) -> BCOO | None:
@@ -18,12 +18,12 @@ def sparse_of(x: Any) -> BCOO | None:
         >>> sparse_of(Diagonal(np.ones(3)))
         BCOO(float64[3], int64[3, 2], lengths=(3, 3), unique=True)
     """
-    if isinstance(x, Sparse) or not isinstance(x, WithPlaces) or not isinstance(x, Structured):
+    if isinstance(x, Sparse) or not isinstance(x, HasEntries) or not isinstance(x, Structured):
         return None
     if x.ndim < 2 or None in x.shape:
         return None
     m, n = x.shape[-2:]
-    return assembled(entries_of(x), (m, n), True)
+    return bcoo_from_entries(entries_of(x), (m, n), True)
 
 
 def reduced(x: Structured, name: str, axes: tuple[int, ...]) -> Any:

@@ -27,7 +27,7 @@ from graphc.tensor.core.elementwise import (
     less,
     logical_not,
     where,
-    widened_name,
+    wide_dtype_name,
 )
 from graphc.tensor.core.shape import lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike
@@ -74,7 +74,7 @@ class Matrix:
                 f"{title}: {x!r} of dtype {values.dtype}.",
                 "Sparse factors are real: give real values, or the dense matrix, q.dense().",
             )
-        dtype = widened_name(values.dtype) if values.dtype.startswith("float") else "float64"
+        dtype = wide_dtype_name(values.dtype) if values.dtype.startswith("float") else "float64"
         _, rows, columns = known_places(x).entries()
         return cls(cast(values, dtype), as_tensor(rows), as_tensor(columns), n)
 

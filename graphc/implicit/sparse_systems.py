@@ -66,4 +66,4 @@ def _mirror(a: Sparse, *, lower: bool, conjugated: bool) -> Any:
         for x, y in ((rows, columns), (columns, rows))
     )
     data = numpy_like(a.values).concatenate([a.values, a.values], -1)
-    return a.by_coordinates((data, rows, columns), a.matrix, False)
+    return a.with_entries((data, rows, columns), a.matrix, False)

@@ -107,13 +107,13 @@ def _both_orders(node: Node) -> tuple[tuple[Node, Node], ...]:
 def _normalizations(op: type[Normalization], node: Node) -> Iterator[Node]:
     """Yield the normalization that equals a quotient by the root of a mean square and eps."""
     for y, radicand in _quotients_by_root(node):
-        centred = y.op is subtract and isinstance(y.inputs[1].op, ExpandDims)
+        is_centered = y.op is subtract and isinstance(y.inputs[1].op, ExpandDims)
         eps = number_of(radicand.inputs[0]) if radicand.op is add else None
-        if not isinstance(eps, float) or (op is LayerNorm) != centred:
+        if not isinstance(eps, float) or (op is LayerNorm) != is_centered:
             continue
-        x: Any = y.inputs[0] if centred else y
+        x: Any = y.inputs[0] if is_centered else y
         candidate = op((node.type.ndim - 1,), eps)
-        expected = candidate.centred(x)
+        expected = candidate.center(x)
         if _have_one_normal_form([(y, expected), (radicand, candidate.spread(expected))], [x]):
             yield Node.make(candidate, x)
 

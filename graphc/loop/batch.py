@@ -10,7 +10,7 @@ from graphc.errors import UnsupportedOperationError
 from graphc.ir import Node, TensorType, toposort
 from graphc.loop.build import build
 from graphc.loop.step import LoopStep
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import arange, zeros, zeros_like
 from graphc.tensor.arrays.reduce import all, max
 from graphc.tensor.arrays.vectorize import batched as over_batch
@@ -92,7 +92,7 @@ class _BatchedLoop:
         op, inputs, size, c = self.op, self.inputs, self.size, self.op.carries
         step = self.step.replaced(dict(zip(self.step.consts, inputs.consts, strict=True)))
         self.init = [
-            repeated(y, size) if lead and not flag else y
+            batch_of(y, size) if lead and not flag else y
             for y, lead, flag in zip(inputs.init, self.batched, self.flags.init, strict=True)
         ]
         self.xs = [
@@ -100,7 +100,7 @@ class _BatchedLoop:
             for y, flag in zip(inputs.xs, self.flags.xs, strict=True)
         ]
         nexts = [
-            repeated(y, size) if lead and not depends else y
+            batch_of(y, size) if lead and not depends else y
             for y, lead, depends in zip(step.nexts, self.batched, self.depends, strict=False)
         ]
         self.step = replace(step, nexts=nexts)
@@ -140,7 +140,7 @@ class _BatchedLoop:
         size, count, stop = self.size, self.inputs.count, self.step.stop
         done, taken = TensorType("bool", (None,))("done"), TensorType("int64", (None,))("taken")
         active = logical_not(done)
-        ends = done | (stop if stop.ndim else repeated(stop, size))
+        ends = done | (stop if stop.ndim else batch_of(stop, size))
         begins = zeros((size,), "bool")
         if count is not None:
             begins = begins | less_equal(count, 0)
@@ -168,7 +168,7 @@ class _BatchedLoop:
         nexts = [_update(active, *pair) for pair in zip(step.nexts, step.carries, strict=True)]
         flags = self.depends[self.op.carries :]
         wide = [
-            y if flag else repeated(y, self.size) for y, flag in zip(step.rows, flags, strict=False)
+            y if flag else batch_of(y, self.size) for y, flag in zip(step.rows, flags, strict=False)
         ]
         rows = [_update(active, y, zeros_like(y)) for y in wide]
         return replace(step, nexts=nexts, rows=rows)

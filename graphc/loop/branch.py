@@ -25,7 +25,7 @@ from graphc.ir import (
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import Formal, Outer, batch_inputs, close_graph, stand_in
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.cumulative import cumsum
 from graphc.tensor.arrays.reduce import any as any_of, sum as sum_of
@@ -180,7 +180,7 @@ class Switch(Op):
                 else:
                     unbatched[formal] = x
             ys = replaced(branch.outputs, unbatched)
-            new = over_batch(ys, swaps) if swaps else [repeated(as_tensor(y), size) for y in ys]
+            new = over_batch(ys, swaps) if swaps else [batch_of(as_tensor(y), size) for y in ys]
             results = (
                 [
                     select(_expand_mask(chosen, y), y, old)

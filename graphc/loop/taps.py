@@ -16,7 +16,7 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import maximum
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.specify import specified
+from graphc.tensor.core.specify import specify
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 REGISTERS = 8
@@ -32,7 +32,7 @@ def to_list(value: Any) -> list[Any]:
 
 def rows_of(title: str, x: Tensor, n: Count) -> Tensor:
     """Specify that an array has n rows, which the program checks."""
-    return specified(x, (n, *[None] * (x.ndim - 1)), title)
+    return specify(x, (n, *[None] * (x.ndim - 1)), title)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from graphc.tensor.core.elementwise import (
     right_shift,
 )
 from graphc.tensor.core.runtime import Runtime
-from graphc.tensor.core.shape import listed, reshape
+from graphc.tensor.core.shape import list_entries, reshape
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
@@ -193,7 +193,7 @@ def split(key: Any, num: Any = 2) -> Tensor:
         >>> first.eval(mode="NUMPY").tolist()
         [1797259609, 2579123966]
     """
-    return key_of(split_words(words_of(key), tuple(listed("split", num))))
+    return key_of(split_words(words_of(key), tuple(list_entries("split", num))))
 
 
 def fold_in(key: Any, data: Any) -> Tensor:

@@ -13,7 +13,7 @@ from graphc.loop.evaluate import evaluate
 from graphc.random.keys import Lengths, split_words, words_of
 from graphc.tensor.arrays.broadcast import broadcast_arrays, broadcast_to
 from graphc.tensor.arrays.reduce import Composite
-from graphc.tensor.core.elementwise import aligned, broadcast_shapes, unbroadcast
+from graphc.tensor.core.elementwise import align_ranks, broadcast_shapes, unbroadcast
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -68,7 +68,7 @@ class ReparameterizedDraw(Composite):
         return sum(terms[1:], terms[0]) if terms else None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *aligned(batched, inputs))
+        return Tensor.make(self, *align_ranks(batched, inputs))
 
 
 def draw_each(op: ReparameterizedDraw, key: Any, shape: Lengths, *params: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import DTypeError
 from graphc.ir import Op, TensorType, TupleType, picks
-from graphc.tensor.core.elementwise import aligned, broadcast_shapes
+from graphc.tensor.core.elementwise import align_ranks, broadcast_shapes
 from graphc.tensor.core.tensor import Tensor
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -66,7 +66,7 @@ class Threefry(Op):
         return None, None
 
     def batch(self, size: Any, batched: Sequence[bool], *words: Tensor) -> tuple[Tensor, ...]:
-        return tuple(picks(Tensor.make(self, *aligned(batched, words))))
+        return tuple(picks(Tensor.make(self, *align_ranks(batched, words))))
 
 
 def hash_words(k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any]) -> Any:

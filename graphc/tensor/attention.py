@@ -41,7 +41,7 @@ class Normalization(AxisComposite):
             raise ShapeError(f"{self.name}({x!r}, {others!r}): the last lengths differ.")
         return AxisComposite.infer(self, x)
 
-    def centred(self, x: Tensor) -> Tensor:
+    def center(self, x: Tensor) -> Tensor:
         return x
 
     def spread(self, x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class Normalization(AxisComposite):
 
     def expand(self, x: Tensor, *others: Tensor) -> Tensor:
         """Scale, multiply with the weight and add the bias, if there are any."""
-        x = self.centred(x)
+        x = self.center(x)
         y = x / expand_dims(sqrt(self.spread(x)), self.axes)
         if others:
             y = y * others[0]
@@ -68,7 +68,7 @@ class LayerNorm(Normalization):
 
     __slots__ = ()
 
-    def centred(self, x: Tensor) -> Tensor:
+    def center(self, x: Tensor) -> Tensor:
         return x - expand_dims(
             sum(x, self.axes) / cast(length(x, self.axes[0]), x.dtype), self.axes
         )

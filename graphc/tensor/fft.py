@@ -80,12 +80,12 @@ class Fourier(Op):
         transform = np.fft.ifftn if self.inverse else np.fft.fftn
         return transform(x, axes=self.axes, norm=self.norm).astype(x.dtype, copy=False)  # type: ignore[arg-type]
 
-    def transposed(self) -> Fourier:
+    def conjugate_transpose(self) -> Fourier:
         """Return the conjugate transpose."""
         return replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (Tensor.make(self.transposed(), g),)
+        return (Tensor.make(self.conjugate_transpose(), g),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0])

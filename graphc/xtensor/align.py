@@ -10,7 +10,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError, ShapeError, ShardingError
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.specify import specified
+from graphc.tensor.core.specify import specify
 
 if TYPE_CHECKING:
     from graphc.xtensor.type import XTensor
@@ -132,7 +132,7 @@ def with_lengths(title: str, x: XTensor, lengths: Mapping[str, int | None]) -> T
     if all(n is None or m is not None for n, m in zip(static, shape, strict=True)):
         return x.values
     # The array's name is left out, as it would change the program's key.
-    return specified(x.values, static, f"{title} along {', '.join(x.dims)}")
+    return specify(x.values, static, f"{title} along {', '.join(x.dims)}")
 
 
 def permute(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:

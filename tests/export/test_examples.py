@@ -11,7 +11,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, FormatError, VerificationError
-from graphc.export.archive import Writer
+from graphc.export.archive import ZipWriter
 from graphc.export.runtime import MANIFEST, arrays_in, open_file, parts_of
 
 
@@ -40,7 +40,7 @@ def with_part(file: Path, part: str, data: bytes) -> None:
     parts = {name: bytes(x) for name, x in parts_of(file).items() if name != MANIFEST}
     from graphc.export.manifest import encode  # noqa: PLC0415
 
-    with Writer(file) as out:
+    with ZipWriter(file) as out:
         for name, x in {**parts, part: data}.items():
             out.add(name, [x], len(x))
         text = encode({**manifest, "parts": {**out.sums}})

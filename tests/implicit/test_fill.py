@@ -67,7 +67,7 @@ def test_operations_of_a_stack(case: Case, way: str) -> None:
 @pytest.mark.parametrize("cls", [Zeros, Ones])
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY")))
 def test_operations_of_constants(cls: Any, case: Case, way: str) -> None:
-    whole = np.full((4, 6), cls.known, "float64")
+    whole = np.full((4, 6), cls.constant, "float64")
     structured = NAMES - {"concatenate whole", "w[index, 1]", "isnan"}
     check(lambda rng: (cls.of((4, 6), "float64"), whole), case, way, structured)
 

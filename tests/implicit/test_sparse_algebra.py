@@ -17,7 +17,7 @@ import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import MaterializeError
 from graphc.implicit import materialize_nested, materializing
-from graphc.implicit.structures.merging import coalesced
+from graphc.implicit.structures.merging import coalesce
 from tests.implicit.protocol import numbers
 from tests.modes import uncompiled
 
@@ -46,7 +46,7 @@ def test_parts_of_an_element_are_added_up(
     m: int, n: int, count: int, dtype: str, seed: int
 ) -> None:
     w = scattered(seed, m, n, count, dtype)
-    once = w.coalesced()
+    once = w.coalesce()
     np.testing.assert_array_equal(whole(once), whole(w))
     _, rows, columns = once.entries()
     places = [place for place in zip(rows.tolist(), columns.tolist(), strict=True) if place[0] < m]
@@ -103,7 +103,7 @@ def test_places_beyond_what_integers_count_are_sorted_twice() -> None:
     data = jnp.asarray(rng.normal(size=40), "float32")
     xp = implicit.BCOO(data, jnp.zeros((40, 2), "int32"), (1, 1)).xp
     with jax.enable_x64(False):
-        found = coalesced(xp, (data, jnp.asarray(rows), jnp.asarray(columns)), (2**20, 2**20))
+        found = coalesce(xp, (data, jnp.asarray(rows), jnp.asarray(columns)), (2**20, 2**20))
     wanted = scipy.sparse.coo_array((np.asarray(data), (rows, columns)), (2**20, 2**20))
     wanted.sum_duplicates()
     sums, i, j = map(np.asarray, found)

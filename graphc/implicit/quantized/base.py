@@ -14,7 +14,13 @@ from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.matmul import product as packed_product
 from graphc.implicit.structured import Structured
-from graphc.implicit.structures.stacked import Stacked, joint_dtype, product, refuse, whole
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    joint_dtype,
+    materialize_unchecked,
+    product,
+    refuse,
+)
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
 
@@ -196,7 +202,7 @@ class Quantized(Stacked):
         y = packed_product(self.coding, self.transposed, x, self.packed, *numbers)
         return y if self.transposed else self._cut(numpy_like(y), y)
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
             return NotImplemented
         # A product with ones, block by block; over both axes, of what is left of one.
@@ -264,7 +270,7 @@ class Quantized(Stacked):
             y = y + bias
         return xp.moveaxis(y, 0, -1)
 
-    def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         treedef = Treedef.of(self)[0]
         if any(Treedef.of(x)[0] != treedef or x.dtype != self.dtype for x in others):
             return NotImplemented
@@ -356,7 +362,7 @@ class PackedVector(Structured):
         return dtype_of(self.matrix)
 
     def materialize(self) -> Any:
-        return self.xp.getitem(whole(self.matrix), (..., 0, slice(None)))
+        return self.xp.getitem(materialize_unchecked(self.matrix), (..., 0, slice(None)))
 
     def cast(self, dtype: Any) -> Any:
         return PackedVector(self.xp.cast(self.matrix, dtype))

@@ -9,7 +9,7 @@ from typing import Any
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.channel_scaled import OfChannels
-from graphc.implicit.structures.stacked import refuse, whole
+from graphc.implicit.structures.stacked import materialize_unchecked, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact, is_integer
 
@@ -76,7 +76,7 @@ class ChannelPermuted(OfChannels):
         return self.xp.argsort(self.order, -1)
 
     def materialize(self) -> Any:
-        return self._taken(whole(self.of), self.places, -1 if self.columns else -2)
+        return self._taken(materialize_unchecked(self.of), self.places, -1 if self.columns else -2)
 
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
@@ -87,8 +87,8 @@ class ChannelPermuted(OfChannels):
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         if self.columns:
-            return xp.take(whole(xp.take(self.of, index, 0)), self.places, -1)
-        return whole(xp.take(self.of, xp.take(self.places, index, 0), 0))
+            return xp.take(materialize_unchecked(xp.take(self.of, index, 0)), self.places, -1)
+        return materialize_unchecked(xp.take(self.of, xp.take(self.places, index, 0), 0))
 
     def cast(self, dtype: Any) -> Any:
         if not is_inexact(dtype_name(dtype)):

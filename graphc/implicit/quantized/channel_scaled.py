@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.stacked import Stacked, refuse, same_dtype, whole
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    check_same_dtype,
+    materialize_unchecked,
+    refuse,
+)
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
 
@@ -66,7 +71,7 @@ class ChannelScaled(OfChannels):
                 f"ChannelScaled: a matrix of shape {list(of)}, factors of {list(factors)}.",
                 f"Give a factor for each {'column' if self.columns else 'row'}.",
             )
-        same_dtype(self, of=self.of, factors=self.factors)
+        check_same_dtype(self, of=self.of, factors=self.factors)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"factors": 1, "of": 2}
@@ -80,7 +85,9 @@ class ChannelScaled(OfChannels):
         return dtype_of(self.factors)
 
     def materialize(self) -> Any:
-        return whole(self.of) * self.xp.expand_dims(self.factors, -2 if self.columns else -1)
+        return materialize_unchecked(self.of) * self.xp.expand_dims(
+            self.factors, -2 if self.columns else -1
+        )
 
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
@@ -91,7 +98,7 @@ class ChannelScaled(OfChannels):
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
-        rows = whole(xp.take(self.of, index, 0))
+        rows = materialize_unchecked(xp.take(self.of, index, 0))
         if self.columns:
             return rows * self.factors
         return rows * xp.expand_dims(xp.take(self.factors, index, 0), -1)

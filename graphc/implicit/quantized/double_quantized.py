@@ -194,11 +194,11 @@ class DoubleQuantized(Quantized):
         scales, biases = self.numbers
         return AffineQuantized(self.packed, scales, biases, bits=self.bits, **settings)
 
-    def matrix_joined(self, others: Sequence[Any], axis: int) -> Any:
-        found = super().matrix_joined(others, axis)
+    def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
+        found = super().join_matrices(others, axis)
         if found is not NotImplemented or not all(isinstance(x, DoubleQuantized) for x in others):
             return found
-        return self.once_quantized.matrix_joined([x.once_quantized for x in others], axis)
+        return self.once_quantized.join_matrices([x.once_quantized for x in others], axis)
 
     def window(self, rows: range, columns: range) -> Any:
         found = super().window(rows, columns)

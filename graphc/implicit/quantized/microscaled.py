@@ -131,10 +131,10 @@ class Microscaled(Quantized):
         # A kernel may take the scales' codes: the factor is no part of them.
         return super().product_of(x, numbers or (self.scales_of(),)) * self.factor
 
-    def matrix_joined(self, others: Sequence[Any], axis: int) -> Any:
+    def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
         if not all(isinstance(x, Microscaled) for x in others):
             return NotImplemented
-        return self.scaled_codes.matrix_joined([x.scaled_codes for x in others], axis)
+        return self.scaled_codes.join_matrices([x.scaled_codes for x in others], axis)
 
     def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
         # A part has the factors of several matrices, which its own axes do not say.

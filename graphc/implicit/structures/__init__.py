@@ -1,1 +1,1 @@
-"""Structures: matrices that are held as what they are made of, and multiplied as that."""
+"""Structured matrices and arrays, which are stored and multiplied in compact form."""

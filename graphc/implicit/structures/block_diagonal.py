@@ -1,8 +1,8 @@
-"""Block-diagonal matrices, held as their blocks."""
+"""Block-diagonal matrices, stored as their blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -12,31 +12,35 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import (
     Stacked,
     are_square,
+    block_slice,
+    joint_spec,
     keeps_zero,
-    kept,
-    one_of,
+    length_sum,
+    materialize_unchecked,
     product,
+    reduce_in_dtype,
     refuse,
-    whole,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_inexact
+from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
 class BlockDiagonal(Stacked):
     """Blocks along the diagonal, zero elsewhere.
 
-    A product multiplies by the blocks alone: for b equal ones, with 1/b of the numbers and of the
-    multiplications of the whole matrix. Zeros that are not stored stay zero whatever they are
-    multiplied with, infinities and NaN too.
+    A product multiplies by the blocks alone: for b equal blocks, with 1/b of the numbers and of the
+    multiplications of the dense matrix. Zeros that are not stored stay zero in every product, also
+    with infinities and NaN.
 
     Args:
-        blocks: Equal ones as one array (..., b, p, q); or a tuple of arrays (...,
-            p_i, q_i), which may be implicit, of one dtype. A block may have no rows or no columns.
+        blocks: Blocks of one shape as one array (..., b, p, q); or a tuple of arrays
+            (..., p_i, q_i) of one dtype, which may be implicit. A block may have no rows or no
+            columns.
 
     Raises:
-        ImplicitArrayError: No block, too few axes, or batch axes or dtypes that differ.
+        ImplicitArrayError: If there is no block, if a block has too few axes, or if batch axes or
+            dtypes differ.
 
     Example:
         >>> import numpy as np
@@ -53,10 +57,10 @@ class BlockDiagonal(Stacked):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, count: int | None = None, **options: Any) -> Any:
-        """The type of its blocks, given how many equal ones there are.
+        """Return a block-diagonal type with ``count`` blocks of one shape.
 
         Raises:
-            ImplicitArrayError: It is not given, or does not divide the shape.
+            ImplicitArrayError: If ``count`` is missing, or does not divide both lengths.
 
         Example:
             >>> BlockDiagonal.spec((6, 4), "float32", count=2)
@@ -68,22 +72,22 @@ class BlockDiagonal(Stacked):
                 f"BlockDiagonal of shape {tuple(shape)} with count={count}.",
                 "Give count=, how many equal blocks there are; for others, pass an example.",
             )
-        kind = TensorType(dtype_name(dtype), (*batch, count, m // count, n // count))
-        return cls(kind, **options)
+        blocks = TensorType(dtype_name(dtype), (*batch, count, m // count, n // count))
+        return cls(blocks, **options)
 
     def check(self) -> None:
-        parts = self.blocks if isinstance(self.blocks, tuple) else (self.blocks,)
-        own = 2 if isinstance(self.blocks, tuple) else 3
-        shapes = [lengths_of(x) for x in parts]
-        if not parts or any(len(shape) < own for shape in shapes):
+        blocks = self.blocks if isinstance(self.blocks, tuple) else (self.blocks,)
+        min_axes = 2 if isinstance(self.blocks, tuple) else 3
+        shapes = [lengths_of(x) for x in blocks]
+        if not blocks or any(len(shape) < min_axes for shape in shapes):
             raise refuse(
                 f"BlockDiagonal: blocks of shapes {shapes}.",
                 "Give one array (…, b, p, q), or a tuple of at least one matrix.",
             )
-        if len({shape[:-2] for shape in shapes}) > 1 or len({*map(dtype_of, parts)}) > 1:
-            kinds = [f"{dtype_of(x)}{list(lengths_of(x))}" for x in parts]
+        if len({shape[:-2] for shape in shapes}) > 1 or len({*map(dtype_of, blocks)}) > 1:
+            types = [f"{dtype_of(x)}{list(lengths_of(x))}" for x in blocks]
             raise refuse(
-                f"BlockDiagonal: blocks {', '.join(kinds)}.",
+                f"BlockDiagonal: blocks {', '.join(types)}.",
                 "All blocks have one dtype and equal leading axes.",
             )
 
@@ -96,8 +100,8 @@ class BlockDiagonal(Stacked):
         return {"blocks": 3 if self.stacked else 2}
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        # Some of the blocks are a smaller matrix than some of the rows.
-        return {"blocks": (one_of(rows, columns), None, None)} if self.stacked else {}
+        # A shard of blocks is a smaller matrix than a shard of rows.
+        return {"blocks": (joint_spec(rows, columns), None, None)} if self.stacked else {}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
@@ -105,7 +109,7 @@ class BlockDiagonal(Stacked):
             b, p, q = lengths_of(self.blocks)[-3:]
             return product(b, p), product(b, q)
         rows, columns = zip(*[lengths_of(x)[-2:] for x in self.blocks], strict=True)
-        return _total(rows), _total(columns)
+        return length_sum(rows), length_sum(columns)
 
     @property
     def dtype(self) -> Any:
@@ -114,16 +118,16 @@ class BlockDiagonal(Stacked):
 
     def materialize(self) -> Any:
         if self.stacked:
-            return _spread(self.xp, whole(self.blocks))
-        blocks = [whole(x) for x in self.blocks]
+            return _dense_of_equal_blocks(self.xp, materialize_unchecked(self.blocks))
+        blocks = [materialize_unchecked(x) for x in self.blocks]
         xp = numpy_like(*blocks)
         *batch, _, n = xp.shape_of(blocks[0])
         n, before, rows = sum(xp.shape_of(x)[-1] for x in blocks), 0, []
         for x in blocks:
             *_, p, q = xp.shape_of(x)
-            left = xp.zeros((*batch, p, before), self.dtype)
-            right = xp.zeros((*batch, p, n - before - q), self.dtype)
-            rows.append(xp.concatenate([left, x, right], -1))
+            zeros_left = xp.zeros((*batch, p, before), self.dtype)
+            zeros_right = xp.zeros((*batch, p, n - before - q), self.dtype)
+            rows.append(xp.concatenate([zeros_left, x, zeros_right], -1))
             before = before + q
         return xp.concatenate(rows, -2)
 
@@ -132,25 +136,25 @@ class BlockDiagonal(Stacked):
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         if isinstance(x, BlockDiagonal):
-            return self._times_blocks(xp, x)
+            return self._multiply_blocks(xp, x)
         if not self.stacked:
-            return self._times_each(xp, x)
+            return self._multiply_each(xp, x)
         *batch, k, _ = xp.shape_of(x)
         b, p, _ = xp.shape_of(self.blocks)[-3:]
         y = xp.swapaxes(xp.reshape(x, (*batch, k, b, p)), -2, -3)
         y = xp.swapaxes(xp.matmul(y, self.blocks), -2, -3)
         return xp.reshape(y, (*batch, k, b * xp.shape_of(y)[-1]))
 
-    def _times_each(self, xp: Any, x: Any) -> Any:
-        parts, start = [], 0
+    def _multiply_each(self, xp: Any, x: Any) -> Any:
+        products, start = [], 0
         for block in self.blocks:
             stop = start + xp.shape_of(block)[-2]
-            parts.append(xp.matmul(xp.getitem(x, (..., slice(start, stop))), block))
+            products.append(xp.matmul(xp.getitem(x, (..., slice(start, stop))), block))
             start = stop
-        return xp.concatenate(parts, -1)
+        return xp.concatenate(products, -1)
 
-    def _times_blocks(self, xp: Any, x: BlockDiagonal) -> Any:
-        """Products block by block, where x's have as many columns as these have rows."""
+    def _multiply_blocks(self, xp: Any, x: BlockDiagonal) -> Any:
+        """Multiply block by block, if each block of ``x`` fits the block of this array."""
         if self.stacked and x.stacked:
             (b, _, n), (c, m, _) = lengths_of(x.blocks)[-3:], lengths_of(self.blocks)[-3:]
             fits = b == c and m == n and None not in {b, m}
@@ -176,13 +180,15 @@ class BlockDiagonal(Stacked):
             return NotImplemented
         xp = numpy_like(self, b)
         if not self.stacked:
-            parts, start = [], 0
+            solutions, start = [], 0
             for block in self.blocks:
                 length: Any = lengths_of(block)[-1]
                 stop = start + length
-                parts.append(xp.solve(block, xp.getitem(b, (..., slice(start, stop), slice(None)))))
+                solutions.append(
+                    xp.solve(block, xp.getitem(b, (..., slice(start, stop), slice(None))))
+                )
                 start = stop
-            return xp.concatenate(parts, -2)
+            return xp.concatenate(solutions, -2)
         *batch, n, k = xp.shape_of(b)
         count, p = xp.shape_of(self.blocks)[-3:-1]
         x = xp.solve(self.blocks, xp.reshape(b, (*batch, count, p, k)))
@@ -202,7 +208,7 @@ class BlockDiagonal(Stacked):
             signs, logs = xp.slogdet(self.blocks)
         else:
             pairs = [xp.slogdet(block) for block in self.blocks]
-            signs, logs = [xp.stack(list(parts), -1) for parts in zip(*pairs, strict=True)]
+            signs, logs = [xp.stack(list(values), -1) for values in zip(*pairs, strict=True)]
         return xp.prod(signs, -1), xp.sum(logs, -1)
 
     def det(self) -> Any:
@@ -213,7 +219,7 @@ class BlockDiagonal(Stacked):
             return xp.prod(xp.det(self.blocks), -1)
         return xp.prod(xp.stack([xp.det(block) for block in self.blocks], -1), -1)
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         xp = self.xp
@@ -228,50 +234,47 @@ class BlockDiagonal(Stacked):
             p, q = lengths_of(block)[-2:]
             if p is None or q is None:
                 return NotImplemented
-            part = (..., _within(rows, i, p), _within(columns, j, q))
-            blocks.append(xp.getitem(block, part))
+            index = (..., _slice_within(rows, i, p), _slice_within(columns, j, q))
+            blocks.append(xp.getitem(block, index))
             i, j = i + p, j + q
         return BlockDiagonal(tuple(blocks))
 
     def _stacked_window(self, rows: range, columns: range) -> Any:
-        """Whole blocks stay blocks; other rows or columns become a whole array."""
+        """Return a block-diagonal array of full blocks; other rows or columns become dense."""
         b, p, q = lengths_of(self.blocks)[-3:]
         if b is None or p is None or q is None:
             return NotImplemented
-        kept_rows, kept_columns = _blocks_of(rows, p), _blocks_of(columns, q)
-        xp = self.xp
-        if kept_rows is not None and kept_rows == kept_columns:
-            part = (..., kept_rows, slice(None), slice(None))
-            return BlockDiagonal(xp.getitem(self.blocks, part))
+        xp, blocks = self.xp, block_slice(rows, p)
+        if blocks is not None and blocks == block_slice(columns, q):
+            return BlockDiagonal(xp.getitem(self.blocks, (..., blocks, slice(None), slice(None))))
         if len(columns) < b * q and len(rows) == b * p:
             return xp.swapaxes(self.swapped()._stacked_window(columns, rows), -1, -2)
-        y = self._picked(xp, xp.arange(rows.start, rows.stop, rows.step))
+        y = self._rows_of_stacked(xp, xp.arange(rows.start, rows.stop, rows.step))
         return xp.getitem(y, (..., slice(columns.start, columns.stop, columns.step)))
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
-        return self._picked(xp, index) if self.stacked else self._picked_of_each(xp, index)
+        return self._rows_of_stacked(xp, index) if self.stacked else self._rows_of_each(xp, index)
 
-    def _picked_of_each(self, xp: Any, index: Any) -> Any:
-        parts, start = [], 0
+    def _rows_of_each(self, xp: Any, index: Any) -> Any:
+        pieces, start = [], 0
         for block in self.blocks:
             p, q = lengths_of(block)[-2:]
             if p is None:
                 return NotImplemented
-            zeros = xp.zeros((*xp.shape_of(index), q), self.dtype)
+            piece = xp.zeros((*xp.shape_of(index), q), self.dtype)
             if p:
                 inside = (index >= start) & (index < start + p)
                 rows = xp.getitem(block, xp.clip(index - start, 0, p - 1))
-                zeros = xp.where(inside[..., None], rows, zeros)
-            parts.append(zeros)
+                piece = xp.where(inside[..., None], rows, piece)
+            pieces.append(piece)
             start += p
-        return xp.concatenate(parts, -1)
+        return xp.concatenate(pieces, -1)
 
-    def _picked(self, xp: Any, index: Any) -> Any:
-        """Rows of each matrix: a row of its block, and zeros for the others."""
+    def _rows_of_stacked(self, xp: Any, index: Any) -> Any:
         b, p, q = xp.shape_of(self.blocks)[-3:]
         if isinstance(p, int):
-            p = max(p, 1)  # there is no row to ask for
+            p = max(p, 1)  # of blocks without rows, the index is empty
         block = index // p
         part = xp.getitem(self.blocks, (..., block, index % p, slice(None)))
         inside = xp.equal(block[..., None], xp.arange(b))
@@ -284,15 +287,8 @@ class BlockDiagonal(Stacked):
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.cast(part, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.fieldwise(lambda part, own: xp.multiply(part, c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self.fieldwise(lambda part, own: xp.divide(part, c))
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        return self.fieldwise(lambda part, own: function(part))
 
     def weighted(self, vector: Any, axis: int) -> Any:
         if axis < self.ndim - 2 or not self.stacked:
@@ -306,39 +302,38 @@ class BlockDiagonal(Stacked):
     def added(self, other: Any) -> Any:
         if not self.fits(other):
             return NotImplemented
-        return self._with(other.blocks, numpy_like(self, other).add)
+        return self._combine_blocks(other.blocks, numpy_like(self, other).add)
 
     def multiplied(self, other: Any) -> Any:
         return self.against(numpy_like(self, other).multiply, other)
 
     def has_shapes_of(self, other: Any) -> bool:
-        """Whether another has blocks of the same shapes, of any dtype."""
+        """Return whether another array has blocks of the same shapes, of any dtype."""
         if not isinstance(other, BlockDiagonal) or self.stacked is not other.stacked:
             return False
         pairs: Any = (self.blocks, other.blocks)
         mine, theirs = [[x] if self.stacked else x for x in pairs]
         return [*map(lengths_of, mine)] == [*map(lengths_of, theirs)]
 
-    def _with(self, other: Any, function: Any) -> Any:
-        """The blocks, which may be implicit, combined with another's."""
+    def _combine_blocks(self, other: Any, function: Any) -> Any:
         if self.stacked:
             return BlockDiagonal(function(self.blocks, other))
         return BlockDiagonal(
             tuple([function(a, b) for a, b in zip(self.blocks, other, strict=True)])
         )
 
-    def _parts_of(self, xp: Any, x: Any) -> Any:
-        """Return the parts of a whole array at the places of the blocks."""
+    def _blocks_of_dense(self, xp: Any, x: Any) -> Any:
+        """Return the parts of a dense array at the positions of the blocks."""
         if self.stacked:
             b, p, q = xp.shape_of(self.blocks)[-3:]
             batch = xp.shape_of(x)[:-2]
             y = xp.swapaxes(xp.reshape(x, (*batch, b, p, b, q)), -2, -3)
             y = xp.reshape(y, (*batch, b * b, p, q))
             return y[..., :: b + 1, :, :]
-        places = [xp.shape_of(block)[-2:] for block in self.blocks]
-        i = [0, *accumulate(p for p, _ in places)]
-        j = [0, *accumulate(q for _, q in places)]
-        return tuple([x[..., i[n] : i[n + 1], j[n] : j[n + 1]] for n, _ in enumerate(places)])
+        shapes = [xp.shape_of(block)[-2:] for block in self.blocks]
+        i = [0, *accumulate(p for p, _ in shapes)]
+        j = [0, *accumulate(q for _, q in shapes)]
+        return tuple([x[..., i[n] : i[n + 1], j[n] : j[n + 1]] for n, _ in enumerate(shapes)])
 
     def mapped(self, name: str) -> Any:
         if not keeps_zero(name):
@@ -353,14 +348,14 @@ class BlockDiagonal(Stacked):
     def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
         if not keeps_zero or not self.fits(other):
             return NotImplemented
-        return self._with(other.blocks, function)
+        return self._combine_blocks(other.blocks, function)
 
     def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         if self.has_shapes_of(other):
-            return self._with(other.blocks, function)
+            return self._combine_blocks(other.blocks, function)
         if isinstance(other, ImplicitArray):
             return NotImplemented
-        return self._with(self._parts_of(numpy_like(self, other), other), function)
+        return self._combine_blocks(self._blocks_of_dense(numpy_like(self, other), other), function)
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
         if not self.fits(other):
@@ -368,16 +363,16 @@ class BlockDiagonal(Stacked):
         if not getattr(mask, "ndim", 0) or isinstance(mask, ImplicitArray):
             return super().chosen(mask, other, first)
         xp = numpy_like(self, mask, other)
-        masks = self._parts_of(xp, mask)
-        chosen = self if first else other
-        left = other if first else self
+        masks = self._blocks_of_dense(xp, mask)
+        selected = self if first else other
+        rejected = other if first else self
         if self.stacked:
-            return BlockDiagonal(xp.where(masks, chosen.blocks, left.blocks))
-        triples = zip(masks, chosen.blocks, left.blocks, strict=True)
+            return BlockDiagonal(xp.where(masks, selected.blocks, rejected.blocks))
+        triples = zip(masks, selected.blocks, rejected.blocks, strict=True)
         return BlockDiagonal(tuple([xp.where(*triple) for triple in triples]))
 
     def on_diagonal(self) -> Any:
-        """The elements at (i, i) of each matrix, where the blocks are square."""
+        """Return the elements at (i, i) of each matrix, if the blocks are square."""
         if not self.square_blocks:
             return NotImplemented
         xp = self.xp
@@ -388,43 +383,45 @@ class BlockDiagonal(Stacked):
 
     # Over axes.
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
         xp = self.xp
-        return self.fieldwise(lambda part, own: kept(xp, "sum", part, axes))
+        return self.fieldwise(lambda part, own: reduce_in_dtype(xp, "sum", part, axes))
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name not in WITH_ZEROS:
             return NotImplemented
-        return (self._stacked_reduced if self.stacked else self._each_reduced)(name, axes)
+        return (self._reduce_stacked if self.stacked else self._reduce_each)(name, axes)
 
-    def _stacked_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def _reduce_stacked(self, name: str, axes: tuple[int, ...]) -> Any:
         xp, b = self.xp, lengths_of(self.blocks)[-3]
         if b is None:
             return NotImplemented
-        y = kept(xp, name, self.blocks, axes)
+        y = reduce_in_dtype(xp, name, self.blocks, axes)
         if len(axes) == 2:
-            y = kept(xp, name, y, (-1,))
+            y = reduce_in_dtype(xp, name, y, (-1,))
         else:
             *batch, _, n = xp.shape_of(y)
             y = xp.reshape(y, (*batch, b * n))
         return WITH_ZEROS[name](xp, y) if b > 1 else y
 
-    def _each_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def _reduce_each(self, name: str, axes: tuple[int, ...]) -> Any:
         shapes = [lengths_of(x)[-2:] for x in self.blocks]
         if None in {n for shape in shapes for n in shape}:
             return NotImplemented
-        xp, parts = self.xp, []
+        xp, results = self.xp, []
         for block, (p, q) in zip(self.blocks, shapes, strict=True):
             lengths = dict(zip((-2, -1), zip((p, q), self.matrix, strict=True), strict=True))
             if any(lengths[axis][0] == 0 for axis in axes):
-                parts.append(xp.sum(block, axes))  # no element: zeros
+                results.append(xp.sum(block, axes))  # no element: zeros
                 continue
-            y = kept(xp, name, block, axes)
+            y = reduce_in_dtype(xp, name, block, axes)
             missing = any(own != n for own, n in [lengths[axis] for axis in axes])
-            parts.append(WITH_ZEROS[name](xp, y) if missing else y)
+            results.append(WITH_ZEROS[name](xp, y) if missing else y)
         if len(axes) == 1:
-            return xp.concatenate([xp.cast(y, self.dtype) for y in parts], -1)
-        return kept(xp, name, xp.stack([xp.cast(y, self.dtype) for y in parts], -1), (-1,))
+            return xp.concatenate([xp.cast(y, self.dtype) for y in results], -1)
+        return reduce_in_dtype(
+            xp, name, xp.stack([xp.cast(y, self.dtype) for y in results], -1), (-1,)
+        )
 
 
 WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
@@ -434,32 +431,21 @@ WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "max": lambda xp, y: xp.maximum(y, 0),
     "min": lambda xp, y: xp.minimum(y, 0),
 }
-"""The reductions, corrected for the zeros outside of a block."""
+"""The correction of each reduction for the zeros outside of a block."""
 
 
-def _total(lengths: Sequence[int | None]) -> int | None:
-    return None if None in lengths else sum(lengths)  # type: ignore[arg-type]
-
-
-def _spread(xp: Any, blocks: Any) -> Any:
-    """Equal blocks (..., b, p, q) with zeros between them."""
+def _dense_of_equal_blocks(xp: Any, blocks: Any) -> Any:
+    """Return blocks (..., b, p, q) as a dense block-diagonal matrix."""
     *batch, b, p, q = xp.shape_of(blocks)
-    # Block i of row i of blocks: (b, p, b, q) with zeros off the diagonal of its two b.
-    here = xp.reshape(xp.equal(xp.arange(b)[:, None], xp.arange(b)), (b, 1, b, 1))
-    whole = xp.where(here, blocks[..., :, :, None, :], xp.zeros((), dtype_of(blocks)))
-    return xp.reshape(whole, (*batch, b * p, b * q))
+    # (b, p, b, q), zero where the two indices of blocks differ.
+    is_diagonal = xp.reshape(xp.equal(xp.arange(b)[:, None], xp.arange(b)), (b, 1, b, 1))
+    y = xp.where(is_diagonal, blocks[..., :, :, None, :], xp.zeros((), dtype_of(blocks)))
+    return xp.reshape(y, (*batch, b * p, b * q))
 
 
-def _within(places: range, start: int, n: int) -> slice:
-    """The slice of n places from a start on that some places are."""
-    step = places.step
-    first = places.start + max(0, -(-(start - places.start) // step)) * step
-    stop = min(places.stop, start + n)
+def _slice_within(indices: range, start: int, n: int) -> slice:
+    """Return the slice of ``start : start + n`` at the indices of a range, relative to start."""
+    step = indices.step
+    first = indices.start + max(0, -(-(start - indices.start) // step)) * step
+    stop = min(indices.stop, start + n)
     return slice(first - start, stop - start, step) if first < stop else slice(0, 0)
-
-
-def _blocks_of(places: range, n: int) -> slice | None:
-    """The slice of blocks of n that places are exactly, in order."""
-    if not n or places.step != 1 or places.start % n or places.stop % n:
-        return None
-    return slice(places.start // n, places.stop // n)

@@ -1,4 +1,4 @@
-"""Sums and products of matrices that are kept apart."""
+"""Sums and products of matrices that are stored as their terms or factors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from typing import Any, Self
 
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.stacked import Stacked, kept, refuse, whole
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    as_slice,
+    materialize_unchecked,
+    reduce_in_dtype,
+    refuse,
+)
 from graphc.implicit.treedef import dtype_of, lengths_of
 
 
 @dataclass(frozen=True, repr=False)
 class _Composed(Stacked):
-    """Matrices that stand for one: arrays, implicit ones among them, in a tuple."""
+    """A matrix that is computed from a tuple of matrices, which may be implicit."""
 
     parts: tuple[Any, ...]
 
     @classmethod
     def of(cls, *parts: Any) -> Self:
-        """Those of some matrices."""
+        """Return the composition of matrices."""
         return cls(tuple(parts))
 
     def check(self) -> None:
@@ -31,17 +37,17 @@ class _Composed(Stacked):
             raise refuse(f"{name} of {self.parts!r}.", "Give a tuple of matrices.")
         shapes = [lengths_of(part) for part in self.parts]
         pairs = pairwise(shapes)
-        if any(len(shape) < 2 for shape in shapes) or not all(self._fit(a, b) for a, b in pairs):
+        if any(len(shape) < 2 for shape in shapes) or not all(self._fits(a, b) for a, b in pairs):
             raise refuse(
                 f"{name} of matrices of shapes {', '.join(map(str, map(list, shapes)))}.",
                 "Give matrices that fit each other, with equal leading axes.",
             )
-        kinds = {str(dtype_of(part)) for part in self.parts}
-        if len(kinds) > 1:
-            raise refuse(f"{name} of {', '.join(sorted(kinds))}.", "Cast them to one dtype.")
+        dtypes = {str(dtype_of(part)) for part in self.parts}
+        if len(dtypes) > 1:
+            raise refuse(f"{name} of {', '.join(sorted(dtypes))}.", "Cast them to one dtype.")
 
     @staticmethod
-    def _fit(a: Any, b: Any) -> bool:
+    def _fits(a: Any, b: Any) -> bool:
         raise NotImplementedError
 
     def own_axes(self) -> Mapping[str, int]:
@@ -49,7 +55,7 @@ class _Composed(Stacked):
 
     @property
     def dtype(self) -> Any:
-        """The parts'."""
+        """The common dtype of the parts."""
         return dtype_of(self.parts[0])
 
     def cast(self, dtype: Any) -> Any:
@@ -59,10 +65,10 @@ class _Composed(Stacked):
 
 @dataclass(frozen=True, repr=False)
 class Sum(_Composed):
-    """The sum of matrices, which is never made: a product is the sum of their products.
+    """A sum of matrices that is never formed: a product is the sum of their products.
 
     Attributes:
-        parts: Matrices ``(*batch, m, n)`` of one dtype, implicit ones or others.
+        parts: Matrices ``(*batch, m, n)`` of one dtype, which may be implicit.
 
     Example:
         >>> import numpy as np
@@ -73,28 +79,27 @@ class Sum(_Composed):
     """
 
     @staticmethod
-    def _fit(a: Any, b: Any) -> bool:
+    def _fits(a: Any, b: Any) -> bool:
         return bool(a == b)
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """Each part's."""
+        """The numbers of rows and columns of each part."""
         m, n = lengths_of(self.parts[0])[-2:]
         return m, n
 
-    def _total(self, parts: Sequence[Any]) -> Any:
-        """The sum of results of all parts; NotImplemented where one is."""
-        if any(part is NotImplemented for part in parts):
+    def _add_results(self, results: Sequence[Any]) -> Any:
+        if any(y is NotImplemented for y in results):
             return NotImplemented
-        xp = numpy_like(*parts)
-        return reduce(xp.add, parts)
+        xp = numpy_like(*results)
+        return reduce(xp.add, results)
 
     def materialize(self) -> Any:
-        return self._total([whole(part) for part in self.parts])
+        return self._add_results([materialize_unchecked(part) for part in self.parts])
 
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
-        return self._total([xp.matmul(x, part) for part in self.parts])
+        return self._add_results([xp.matmul(x, part) for part in self.parts])
 
     def swapped(self) -> Any:
         xp = self.xp
@@ -102,45 +107,45 @@ class Sum(_Composed):
 
     def window(self, rows: range, columns: range) -> Any:
         xp = self.xp
-        index = (..., *[slice(r.start, r.stop, r.step) for r in (rows, columns)])
+        index = (..., as_slice(rows), as_slice(columns))
         return Sum(tuple([xp.getitem(part, index) for part in self.parts]))
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         if shape == self.shape or sum(n != 1 for n in self.shape) > 1:
             return super().reshaped(shape)
         xp = self.xp
-        return self._total([xp.reshape(part, shape) for part in self.parts])
+        return self._add_results([xp.reshape(part, shape) for part in self.parts])
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
-        return self._total([xp.getitem(part, index) for part in self.parts])
+        return self._add_results([xp.getitem(part, index) for part in self.parts])
 
     def diagonal(self, offset: int) -> Any:
         xp = self.xp
-        return self._total([xp.diagonal(part, offset, -2, -1) for part in self.parts])
+        return self._add_results([xp.diagonal(part, offset, -2, -1) for part in self.parts])
 
     def scaled(self, c: Any) -> Any:
         xp = numpy_like(self, c)
         return Sum(tuple([xp.multiply(part, c) for part in self.parts]))
 
     def added(self, other: Any) -> Any:
-        more = other.parts if isinstance(other, Sum) else (other,)
-        return Sum((*self.parts, *more)) if isinstance(other, ImplicitArray) else NotImplemented
+        terms = other.parts if isinstance(other, Sum) else (other,)
+        return Sum((*self.parts, *terms)) if isinstance(other, ImplicitArray) else NotImplemented
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
             return NotImplemented
         xp = self.xp
-        return self._total([kept(xp, "sum", part, axes) for part in self.parts])
+        return self._add_results([reduce_in_dtype(xp, "sum", part, axes) for part in self.parts])
 
 
 @dataclass(frozen=True, repr=False)
 class Product(_Composed):
-    """The product of matrices, which is never made: each multiplies in turn.
+    """A product of matrices that is never formed: each factor multiplies in turn.
 
     Attributes:
-        parts: Matrices ``(*batch, m, k)``, ``(*batch, k, l)``, ... of one dtype, implicit ones or
-            others.
+        parts: Matrices ``(*batch, m, k)``, ``(*batch, k, l)``, ... of one dtype, which may be
+            implicit.
 
     Example:
         >>> import numpy as np
@@ -152,17 +157,17 @@ class Product(_Composed):
     """
 
     @staticmethod
-    def _fit(a: Any, b: Any) -> bool:
+    def _fits(a: Any, b: Any) -> bool:
         return bool(a[:-2] == b[:-2] and a[-1] == b[-2])
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of the first and the columns of the last."""
+        """The rows of the first factor and the columns of the last."""
         return lengths_of(self.parts[0])[-2], lengths_of(self.parts[-1])[-1]
 
     def materialize(self) -> Any:
-        parts = [whole(part) for part in self.parts]
-        return reduce(numpy_like(*parts).matmul, parts)
+        factors = [materialize_unchecked(part) for part in self.parts]
+        return reduce(numpy_like(*factors).matmul, factors)
 
     def times(self, x: Any) -> Any:
         return reduce(numpy_like(self, x).matmul, self.parts, x)
@@ -176,9 +181,8 @@ class Product(_Composed):
             return NotImplemented
         xp = self.xp
         head, *middle, last = self.parts
-        down, across = [slice(r.start, r.stop, r.step) for r in (rows, columns)]
-        head = xp.getitem(head, (..., down, slice(None)))
-        return Product((head, *middle, xp.getitem(last, (..., slice(None), across))))
+        head = xp.getitem(head, (..., as_slice(rows), slice(None)))
+        return Product((head, *middle, xp.getitem(last, (..., slice(None), as_slice(columns)))))
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         m, n = self.matrix
@@ -199,25 +203,25 @@ class Product(_Composed):
         head, *rest = self.parts
         return Product((xp.multiply(head, c), *rest))
 
-    # Linear systems, of square matrices alone.
+    # Linear systems, if all factors are square.
 
-    def _squares(self) -> bool:
+    def _are_square(self) -> bool:
         return len({n for part in self.parts for n in lengths_of(part)[-2:]} | {None}) <= 2
 
     def solved(self, b: Any) -> Any:
-        if not self._squares():
+        if not self._are_square():
             return NotImplemented
         xp = numpy_like(self, b)
         return reduce(lambda x, part: xp.solve(part, x), self.parts, b)
 
     def inverted(self) -> Any:
-        if not self._squares():
+        if not self._are_square():
             return NotImplemented
         xp = self.xp
         return Product(tuple([xp.inv(part) for part in reversed(self.parts)]))
 
     def slogdet(self) -> Any:
-        if not self._squares():
+        if not self._are_square():
             return NotImplemented
         xp = self.xp
         signs, logs = zip(*[xp.slogdet(part) for part in self.parts], strict=True)

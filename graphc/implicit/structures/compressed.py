@@ -1,4 +1,4 @@
-"""Sparse matrices whose values stand row by row, or column by column."""
+"""Sparse matrices with values in the order of rows or of columns."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ import numpy as np
 
 from graphc.errors import BoundsError
 from graphc.implicit.array import aux_field
-from graphc.implicit.structures.coordinates import assembled
-from graphc.implicit.structures.segments import Entries, as_places, cleaned, segments, within
-from graphc.implicit.structures.sparse import Sparse, stored_count
+from graphc.implicit.structures.coordinates import bcoo_from_entries
+from graphc.implicit.structures.segments import (
+    Entries,
+    as_indices,
+    check_range,
+    mark_outside,
+    segment_sum,
+)
+from graphc.implicit.structures.sparse import Sparse, check_nse
 from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType, dtype_name
@@ -20,10 +26,10 @@ from graphc.ir import TensorType, dtype_name
 
 @dataclass(frozen=True, repr=False)
 class Compressed(Sparse):
-    """The common part of compressed rows and compressed columns.
+    """The base of compressed rows and compressed columns.
 
     Attributes:
-        axis: The axis along which values are in order: 0 of rows, 1 of columns.
+        axis: The axis by which values are ordered: 0 for rows, 1 for columns.
         scipy: The name of SciPy's class.
     """
 
@@ -38,25 +44,27 @@ class Compressed(Sparse):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
-        """The types of its fields, given how many values are stored.
+        """Return a type with ``nse`` stored values.
 
         Raises:
-            ImplicitArrayError: It is not given.
+            ImplicitArrayError: If ``nse`` is missing.
 
         Example:
             >>> CSR.spec((4, 3), "float32", nse=5)
             CSR(float32[5], int32[5], int32[5], lengths=(4, 3), unique=False)
         """
         *batch, m, n = shape
-        count = stored_count(cls, shape, nse)
-        kind = options.pop("index_dtype", "int32")
-        indices, indptr = [TensorType(kind, (*batch, k)) for k in (count, (m, n)[cls.axis] + 1)]
-        data = TensorType(dtype_name(dtype), (*batch, count))
+        nse = check_nse(cls, shape, nse)
+        index_dtype = options.pop("index_dtype", "int32")
+        indices, indptr = [
+            TensorType(index_dtype, (*batch, k)) for k in (nse, (m, n)[cls.axis] + 1)
+        ]
+        data = TensorType(dtype_name(dtype), (*batch, nse))
         return cls(data, indices, indptr, (m, n), **options)
 
     @classmethod
     def from_scipy(cls, x: Any) -> Self:
-        """A matrix of ``scipy.sparse``, in any of its formats.
+        """Convert a matrix of ``scipy.sparse``, in any of its formats.
 
         Example:
             >>> import scipy.sparse
@@ -67,32 +75,32 @@ class Compressed(Sparse):
         return cls(x.data, x.indices, x.indptr, x.shape, bool(x.has_canonical_format))
 
     def to_scipy(self) -> Any:
-        """SciPy's array of this format, of fields that are arrays, not symbolic, without stack.
+        """Convert a single matrix, not symbolic, to SciPy's array of the same format.
 
         Raises:
-            ImplicitArrayError: A stack of matrices.
+            ImplicitArrayError: If this array is a stack of matrices.
         """
         import scipy.sparse
 
         if self.ndim != 2:
             raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
-        kind = getattr(scipy.sparse, self.scipy)
+        cls = getattr(scipy.sparse, self.scipy)
         indptr = np.asarray(self.indptr)
         stored = int(indptr[-1])
-        parts = [np.asarray(x)[:stored] for x in (self.data, self.indices)]
-        return kind((*parts, indptr), shape=self.lengths)
+        fields = [np.asarray(x)[:stored] for x in (self.data, self.indices)]
+        return cls((*fields, indptr), shape=self.lengths)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"data": 1, "indices": 1, "indptr": 1}
 
-    def check_places(self) -> None:
+    def check_indices(self) -> None:
         name, count = type(self).__name__, self.lengths[self.axis]
         if lengths_of(self.indptr)[-1] not in {None, count + 1}:
             raise refuse(
                 f"{name}: indptr of shape {lengths_of(self.indptr)}, lengths {self.lengths}.",
                 f"Its length is one more than {count}.",
             )
-        within(name, "indices", self.indices, self.lengths[1 - self.axis])
+        check_range(name, "indices", self.indices, self.lengths[1 - self.axis])
         if isinstance(self.indptr, np.ndarray) and self.indptr.size:
             self._check_order(name)
 
@@ -109,34 +117,34 @@ class Compressed(Sparse):
     def entries(self) -> Entries:
         xp = self.xp
         stored = xp.shape_of(self.indices)[-1]
-        ends = as_places(xp, self.indptr)[..., 1:]
-        # How many rows end at each value, and so how many have ended before it.
-        ended = segments(xp, xp.ones_like(ends)[..., None], ends, stored)[..., 0]
-        major, minor = xp.cumsum(ended, -1), self.indices
+        ends = as_indices(xp, self.indptr)[..., 1:]
+        # The row of a value is the number of rows that end before it.
+        ends_at = segment_sum(xp, xp.ones_like(ends)[..., None], ends, stored)[..., 0]
+        major, minor = xp.cumsum(ends_at, -1), self.indices
         pair = (major, minor) if self.axis == 0 else (minor, major)
-        return cleaned(self.data, *pair, self.lengths)
+        return mark_outside(self.data, *pair, self.lengths)
 
-    def by_coordinates(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
-        return assembled(entries, lengths, unique)
+    def with_entries(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
+        return bcoo_from_entries(entries, lengths, unique)
 
 
 @dataclass(frozen=True, repr=False)
 class CSR(Compressed):
-    """A sparse matrix row by row: the columns and values of each row, one row after the other.
+    """A sparse matrix in compressed rows: the columns and values of one row after the other.
 
-    Row i has columns ``indices[indptr[i] : indptr[i + 1]]`` and the values ``data`` there, as in
-    ``scipy.sparse.csr_array``. What stands behind ``indptr[-1]`` is left out.
+    Row i has values ``data[indptr[i] : indptr[i + 1]]`` in the columns ``indices`` at the same
+    positions, as in ``scipy.sparse.csr_array``. Elements behind ``indptr[-1]`` are ignored.
 
     Args:
         data: The values, (..., nse), of any dtype.
-        indices: The column of each, integers (..., nse).
-        indptr: Where each row begins, and where the last ends, integers (..., m + 1).
+        indices: The column of each value, integers (..., nse).
+        indptr: The start of each row, and the end of the last, integers (..., m + 1).
         lengths: The numbers of rows and columns, (m, n).
-        unique: No element is stored twice.
+        unique: Whether no element is stored twice.
 
     Raises:
-        ImplicitArrayError: Fields that do not fit each other.
-        BoundsError: A place that is not in a matrix of these lengths.
+        ImplicitArrayError: If the fields do not fit each other.
+        BoundsError: If a column is outside of the matrix, or ``indptr`` is not in order.
 
     Example:
         >>> w = CSR(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 2]), np.array([0, 1, 3]), (2, 3))
@@ -156,18 +164,18 @@ class CSR(Compressed):
 
 @dataclass(frozen=True, repr=False)
 class CSC(Compressed):
-    """A sparse matrix column by column: what ``CSR`` is to its transpose.
+    """A sparse matrix in compressed columns: the transpose of a ``CSR``.
 
     Args:
         data: The values, (..., nse), of any dtype.
-        indices: The row of each, integers (..., nse).
-        indptr: Where each column begins, and where the last ends, integers (..., n + 1).
+        indices: The row of each value, integers (..., nse).
+        indptr: The start of each column, and the end of the last, integers (..., n + 1).
         lengths: The numbers of rows and columns, (m, n).
-        unique: No element is stored twice.
+        unique: Whether no element is stored twice.
 
     Raises:
-        ImplicitArrayError: Fields that do not fit each other.
-        BoundsError: A place that is not in a matrix of these lengths.
+        ImplicitArrayError: If the fields do not fit each other.
+        BoundsError: If a row is outside of the matrix, or ``indptr`` is not in order.
 
     Example:
         >>> import scipy.sparse

@@ -1,4 +1,4 @@
-"""Sparse matrices by the coordinates of their values."""
+"""Sparse matrices in coordinate format."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from graphc.implicit.array import aux_field
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.segments import Entries, cleaned, within
-from graphc.implicit.structures.sparse import Sparse, stored_count
+from graphc.implicit.structures.segments import Entries, check_range, mark_outside
+from graphc.implicit.structures.sparse import Sparse, check_nse
 from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType, dtype_name
@@ -20,21 +20,21 @@ from graphc.ir import TensorType, dtype_name
 
 @dataclass(frozen=True, repr=False)
 class BCOO(Sparse):
-    """A sparse matrix by the row and column of each value: coordinates, in any order.
+    """A sparse matrix in coordinate format: the row and column of each value, in any order.
 
-    The layout of ``jax.experimental.sparse.BCOO`` with two sparse axes. Values with a row or
-    column out of range are left out; of NumPy's arrays, one length behind the last is meant so, and
-    anything else is an error.
+    The layout equals ``jax.experimental.sparse.BCOO`` with two sparse axes. Values with a row
+    or column out of range are ignored; in NumPy arrays, only an index equal to the length marks
+    an ignored value, and any other index out of range is an error.
 
     Args:
         data: The values, (..., nse), of any dtype.
-        indices: Row and column of each, integers (..., nse, 2).
+        indices: Row and column of each value, integers (..., nse, 2).
         lengths: The numbers of rows and columns.
-        unique: No element is stored twice.
+        unique: Whether no element is stored twice.
 
     Raises:
-        ImplicitArrayError: Fields that do not fit each other.
-        BoundsError: A place that is not in a matrix of these lengths.
+        ImplicitArrayError: If the fields do not fit each other.
+        BoundsError: If an index is outside of the matrix.
 
     Example:
         >>> w = BCOO(np.array([1.0, 2.0, 3.0]), np.array([[0, 1], [1, 2], [0, 1]]), (2, 3))
@@ -51,23 +51,23 @@ class BCOO(Sparse):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
-        """The types of its fields, given how many values are stored.
+        """Return a type with ``nse`` stored values.
 
         Raises:
-            ImplicitArrayError: It is not given.
+            ImplicitArrayError: If ``nse`` is missing.
 
         Example:
             >>> BCOO.spec((4, 3), "float32", nse=5)
             BCOO(float32[5], int32[5, 2], lengths=(4, 3), unique=False)
         """
         *batch, m, n = shape
-        count = stored_count(cls, shape, nse)
-        places = TensorType(options.pop("index_dtype", "int32"), (*batch, count, 2))
-        return cls(TensorType(dtype_name(dtype), (*batch, count)), places, (m, n), **options)
+        nse = check_nse(cls, shape, nse)
+        indices = TensorType(options.pop("index_dtype", "int32"), (*batch, nse, 2))
+        return cls(TensorType(dtype_name(dtype), (*batch, nse)), indices, (m, n), **options)
 
     @classmethod
     def from_scipy(cls, x: Any) -> Self:
-        """A matrix of ``scipy.sparse``, in any of its formats.
+        """Convert a matrix of ``scipy.sparse``, in any of its formats.
 
         Example:
             >>> import scipy.sparse
@@ -79,10 +79,10 @@ class BCOO(Sparse):
         return cls(x.data, indices, x.shape, bool(x.has_canonical_format))
 
     def to_scipy(self) -> Any:
-        """``scipy.sparse.coo_array`` of fields that are arrays, not symbolic, without stack.
+        """Convert a single matrix, not symbolic, to ``scipy.sparse.coo_array``.
 
         Raises:
-            ImplicitArrayError: A stack of matrices.
+            ImplicitArrayError: If this array is a stack of matrices.
         """
         import scipy.sparse
 
@@ -90,15 +90,15 @@ class BCOO(Sparse):
             raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
         data, rows, columns = [np.asarray(part) for part in self.entries()]
         inside = rows < self.lengths[0]
-        places = rows[inside], columns[inside]
-        return scipy.sparse.coo_array((data[inside], places), shape=self.lengths)
+        indices = rows[inside], columns[inside]
+        return scipy.sparse.coo_array((data[inside], indices), shape=self.lengths)
 
     @classmethod
     def from_jax(cls, x: Any) -> Self:
-        """A ``jax.experimental.sparse.BCOO`` of two sparse axes, all others in front.
+        """Convert a ``jax.experimental.sparse.BCOO`` with two sparse axes behind batch axes.
 
         Raises:
-            ImplicitArrayError: It has dense axes, or other than two sparse ones.
+            ImplicitArrayError: If ``x`` has dense axes, or not two sparse axes.
         """
         if x.n_dense or x.n_sparse != 2:
             raise refuse(
@@ -106,7 +106,7 @@ class BCOO(Sparse):
                 "Use bcoo_update_layout(x, n_batch=x.ndim - 2, n_dense=0).",
             )
         xp = numpy_like(x.data)
-        batch = x.shape[:-2]  # its fields may have axes of length 1 instead
+        batch = x.shape[:-2]  # fields may have axes of length 1 here
         data = xp.broadcast_to(x.data, (*batch, x.nse))
         indices = xp.broadcast_to(x.indices, (*batch, x.nse, 2))
         return cls(data, indices, tuple(x.shape[-2:]), bool(x.unique_indices))
@@ -118,7 +118,7 @@ class BCOO(Sparse):
     def own_axes(self) -> Mapping[str, int]:
         return {"data": 1, "indices": 2}
 
-    def check_places(self) -> None:
+    def check_indices(self) -> None:
         if lengths_of(self.indices)[-1] not in {None, 2}:
             raise refuse(
                 f"BCOO: indices of shape {lengths_of(self.indices)}.",
@@ -126,13 +126,13 @@ class BCOO(Sparse):
             )
         if isinstance(self.indices, np.ndarray):
             for axis, n in enumerate(self.lengths):
-                within("BCOO", f"indices[..., {axis}]", self.indices[..., axis], n)
+                check_range("BCOO", f"indices[..., {axis}]", self.indices[..., axis], n)
 
     def entries(self) -> Entries:
-        return cleaned(self.data, self.indices[..., 0], self.indices[..., 1], self.lengths)
+        return mark_outside(self.data, self.indices[..., 0], self.indices[..., 1], self.lengths)
 
-    def by_coordinates(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
-        return assembled(entries, lengths, unique)
+    def with_entries(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
+        return bcoo_from_entries(entries, lengths, unique)
 
     def swapped(self) -> Any:
         m, n = self.lengths
@@ -140,8 +140,7 @@ class BCOO(Sparse):
         return BCOO(self.data, indices, (n, m), self.unique)
 
 
-def assembled(entries: Entries, lengths: tuple[int, int], unique: bool) -> BCOO:
-    """A matrix of values at rows and columns."""
+def bcoo_from_entries(entries: Entries, lengths: tuple[int, int], unique: bool) -> BCOO:
     data, rows, columns = entries
     indices = numpy_like(data, rows, columns).stack([rows, columns], -1)
     return BCOO(data, indices, lengths, unique)

@@ -1,4 +1,4 @@
-"""Diagonal matrices: their diagonals."""
+"""Diagonal matrices, stored as their diagonals."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import Any, Protocol, Self, runtime_checkable
 from graphc.implicit.array import is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
-from graphc.implicit.structures.fill import spread
+from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.segments import Entries
-from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, one_of, refuse
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    as_slice,
+    joint_spec,
+    keeps_zero,
+    reduce_in_dtype,
+    refuse,
+)
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_inexact
+from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
 class SquareDiagonal(Stacked):
-    """The base of square diagonal matrices, however the diagonal is held.
+    """The base of square diagonal matrices, however the diagonal is stored.
 
-    The zeros beside the diagonal make zeros of whatever they are multiplied by.
+    Zeros off the diagonal stay zero in every product, also with infinities and NaN.
     """
 
     @property
@@ -31,7 +38,7 @@ class SquareDiagonal(Stacked):
         raise NotImplementedError
 
     def on_diagonal(self) -> Any:
-        """The diagonals."""
+        """Return the diagonals."""
         return self.entries
 
     def diagonal(self, offset: int) -> Any:
@@ -51,7 +58,7 @@ class SquareDiagonal(Stacked):
         return numpy_like(self, b).divide(b, self.xp.expand_dims(self.entries, -1))
 
     def inverted(self) -> Any:
-        return self.made(self.xp.reciprocal)
+        return self.map_entries(self.xp.reciprocal)
 
     def slogdet(self) -> Any:
         xp, entries = self.xp, self.entries
@@ -66,36 +73,36 @@ class SquareDiagonal(Stacked):
     def window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         if rows == columns:
-            return Diagonal(self._taken(rows))
-        # In row i the diagonal is at column i, if that is one of these.
-        place = xp.arange(rows.start, rows.stop, rows.step) - columns.start
-        hit = xp.equal(xp.remainder(place, columns.step), 0)
-        place = xp.where(hit, xp.floor_divide(place, columns.step), -1)
-        place = xp.broadcast_to(place, (*xp.shape_of(self.entries)[:-1], len(rows)))
+            return Diagonal(self._slice_entries(rows))
+        # Row i has its element in column i, if the window includes that column.
+        column = xp.arange(rows.start, rows.stop, rows.step) - columns.start
+        is_inside = xp.equal(xp.remainder(column, columns.step), 0)
+        column = xp.where(is_inside, xp.floor_divide(column, columns.step), -1)
+        column = xp.broadcast_to(column, (*xp.shape_of(self.entries)[:-1], len(rows)))
         element = dtype_name(self.dtype)
-        return OneHot(place, len(columns), self._taken(rows), element)
+        return OneHot(column, len(columns), self._slice_entries(rows), element)
 
-    def _taken(self, rows: range) -> Any:
-        return self.xp.getitem(self.entries, (..., slice(rows.start, rows.stop, rows.step)))
+    def _slice_entries(self, rows: range) -> Any:
+        return self.xp.getitem(self.entries, (..., as_slice(rows)))
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         n = self.matrix[1]
         if n is None:
             return NotImplemented
-        taken = OneHot(index, n, xp.getitem(self.entries, index), dtype_name(self.dtype))
-        return taken.materialize()
+        rows = OneHot(index, n, xp.getitem(self.entries, index), dtype_name(self.dtype))
+        return rows.materialize()
 
     def weighted(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
-        behind = 1 if axis >= self.ndim - 2 else self.ndim - 1 - axis
-        return Diagonal(xp.multiply(self.entries, spread(xp, vector, behind)))
+        ndim = 1 if axis >= self.ndim - 2 else self.ndim - 1 - axis
+        return Diagonal(xp.multiply(self.entries, append_axes(xp, vector, ndim)))
 
     def mapped(self, name: str) -> Any:
-        return self.made(getattr(self.xp, name)) if keeps_zero(name) else NotImplemented
+        return self.map_entries(getattr(self.xp, name)) if keeps_zero(name) else NotImplemented
 
     def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return self.made(function) if keeps_zero else NotImplemented
+        return self.map_entries(function) if keeps_zero else NotImplemented
 
     def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
         if not keeps_zero or not isinstance(other, SquareDiagonal):
@@ -108,29 +115,22 @@ class SquareDiagonal(Stacked):
             return NotImplemented
         return Diagonal(function(self.entries, diagonal))
 
-    def placed(self) -> Entries:
-        """The diagonal, and the places of its elements."""
+    def to_entries(self) -> Entries:
+        """Return the elements of the diagonal with their rows and columns."""
         xp, entries = self.xp, self.entries
-        places = xp.broadcast_to(xp.arange(xp.shape_of(entries)[-1]), xp.shape_of(entries))
-        return entries, places, places
+        indices = xp.broadcast_to(xp.arange(xp.shape_of(entries)[-1]), xp.shape_of(entries))
+        return entries, indices, indices
 
-    def made(self, function: Any) -> Any:
-        """The matrix of what a function that keeps zero makes of the elements."""
+    def map_entries(self, function: Any) -> Any:
+        """Apply a function with ``f(0) = 0`` to the elements."""
         return Diagonal(function(self.entries))
 
     def cast(self, dtype: Any) -> Any:
         xp = self.xp
-        return self.made(lambda x: xp.cast(x, dtype))
+        return self.map_entries(lambda x: xp.cast(x, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.made(lambda x: xp.multiply(x, c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self.made(lambda x: xp.divide(x, c))
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        return self.map_entries(function)
 
     def added(self, other: Any) -> Any:
         xp = numpy_like(self, other)
@@ -140,7 +140,7 @@ class SquareDiagonal(Stacked):
             return NotImplemented
         sums = xp.add(other, xp.expand_dims(self.entries, -1))
         return xp.where(
-            on_diagonal(xp, xp.shape_of(self.entries)[-1]), sums, xp.cast(other, dtype_of(sums))
+            diagonal_mask(xp, xp.shape_of(self.entries)[-1]), sums, xp.cast(other, dtype_of(sums))
         )
 
     def multiplied(self, other: Any) -> Any:
@@ -154,32 +154,31 @@ class SquareDiagonal(Stacked):
         xp = numpy_like(self, mask, other)
         if is_scalar(mask) and type(other) is type(self):
             return super().chosen(mask, other, first)
-        on = mask if is_scalar(mask) else diagonal_of(xp, mask)
-        if on is NotImplemented or not isinstance(other, SquareDiagonal | Zeros):
+        mask_entries = mask if is_scalar(mask) else diagonal_of(xp, mask)
+        if mask_entries is NotImplemented or not isinstance(other, SquareDiagonal | Zeros):
             return NotImplemented
         entries = diagonal_of(xp, other)
         a, b = (self.entries, entries) if first else (entries, self.entries)
-        return Diagonal(xp.where(on, a, b))
+        return Diagonal(xp.where(mask_entries, a, b))
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         n, xp = self.matrix[0], self.xp
         if n is None and name != "sum":
-            # Whether there are zeros in a row is not known.
-            return NotImplemented
+            return NotImplemented  # a row has zeros if n > 1
         y = self.entries if n == 1 else BESIDE_ZEROS[name](xp, self.entries)
-        return kept(xp, name, y, (-1,)) if len(axes) == 2 else y
+        return reduce_in_dtype(xp, name, y, (-1,)) if len(axes) == 2 else y
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
-        return self.made(lambda x: kept(self.xp, "sum", x, axes))
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
+        return self.map_entries(lambda x: reduce_in_dtype(self.xp, "sum", x, axes))
 
 
 @dataclass(frozen=True, repr=False)
 class Diagonal(SquareDiagonal):
-    """A square matrix of zeros but on the diagonal, or a stack of such.
+    """A square matrix that is zero off the diagonal, or a stack of such matrices.
 
-    Products scale rows or columns; products and sums of two are diagonal again, and so is the
-    product with any array of the same shape, element by element. A part that is no such matrix, as
-    some rows, is one-hot with weights.
+    Products scale rows or columns. Products and sums of two diagonal matrices are diagonal, and so
+    is the elementwise product with any array. A part that is not diagonal, such as some rows, is
+    one-hot with weights.
 
     Attributes:
         values: The diagonals, ``(*batch, n)``.
@@ -198,7 +197,11 @@ class Diagonal(SquareDiagonal):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
-        """Return the type of an input of shape ``(*batch, n, n)``."""
+        """Return the type of an input of shape ``(*batch, n, n)``.
+
+        Raises:
+            ImplicitArrayError: If the last two lengths differ.
+        """
         *batch, m, n = shape
         if m != n:
             raise refuse(
@@ -215,8 +218,8 @@ class Diagonal(SquareDiagonal):
         return {"values": 1}
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        # Shards of values are smaller diagonals than shards of rows are matrices.
-        return {"values": (one_of(rows, columns),)}
+        # A shard of values is a smaller matrix than a shard of rows.
+        return {"values": (joint_spec(rows, columns),)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
@@ -226,7 +229,7 @@ class Diagonal(SquareDiagonal):
 
     @property
     def dtype(self) -> Any:
-        """The diagonal's."""
+        """The dtype of the diagonal."""
         return dtype_of(self.values)
 
     @property
@@ -237,26 +240,26 @@ class Diagonal(SquareDiagonal):
     def materialize(self) -> Any:
         xp = self.xp
         values = xp.expand_dims(self.values, -1)
-        hits = on_diagonal(xp, xp.shape_of(self.values)[-1])
-        return xp.where(hits, values, xp.zeros_like(values))
+        mask = diagonal_mask(xp, xp.shape_of(self.values)[-1])
+        return xp.where(mask, values, xp.zeros_like(values))
 
 
-def on_diagonal(xp: Any, n: Any) -> Any:
-    """Where the diagonal of n rows and columns is."""
-    places = xp.arange(n)
-    return xp.equal(xp.expand_dims(places, -1), places)
+def diagonal_mask(xp: Any, n: Any) -> Any:
+    """Return a boolean matrix ``(n, n)`` that is true on the diagonal."""
+    indices = xp.arange(n)
+    return xp.equal(xp.expand_dims(indices, -1), indices)
 
 
 @runtime_checkable
 class WithDiagonal(Protocol):
-    """A structure that can say what is on the diagonal."""
+    """A structure that has a method for its diagonal."""
 
     def on_diagonal(self) -> Any:
-        """The elements at (i, i) of each matrix."""
+        """Return the elements at (i, i) of each matrix."""
 
 
 def diagonal_of(xp: Any, x: Any) -> Any:
-    """The diagonals of an array of square matrices, where it is whole or says what they are."""
+    """Return the diagonals of square matrices, dense or ``WithDiagonal``, else NotImplemented."""
     if not is_implicit(x):
         return xp.diagonal(x, 0, -2, -1)
     return x.on_diagonal() if isinstance(x, WithDiagonal) else NotImplemented

@@ -10,7 +10,7 @@ from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
 from graphc.implicit.structures.lora import LoRA
-from graphc.implicit.structures.stacked import Stacked, refuse, same_dtype
+from graphc.implicit.structures.stacked import Stacked, check_same_dtype, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 
 
@@ -80,22 +80,22 @@ class DoRA(Stacked):
 
     def check(self) -> None:
         lengths = lengths_of(self.lora)
-        wanted = (*lengths[:-2], lengths[self.axis])
+        expected = (*lengths[:-2], lengths[self.axis])
         for name in ("magnitude", "squares"):
-            if lengths_of(getattr(self, name)) != wanted:
+            if lengths_of(getattr(self, name)) != expected:
                 raise refuse(
                     f"DoRA: {name} of shape {list(lengths_of(getattr(self, name)))} for a matrix "
                     f"of {list(lengths)}, axis {self.axis}.",
-                    f"Give {list(wanted)}.",
+                    f"Give {list(expected)}.",
                 )
-        same_dtype(self, lora=self.lora, magnitude=self.magnitude, squares=self.squares)
+        check_same_dtype(self, lora=self.lora, magnitude=self.magnitude, squares=self.squares)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"lora": 2, "magnitude": 1, "squares": 1}
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        own = (columns if self.axis == -1 else rows,)
-        return {"lora": (rows, columns), "magnitude": own, "squares": own}
+        lengths_spec = (columns if self.axis == -1 else rows,)
+        return {"lora": (rows, columns), "magnitude": lengths_spec, "squares": lengths_spec}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
@@ -112,20 +112,21 @@ class DoRA(Stacked):
         """Return the factor of each column, or row: its learned length over the adapter's."""
         lora = self.lora if self.axis == -1 else self.lora.swapped()
         a, b = lora.factors(xp)
-        across = xp.swapaxes(a, -1, -2)
-        # |base + a b|² by columns; neither sum has an axis as long as both of the matrix's.
-        mixed = xp.add(
-            xp.multiply(xp.matmul(across, lora.base), 2), xp.matmul(xp.matmul(across, a), b)
+        a_transposed = xp.swapaxes(a, -1, -2)
+        # |base + a b|² of columns = |base|² + (2 aᵀ base + aᵀ a b) · b, without forming a b.
+        cross = xp.add(
+            xp.multiply(xp.matmul(a_transposed, lora.base), 2),
+            xp.matmul(xp.matmul(a_transposed, a), b),
         )
-        own = xp.add(self.squares, xp.sum(xp.multiply(mixed, b), -2))
-        return xp.divide(self.magnitude, xp.sqrt(own))
+        squares = xp.add(self.squares, xp.sum(xp.multiply(cross, b), -2))
+        return xp.divide(self.magnitude, xp.sqrt(squares))
 
     def materialize(self) -> Any:
         xp = self.xp
         return xp.multiply(whole(self.lora), xp.expand_dims(self.ratio(xp), -3 - self.axis))
 
     def merged(self) -> Any:
-        """Return the dense array; no policy forbids it."""
+        """Return the dense array. The materialization policy does not apply."""
         return whole(self)
 
     def times(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays of which all elements are one value: a value and a shape, never elements."""
+"""Arrays whose elements are all equal, stored as a value and a shape."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ import numpy as np
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
-from graphc.implicit.structures.stacked import kept, refuse
+from graphc.implicit.structures.stacked import reduce_in_dtype, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype, promote
 
 
-def widened(dtype: Any) -> Any:
-    """The dtype that sums are made in: float32 for half-width floats, any other itself."""
+def accumulation_dtype(dtype: Any) -> Any:
+    """Return the dtype for sums: float32 for half-width floats, else the dtype itself."""
     return np.dtype("float32") if str(dtype) in {"float16", "bfloat16"} else dtype
 
 
 @dataclass(frozen=True, repr=False)
 class Fill(Structured):
-    """An array whose elements are all one value.
+    """An array whose elements are all equal.
 
-    Products with it are sums, ``Fill(v, (k, n))`` makes ``x @ fill`` the sums of x's rows times v,
-    and whatever is done to each of its elements is done once. Where the value has axes of its
-    own, they are the first ones of the shape: so a stack of such arrays, as of a loop or of
-    ``vmap``, is one whose values are stacked.
+    Products with it are sums: ``x @ Fill(v, (k, n))`` is v times the sum of each row of x.
+    Elementwise functions are computed once. If the value has axes, they are the first axes of the
+    array: a stack of fills, as in a loop or under ``vmap``, is a fill with a stack of values.
 
     Attributes:
-        value: The value; an array without axes, or of the first lengths of the shape.
+        value: The value; a 0-d array, or an array of the first lengths of the shape.
         lengths: The other lengths.
 
     Example:
@@ -48,16 +47,16 @@ class Fill(Structured):
     value: Any
     lengths: tuple[int, ...] = aux_field(default=())
 
-    known: ClassVar[int | None] = None
+    constant: ClassVar[int | None] = None
 
     @classmethod
     def of(cls, shape: Sequence[int], value: Any, dtype: Any = None) -> Self:
-        """The array of that shape.
+        """Return an array of equal elements.
 
         Args:
-            shape: Its lengths.
-            value: A number or an array without axes, of any library.
-            dtype: Of the value; by default its own, or the one NumPy gives a number.
+            shape: The shape of the array.
+            value: A number or a 0-d array of any library.
+            dtype: The dtype of the array; by default the value's, or NumPy's for a number.
 
         Example:
             >>> Fill.of((2, 3), 1.5, "float32")
@@ -89,47 +88,46 @@ class Fill(Structured):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The value's lengths, then the others."""
+        """The lengths of the value, then the others."""
         return (*lengths_of(self.value), *self.lengths)
 
     @property
     def dtype(self) -> Any:
-        """The value's."""
+        """The dtype of the value."""
         return dtype_of(self.value)
 
     @property
     def number(self) -> Any:
-        """The value of the elements, with the axes that it has."""
-        if self.known is None:
+        """The value of the elements, with the axes of ``value``."""
+        if self.constant is None:
             return self.value
         xp = self.xp
-        return (xp.ones_like if self.known else xp.zeros_like)(self.value)
+        return (xp.ones_like if self.constant else xp.zeros_like)(self.value)
 
     @property
     def depth(self) -> int:
-        """How many axes the value has."""
+        """The number of axes of the value."""
         return self.ndim - len(self.lengths)
 
-    def spread(self, ndim: int) -> Any:
-        """The value with axes of length 1 behind its own, so that it has so many."""
-        return spread(self.xp, self.number, ndim)
+    def append_axes(self, ndim: int) -> Any:
+        return append_axes(self.xp, self.number, ndim)
 
-    def over(self, value: Any, lengths: Sequence[int]) -> Any:
-        """Return an array of this class whose value has other axes."""
-        return type(self)(value, tuple(lengths)) if lengths or self.known is not None else value
+    def with_value(self, value: Any, lengths: Sequence[int]) -> Any:
+        """Return an array of this class with another value and other lengths."""
+        return type(self)(value, tuple(lengths)) if lengths or self.constant is not None else value
 
     def materialize(self) -> Any:
         xp = self.xp
         shape = (*xp.shape_of(self.value), *self.lengths)
-        return xp.broadcast_to(self.spread(self.ndim), shape)
+        return xp.broadcast_to(self.append_axes(self.ndim), shape)
 
     def on_diagonal(self) -> Any:
-        """The elements at (i, i) of each matrix."""
+        """Return the elements at (i, i) of each matrix."""
         xp, ndim = self.xp, self.ndim - 1
         if self.depth > ndim:
             return xp.diagonal(self.number, 0, -2, -1)
         lead = (*xp.shape_of(self.value), *self.shape[self.depth : ndim])
-        return xp.broadcast_to(self.spread(ndim), lead)
+        return xp.broadcast_to(self.append_axes(ndim), lead)
 
     # Products.
 
@@ -137,20 +135,20 @@ class Fill(Structured):
         if not self.lengths:
             return NotImplemented
         xp = numpy_like(self, x)
-        dtype, wide = product_dtype(xp, x, self), widened(dtype_of(x))
-        rows = self._rowwise(xp, x if dtype_of(x) == wide else xp.cast(x, wide))
+        dtype, wide = product_dtype(xp, x, self), accumulation_dtype(dtype_of(x))
+        rows = self._product_column(xp, x if dtype_of(x) == wide else xp.cast(x, wide))
         lead = xp.shape_of(x)[:-1]
         y = xp.expand_dims(xp.cast(rows, dtype), -1)
         return xp.broadcast_to(y, (*lead, self.lengths[-1]))
 
-    def _rowwise(self, xp: Any, x: Any) -> Any:
-        """The product's only column, without the axis of columns."""
+    def _product_column(self, xp: Any, x: Any) -> Any:
+        """Return ``x @ self``, whose columns are equal, as a single column."""
         rows = self.ndim - 1
         if self.depth == rows:
             return xp.getitem(xp.matmul(x, xp.expand_dims(self.number, -1)), (..., 0))
-        return xp.multiply(xp.sum(x, -1), self.spread(rows) if self.depth else self.number)
+        return xp.multiply(xp.sum(x, -1), self.append_axes(rows) if self.depth else self.number)
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         order = tuple(range(self.ndim))
@@ -163,28 +161,28 @@ class Fill(Structured):
         value = self.value
         if axes[:k] != tuple(range(k)):
             value = self.xp.transpose(value, axes[:k])
-        return self.over(value, [self.lengths[axis - k] for axis in axes[k:]])
+        return self.with_value(value, [self.lengths[axis - k] for axis in axes[k:]])
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         own, xp = self.shape[: self.depth], self.xp
         if shape[: self.depth] == own:
-            return self.over(self.value, shape[self.depth :])
+            return self.with_value(self.value, shape[self.depth :])
         sizes = math.prod(own), math.prod(self.lengths)
         for k in range(len(shape) + 1):
             if (math.prod(shape[:k]), math.prod(shape[k:])) == sizes:
-                return self.over(xp.reshape(self.value, shape[:k]), shape[k:])
+                return self.with_value(xp.reshape(self.value, shape[:k]), shape[k:])
         return NotImplemented
 
     def broadcast(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
         k = self.depth
         if not k:
-            return self.over(self.value, shape)
-        # The value is repeated along new axes in front of its last one.
+            return self.with_value(self.value, shape)
+        # The value is repeated along new axes before its last axis.
         first = axes[k - 1] + 1
         xp = self.xp
         new = tuple(axis for axis in range(first) if axis not in axes[:k])
         value = xp.expand_dims(self.value, new) if new else self.value
-        return self.over(xp.broadcast_to(value, shape[:first]), shape[first:])
+        return self.with_value(xp.broadcast_to(value, shape[:first]), shape[first:])
 
     # Parts.
 
@@ -194,34 +192,33 @@ class Fill(Structured):
         value = self.value
         if k:
             value = self.xp.getitem(value, tuple([slice(*bound) for bound in bounds[:k]]))
-        return self.over(value, [len(range(*bound)) for bound in bounds[k:]])
+        return self.with_value(value, [len(range(*bound)) for bound in bounds[k:]])
 
     def rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         if self.depth:
-            return self.over(xp.getitem(self.value, index), self.lengths)
+            return self.with_value(xp.getitem(self.value, index), self.lengths)
         lead = xp.shape_of(index)
         if is_static(lead):
-            return self.over(self.value, (*lead, *self.lengths[1:]))
-        return self.over(xp.broadcast_to(self.value, lead), self.lengths[1:])
+            return self.with_value(self.value, (*lead, *self.lengths[1:]))
+        return self.with_value(xp.broadcast_to(self.value, lead), self.lengths[1:])
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        parts = (self, *others)
-        if not all(isinstance(x, Fill) for x in parts):
+        fills: Any = (self, *others)
+        if not all(isinstance(x, Fill) for x in fills):
             return NotImplemented
-        fills: Any = parts
-        if self.known is not None and all(
+        if self.constant is not None and all(
             type(x) is type(self) and x.depth == self.depth <= axis for x in fills
         ):
             lengths = list(self.lengths)
             lengths[axis - self.depth] = sum(x.shape[axis] for x in fills)
-            return self.over(self.value, lengths)
+            return self.with_value(self.value, lengths)
         k = max([axis + 1, *[x.depth for x in fills]])
         if k >= self.ndim:
             return NotImplemented
         xp = numpy_like(*fills)
         values = [
-            xp.broadcast_to(x.spread(k), (*xp.shape_of(x.value), *x.shape[x.depth : k]))
+            xp.broadcast_to(x.append_axes(k), (*xp.shape_of(x.value), *x.shape[x.depth : k]))
             for x in fills
         ]
         return Fill(xp.concatenate(values, axis), self.shape[k:])
@@ -236,48 +233,48 @@ class Fill(Structured):
 
     @property
     def uniform(self) -> Any:
-        return self.value if self.known is None else np.asarray(self.known, self.dtype)
+        return self.value if self.constant is None else np.asarray(self.constant, self.dtype)
 
     def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
         return Fill(function(self.number), self.lengths)
 
     def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        return paired(self, other, function) if isinstance(other, Fill) else NotImplemented
+        return zip_fills(self, other, function) if isinstance(other, Fill) else NotImplemented
 
     def scaled(self, c: Any) -> Any:
-        return self._with("multiply", c)
+        return self._apply("multiply", c)
 
     def shifted(self, c: Any) -> Any:
-        return self._with("add", c)
+        return self._apply("add", c)
 
     def divided(self, c: Any) -> Any:
-        return self._with("divide", c) if is_inexact(str(self.dtype)) else NotImplemented
+        return self._apply("divide", c) if is_inexact(str(self.dtype)) else NotImplemented
 
-    def _with(self, name: str, c: Any) -> Any:
+    def _apply(self, name: str, c: Any) -> Any:
         return Fill(getattr(numpy_like(self, c), name)(self.number, c), self.lengths)
 
     def weighted(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         k = max(self.depth, axis + 1)
-        value = xp.multiply(self.spread(k), spread(xp, vector, k - axis))
+        value = xp.multiply(self.append_axes(k), append_axes(xp, vector, k - axis))
         if axis > self.depth:
             lead = (*xp.shape_of(self.value), *self.shape[self.depth : k])
             value = xp.broadcast_to(value, lead)
         return Fill(value, self.shape[k:]) if k < self.ndim else value
 
     def added(self, other: Any) -> Any:
-        return self._both("add", other)
+        return self._combine("add", other)
 
     def multiplied(self, other: Any) -> Any:
-        return self._both("multiply", other)
+        return self._combine("multiply", other)
 
-    def _both(self, name: str, other: Any) -> Any:
-        """A function of this and an array of the same shape."""
+    def _combine(self, name: str, other: Any) -> Any:
+        """Apply a function of two arrays to this array and an array of the same shape."""
         function = getattr(numpy_like(self, other), name)
         if isinstance(other, Fill):
-            return paired(self, other, function)
+            return zip_fills(self, other, function)
         if not is_implicit(other):
-            return function(other, self.spread(self.ndim))
+            return function(other, self.append_axes(self.ndim))
         return function(other, self.number) if not self.depth else NotImplemented
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
@@ -291,40 +288,40 @@ class Fill(Structured):
             return xp.where(mask, a, b) if first else xp.where(mask, b, a)
 
         if not isinstance(other, Fill):
-            return choose(self.spread(self.ndim), other)
+            return choose(self.append_axes(self.ndim), other)
         if is_scalar(mask):
-            return paired(self, other, choose)
-        return choose(self.spread(self.ndim), other.spread(self.ndim))
+            return zip_fills(self, other, choose)
+        return choose(self.append_axes(self.ndim), other.append_axes(self.ndim))
 
     # Over axes.
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         xp, k = self.xp, self.depth
-        inner = tuple(axis for axis in axes if axis < k)
-        n = math.prod(self.lengths[axis - k] for axis in axes if axis >= k)
+        value_axes = tuple(axis for axis in axes if axis < k)
+        count = math.prod(self.lengths[axis - k] for axis in axes if axis >= k)
         lengths = [m for i, m in enumerate(self.lengths) if i + k not in axes]
-        value = REDUCED[name](xp, self.number, n)
-        if inner:
-            value = kept(xp, name, value, inner)
+        value = REDUCTIONS[name](xp, self.number, count)
+        if value_axes:
+            value = reduce_in_dtype(xp, name, value, value_axes)
         return Fill(value, tuple(lengths)) if lengths else value
 
 
-def spread(xp: Any, value: Any, ndim: int) -> Any:
-    """An array with axes of length 1 behind its own, so that it has so many."""
+def append_axes(xp: Any, value: Any, ndim: int) -> Any:
+    """Append axes of length 1 to an array of fewer than ``ndim`` axes."""
     own = len(lengths_of(value))
     return xp.expand_dims(value, tuple(range(own, ndim))) if ndim > own else value
 
 
-def paired(a: Fill, b: Fill, function: Callable[[Any, Any], Any]) -> Any:
-    """A function of two that have the same shape, element by element."""
+def zip_fills(a: Fill, b: Fill, function: Callable[[Any, Any], Any]) -> Any:
+    """Apply an elementwise function to two fills of one shape."""
     k = max(a.depth, b.depth)
-    value = function(a.spread(k), b.spread(k))
+    value = function(a.append_axes(k), b.append_axes(k))
     shape = a.shape if a.depth <= b.depth else b.shape
     return Fill(value, tuple(shape[k:])) if k < a.ndim else value
 
 
 def product_dtype(xp: Any, x: Any, y: Any) -> Any:
-    """The dtype that a product of two arrays has, in a library."""
+    """Return the dtype of a product of two arrays in a library."""
     a, b = dtype_of(x), dtype_of(y)
     if a == b:
         return a
@@ -334,7 +331,7 @@ def product_dtype(xp: Any, x: Any, y: Any) -> Any:
 
 
 def is_static(lengths: Sequence[Any]) -> bool:
-    """Whether no length is symbolic."""
+    """Return whether no length is symbolic."""
     return all(isinstance(n, int | np.integer) for n in lengths)
 
 
@@ -346,15 +343,15 @@ def _sum(xp: Any, value: Any, n: int) -> Any:
         return value
     times: int | float = float(n)
     if dtype.kind in "iu":
-        # Sums wrap around, and so may the number of terms.
+        # Sums of integers wrap around, so the number of terms may wrap around too.
         times = int(np.array(n % 2 ** (8 * dtype.itemsize), "uint64").astype(dtype))
-    return xp.cast(xp.multiply(xp.cast(value, widened(dtype)), times), dtype)
+    return xp.cast(xp.multiply(xp.cast(value, accumulation_dtype(dtype)), times), dtype)
 
 
 def _product(xp: Any, value: Any, n: int) -> Any:
-    """The n-th power by squaring, which wraps around as products of integers do."""
+    """Return the n-th power by squaring, which wraps around as products of integers do."""
     dtype = dtype_of(value)
-    square = xp.cast(value, widened(dtype))
+    square = xp.cast(value, accumulation_dtype(dtype))
     y = xp.ones_like(square)
     while n:
         y = xp.multiply(y, square) if n % 2 else y
@@ -363,7 +360,7 @@ def _product(xp: Any, value: Any, n: int) -> Any:
     return xp.cast(y, dtype)
 
 
-def _same(xp: Any, value: Any, n: int) -> Any:
+def _identity(xp: Any, value: Any, n: int) -> Any:
     return value
 
 
@@ -375,12 +372,12 @@ def _all(xp: Any, value: Any, n: int) -> Any:
     return value if n else xp.ones_like(value)
 
 
-REDUCED: dict[str, Callable[[Any, Any, int], Any]] = {
+REDUCTIONS: dict[str, Callable[[Any, Any, int], Any]] = {
     "sum": _sum,
     "prod": _product,
-    "max": _same,
-    "min": _same,
+    "max": _identity,
+    "min": _identity,
     "any": _any,
     "all": _all,
 }
-"""The reductions of n equal elements."""
+"""Reductions of n equal elements."""

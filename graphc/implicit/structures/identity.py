@@ -1,4 +1,4 @@
-"""Identity matrices, and multiples of them: one number."""
+"""Identity matrices and their multiples, stored as one number."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from graphc.config import config
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
-from graphc.implicit.structures.diagonal import SquareDiagonal, on_diagonal
-from graphc.implicit.structures.fill import spread
+from graphc.implicit.structures.diagonal import SquareDiagonal, diagonal_mask
+from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import dtype_of
 from graphc.ir import TensorType, dtype_name, numpy_dtype
@@ -21,14 +21,14 @@ from graphc.ir import TensorType, dtype_name, numpy_dtype
 
 @dataclass(frozen=True, repr=False)
 class Identity(SquareDiagonal):
-    """The identity matrix times a number, or a stack of such, each with a number of its own.
+    """A multiple of the identity matrix, or a stack of such matrices.
 
-    A product with it is the other operand times the number. Sums, products and parts of it that are
-    no multiples of the identity are ``Diagonal`` or one-hot.
+    A product multiplies the other operand by the number. Sums, products and parts that are no
+    multiples of the identity are ``Diagonal`` or one-hot.
 
     Attributes:
-        scale: The number on the diagonal; an array without axes, or of the stack's.
-        n: How many rows and columns there are.
+        scale: The number on the diagonal, ``(*batch,)``.
+        n: The number of rows and columns.
 
     Example:
         >>> import numpy as np
@@ -43,7 +43,7 @@ class Identity(SquareDiagonal):
 
     @classmethod
     def of(cls, n: int, dtype: Any = None) -> Self:
-        """The identity matrix; of ``config.floatX`` where no dtype is given.
+        """Return the identity matrix, by default of dtype ``config.floatX``.
 
         Example:
             >>> np.asarray(Identity.of(2, "int64")).tolist()
@@ -54,7 +54,11 @@ class Identity(SquareDiagonal):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
-        """Return the type of an input of shape ``(*batch, n, n)`` with known n."""
+        """Return the type of an input of shape ``(*batch, n, n)`` with known n.
+
+        Raises:
+            ImplicitArrayError: If the last two lengths differ or are unknown.
+        """
         *batch, m, n = shape
         if m != n or n is None:
             raise refuse(
@@ -77,7 +81,7 @@ class Identity(SquareDiagonal):
 
     @property
     def dtype(self) -> Any:
-        """The number's."""
+        """The dtype of the number."""
         return dtype_of(self.scale)
 
     @property
@@ -88,10 +92,10 @@ class Identity(SquareDiagonal):
 
     def materialize(self) -> Any:
         xp = self.xp
-        scale = spread(xp, self.scale, self.ndim)
-        return xp.where(on_diagonal(xp, self.n), scale, xp.zeros_like(scale))
+        scale = append_axes(xp, self.scale, self.ndim)
+        return xp.where(diagonal_mask(xp, self.n), scale, xp.zeros_like(scale))
 
-    def made(self, function: Any) -> Any:
+    def map_entries(self, function: Any) -> Any:
         return Identity(function(self.scale), self.n)
 
     def times(self, x: Any) -> Any:
@@ -99,7 +103,7 @@ class Identity(SquareDiagonal):
         if isinstance(x, Identity):
             return Identity(xp.multiply(x.scale, self.scale), self.n)
         if not is_implicit(x):
-            return xp.multiply(x, spread(xp, self.scale, self.ndim))
+            return xp.multiply(x, append_axes(xp, self.scale, self.ndim))
         if self.ndim == 2 and isinstance(x, Structured):
             return x.scaled(self.scale)
         return super().times(x)

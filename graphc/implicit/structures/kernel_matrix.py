@@ -1,4 +1,4 @@
-"""Covariances of points: a matrix of a kernel, held as the points."""
+"""Covariance matrices, stored as a kernel and points."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 
 from graphc.implicit.array import aux_field
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.fill import spread
-from graphc.implicit.structures.stacked import Stacked, refuse, same_dtype
+from graphc.implicit.structures.fill import append_axes
+from graphc.implicit.structures.stacked import Stacked, as_slice, check_same_dtype, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_float, numpy_dtype
 
 BLOCK = 2**22
-"""How many elements of the matrix there are at a time: 32 MiB in float64, a few times over."""
+"""The number of elements that are computed at a time: 32 MiB in float64 for each temporary."""
 
-FEW = 8
-"""Up to so many features differences are squared one by one, which keeps the digits of small ones;
-more are multiplied out."""
+MAX_EXACT_FEATURES = 8
+"""For more features, squared distances are expanded to |a|² + |b|² - 2 a·b, which is faster, but
+loses the digits of small distances."""
 
 ROWS = 256
-"""The rows of a block where the number of columns is not known."""
+"""The rows of a block if the number of columns is unknown."""
 
 
-def _root(xp: Any, squares: Any) -> Any:
-    """Distances; the slope at 0, where there is none, is 0."""
-    apart = xp.greater(squares, 0)
-    return xp.where(apart, xp.sqrt(xp.where(apart, squares, 1)), 0)
+def _distances(xp: Any, squares: Any) -> Any:
+    """Return square roots whose derivative at 0 is 0."""
+    is_positive = xp.greater(squares, 0)
+    return xp.where(is_positive, xp.sqrt(xp.where(is_positive, squares, 1)), 0)
 
 
 def _rbf(xp: Any, squares: Any) -> Any:
@@ -37,38 +37,39 @@ def _rbf(xp: Any, squares: Any) -> Any:
 
 
 def _matern12(xp: Any, squares: Any) -> Any:
-    return xp.exp(-_root(xp, squares))
+    return xp.exp(-_distances(xp, squares))
 
 
 def _matern32(xp: Any, squares: Any) -> Any:
-    r = 3**0.5 * _root(xp, squares)
+    r = 3**0.5 * _distances(xp, squares)
     return (1 + r) * xp.exp(-r)
 
 
 def _matern52(xp: Any, squares: Any) -> Any:
-    r = 5**0.5 * _root(xp, squares)
+    r = 5**0.5 * _distances(xp, squares)
     return (1 + r + 5 / 3 * squares) * xp.exp(-r)
 
 
-OF_SQUARES: dict[str, Callable[[Any, Any], Any]] = {
+KERNELS: dict[str, Callable[[Any, Any], Any]] = {
     "rbf": _rbf,
     "matern12": _matern12,
     "matern32": _matern32,
     "matern52": _matern52,
 }
-"""Kernels as functions of squared distances, which are 1 at 0."""
+"""Kernels as functions of squared distances, with value 1 at 0."""
 
 
 @dataclass(frozen=True, repr=False)
 class KernelMatrix(Stacked):
-    """The values of a kernel at all pairs of points, as the covariance of a Gaussian process.
+    """The values of a kernel at all pairs of points, such as the covariance of a Gaussian process.
 
-    Products compute blocks of rows one after the other and forget them; so do gradients, which
-    compute them again. So n points take room in proportion to n, and time in proportion to n².
+    Products and gradients compute blocks of rows, one after the other, and store none of them. So n
+    points need memory in proportion to n, and time in proportion to n².
 
     Attributes:
-        x: Points ``(*batch, m, d)``, floating, one for each row; ``of`` divides them by lengths.
-        scale: The variance, which values are multiplied by; ``(*batch,)``.
+        x: Points ``(*batch, m, d)``, floating, one for each row; ``of`` divides them by
+            lengthscales.
+        scale: The variance, a factor of all values; ``(*batch,)``.
         y: Points ``(*batch, n, d)``, one for each column; None for x.
         function: ``"rbf"``, the squared exponential ``exp(-r**2 / 2)`` of distances r;
             ``"matern12"``, ``"matern32"`` or ``"matern52"``; or a function of points (..., m, d)
@@ -100,14 +101,17 @@ class KernelMatrix(Stacked):
         variance: Any = 1.0,
         function: Any = "rbf",
     ) -> KernelMatrix:
-        """The matrix of points, and of a length for all features or for each.
+        """Return the kernel matrix of points, with a lengthscale for all features or for each.
 
         Args:
-            x: (m, d), floating, of any library.
-            y: (n, d), for columns; by default x.
-            lengthscale: A number, or (d,): what distances are divided by.
+            x: Points of rows, (m, d), floating, of any library.
+            y: Points of columns, (n, d); by default x.
+            lengthscale: The divisor of distances: a number, or (d,).
             variance: The value at distance 0.
-            function: As the attribute.
+            function: The kernel, as in the attribute ``function``.
+
+        Raises:
+            ImplicitArrayError: If the points are not floating.
 
         Example:
             >>> import numpy as np
@@ -118,9 +122,9 @@ class KernelMatrix(Stacked):
         dtype = dtype_name(dtype_of(x))
         if not is_float(dtype):
             raise refuse(f"KernelMatrix.of: points of {dtype}.", "Give floating ones.")
-        length = _number(xp, lengthscale, dtype)
-        points = [None if part is None else xp.divide(part, length) for part in (x, y)]
-        return cls(points[0], _number(xp, variance, dtype), points[1], function)
+        length = _as_dtype(xp, lengthscale, dtype)
+        points = [None if p is None else xp.divide(p, length) for p in (x, y)]
+        return cls(points[0], _as_dtype(xp, variance, dtype), points[1], function)
 
     @classmethod
     def spec(  # type: ignore[override]
@@ -131,7 +135,11 @@ class KernelMatrix(Stacked):
         symmetric: bool = True,
         function: Any = "rbf",
     ) -> KernelMatrix:
-        """Return the type of an input of shape ``(*batch, m, n)``, of points of some features."""
+        """Return the type of an input of shape ``(*batch, m, n)``, of points with ``features``.
+
+        Raises:
+            ImplicitArrayError: If ``features`` is missing, or if a symmetric matrix is not square.
+        """
         *batch, m, n = shape
         if features is None or (symmetric and m != n):
             raise refuse(
@@ -150,12 +158,12 @@ class KernelMatrix(Stacked):
                 f"{list(lengths_of(self.scale))}.",
                 "Give points (*batch, n, d) and a scale (*batch,).",
             )
-        if not callable(self.function) and self.function not in OF_SQUARES:
+        if not callable(self.function) and self.function not in KERNELS:
             raise refuse(
                 f"KernelMatrix: function={self.function!r}.",
-                f"Use one of {', '.join(map(repr, OF_SQUARES))}, or a function of points.",
+                f"Use one of {', '.join(map(repr, KERNELS))}, or a function of points.",
             )
-        same_dtype(self, rows=self.x, columns=self.y, scale=self.scale)
+        check_same_dtype(self, rows=self.x, columns=self.y, scale=self.scale)
 
     @property
     def _columns(self) -> Any:
@@ -166,37 +174,37 @@ class KernelMatrix(Stacked):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of points."""
+        """The numbers of points of rows and of columns."""
         return lengths_of(self.x)[-2], lengths_of(self._columns)[-2]
 
     @property
     def dtype(self) -> Any:
-        """The points'."""
+        """The dtype of the points."""
         return dtype_of(self.x)
 
     def materialize(self) -> Any:
         xp = self.xp
         return xp.multiply(
-            self._values(xp, self.x, self._columns), spread(xp, self.scale, self.ndim)
+            self._values(xp, self.x, self._columns), append_axes(xp, self.scale, self.ndim)
         )
 
     def _values(self, xp: Any, a: Any, b: Any) -> Any:
-        """The kernel of points (..., m, d) and (..., n, d), without the scale."""
+        """Return the kernel of points (..., m, d) and (..., n, d), without the scale."""
         if callable(self.function):
             return self.function(a, b)
         features = lengths_of(a)[-1]
-        if features is not None and features <= FEW:
+        if features is not None and features <= MAX_EXACT_FEATURES:
             squares: Any = 0
             for j in range(features):
-                left, right = xp.getitem(a, (..., j)), xp.getitem(b, (..., j))
-                apart = xp.expand_dims(left, -1) - xp.expand_dims(right, -2)
-                squares = squares + apart * apart
+                p, q = xp.getitem(a, (..., j)), xp.getitem(b, (..., j))
+                difference = xp.expand_dims(p, -1) - xp.expand_dims(q, -2)
+                squares = squares + difference * difference
         else:
-            left, right = xp.sum(a * a, -1), xp.sum(b * b, -1)
+            p, q = xp.sum(a * a, -1), xp.sum(b * b, -1)
             inner = xp.matmul(a, xp.swapaxes(b, -1, -2))
-            total = xp.expand_dims(left, -1) + xp.expand_dims(right, -2) - 2 * inner
+            total = xp.expand_dims(p, -1) + xp.expand_dims(q, -2) - 2 * inner
             squares = xp.maximum(total, 0)
-        return OF_SQUARES[self.function](xp, squares)
+        return KERNELS[self.function](xp, squares)
 
     # Products.
 
@@ -208,26 +216,26 @@ class KernelMatrix(Stacked):
             y = xp.matmul(self._values(xp, points, self.x), columns)
         else:
             y = self._by_blocks(xp, points, columns)
-        return xp.multiply(xp.swapaxes(y, -1, -2), spread(xp, self.scale, self.ndim))
+        return xp.multiply(xp.swapaxes(y, -1, -2), append_axes(xp, self.scale, self.ndim))
 
     def _by_blocks(self, xp: Any, points: Any, columns: Any) -> Any:
-        """The products of rows of the transpose, (..., n, k), some at a time."""
+        """Return products (..., n, k) of the transpose, computed by blocks of rows."""
         m = self.matrix[0]
         n = xp.shape_of(points)[-2]
         rows = ROWS if m is None else max(BLOCK // max(m, 1), 1)
-        # The last block goes on with the last point.
+        # The last block is padded with the last point.
         blocks = (n + rows - 1) // rows
         index = xp.reshape(xp.minimum(xp.arange(blocks * rows), n - 1), (blocks, rows))
 
         def product(index: Any) -> Any:
             return xp.matmul(self._values(xp, xp.take(points, index, axis=-2), self.x), columns)
 
-        found = xp.moveaxis(xp.by_rows(product, index), 0, -3)
-        *batch, _, _, k = xp.shape_of(found)
-        joined = xp.reshape(found, (*batch, blocks * rows, k))
+        products = xp.moveaxis(xp.by_rows(product, index), 0, -3)
+        *batch, _, _, k = xp.shape_of(products)
+        joined = xp.reshape(products, (*batch, blocks * rows, k))
         return xp.getitem(joined, (..., slice(0, n), slice(None)))
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         return self if self.y is None else KernelMatrix(self.y, self.scale, self.x, self.function)
@@ -235,11 +243,11 @@ class KernelMatrix(Stacked):
     def window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         x, y = [
-            xp.getitem(part, (..., slice(r.start, r.stop, r.step), slice(None)))
-            for part, r in ((self.x, rows), (self._columns, columns))
+            xp.getitem(points, (..., as_slice(r), slice(None)))
+            for points, r in ((self.x, rows), (self._columns, columns))
         ]
-        same = self.y is None and rows == columns
-        return KernelMatrix(x, self.scale, None if same else y, self.function)
+        is_symmetric = self.y is None and rows == columns
+        return KernelMatrix(x, self.scale, None if is_symmetric else y, self.function)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
@@ -257,7 +265,7 @@ class KernelMatrix(Stacked):
         xp = self.xp
         each = xp.expand_dims(self.x, -2)
         values = xp.squeeze(self._values(xp, each, each), (-2, -1))
-        return xp.multiply(values, spread(xp, self.scale, self.ndim - 1))
+        return xp.multiply(values, append_axes(xp, self.scale, self.ndim - 1))
 
     # Element by element.
 
@@ -272,7 +280,7 @@ class KernelMatrix(Stacked):
         return self.fieldwise(lambda x, own: xp.cast(x, dtype))
 
 
-def _number(xp: Any, value: Any, dtype: str) -> Any:
-    """A number or an array of a dtype, in the library of points."""
+def _as_dtype(xp: Any, value: Any, dtype: str) -> Any:
+    """Return a number or an array in a dtype, in the library of the points."""
     value = np.asarray(value) if isinstance(value, list | tuple) else value
     return xp.cast(xp.multiply(xp.ones((), dtype=numpy_dtype(dtype)), value), dtype)

@@ -1,9 +1,10 @@
-"""Kronecker products, held as their factors."""
+"""Kronecker products, stored as their factors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
@@ -11,12 +12,13 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import (
     Stacked,
     are_square,
+    block_slice,
+    check_same_dtype,
     facts_of,
-    kept,
+    materialize_unchecked,
     product,
+    reduce_in_dtype,
     refuse,
-    same_dtype,
-    whole,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
@@ -24,20 +26,22 @@ from graphc.ir import TensorType, dtype_name, is_inexact
 
 @dataclass(frozen=True, repr=False)
 class Kronecker(Stacked):
-    """The Kronecker product ``left ⊗ right``: each element of one factor times all of the other.
+    """The Kronecker product ``left ⊗ right``: the blocks ``left[i, j] * right``.
 
     Element ``[i r + k, j s + l]`` is ``left[i, j] right[k, l]``. A product with a matrix multiplies
-    by one factor, then by the other: a square one of n rows whose factors have √n stores 2 n
-    numbers, and takes 2 n √n multiplications a row instead of n². What a factor does not
-    know how to do as an implicit array makes that factor whole, not the product. A cast to fewer
-    bits rounds the factors, which are to be within the range of that dtype.
+    by one factor, then by the other: a square matrix of n rows whose factors have √n rows stores 2
+    n numbers, and takes 2 n √n multiplications a row instead of n². An operation that an implicit
+    factor does not support makes that factor dense, not the product. A cast to fewer bits rounds
+    the factors, which must be within the range of that dtype.
 
     Args:
-        left: (..., p, q), of any dtype; an array or an implicit one.
-        right: (..., r, s), of left's dtype; itself a Kronecker product for more than two.
+        left: (..., p, q), of any dtype; an array or an implicit array.
+        right: (..., r, s), of the dtype of ``left``; for more than two factors, a Kronecker
+            product.
 
     Raises:
-        ImplicitArrayError: They have fewer than two axes, or other batch axes, or dtypes.
+        ImplicitArrayError: If the factors have fewer than two axes, or differ in batch axes or
+            dtype.
 
     Example:
         >>> import numpy as np
@@ -56,10 +60,10 @@ class Kronecker(Stacked):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, left: Any = None, **options: Any) -> Any:
-        """Return the factors' types, given the shape of the left factor's matrices.
+        """Return the type of a product whose left factor is of shape ``(*batch, *left)``.
 
         Raises:
-            ImplicitArrayError: It is not given, or does not divide the shape.
+            ImplicitArrayError: If ``left`` is missing, or does not divide the shape.
 
         Example:
             >>> Kronecker.spec((6, 4), "float32", left=(2, 2))
@@ -72,9 +76,9 @@ class Kronecker(Stacked):
                 "Give left=(p, q): what p and q divide the last two lengths by is the right one's.",
             )
         p, q = left
-        kind = dtype_name(dtype)
+        name = dtype_name(dtype)
         return cls(
-            TensorType(kind, (*batch, p, q)), TensorType(kind, (*batch, m // p, n // q)), **options
+            TensorType(name, (*batch, p, q)), TensorType(name, (*batch, m // p, n // q)), **options
         )
 
     def check(self) -> None:
@@ -84,7 +88,7 @@ class Kronecker(Stacked):
                 f"Kronecker: factors of shapes {a} and {b}.",
                 "Both are matrices with equal leading axes.",
             )
-        same_dtype(self, left=self.left, right=self.right)
+        check_same_dtype(self, left=self.left, right=self.right)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"left": 2, "right": 2}
@@ -103,36 +107,36 @@ class Kronecker(Stacked):
         return dtype_of(self.left)
 
     def materialize(self) -> Any:
-        left, right = whole(self.left), whole(self.right)
-        return _outer(numpy_like(left, right), left, right)
+        left, right = materialize_unchecked(self.left), materialize_unchecked(self.right)
+        return _kron(numpy_like(left, right), left, right)
 
     # Products.
 
     def times(self, x: Any) -> Any:
         if isinstance(x, Kronecker):
-            return self._times_kronecker(x)
+            return self._multiply_kronecker(x)
         xp = numpy_like(self, x)
         *batch, k, _ = xp.shape_of(x)
         p, r = xp.shape_of(self.left)[-2], xp.shape_of(self.right)[-2]
         y = xp.reshape(x, (*batch, k, p, r))
         if self._right_first():
-            y = _swapped(xp, _by_last(xp, y, self.right))
-            y = _swapped(xp, _by_last(xp, y, self.left))
+            y = _transpose(xp, _multiply_last(xp, y, self.right))
+            y = _transpose(xp, _multiply_last(xp, y, self.left))
         else:
-            y = _swapped(xp, _by_last(xp, _swapped(xp, y), self.left))
-            y = _by_last(xp, y, self.right)
+            y = _transpose(xp, _multiply_last(xp, _transpose(xp, y), self.left))
+            y = _multiply_last(xp, y, self.right)
         *batch, k, q, s = xp.shape_of(y)
         return xp.reshape(y, (*batch, k, q * s))
 
     def _right_first(self) -> bool:
-        """Whether that takes fewer multiplications: p s (r + q) against r q (p + s)."""
+        """Return whether multiplying by ``right`` first is cheaper: p s (r + q) <= r q (p + s)."""
         (p, q), (r, s) = lengths_of(self.left)[-2:], lengths_of(self.right)[-2:]
         if p is None or q is None or r is None or s is None:
             return True
         return p * s * (r + q) <= r * q * (p + s)
 
-    def _times_kronecker(self, x: Kronecker) -> Any:
-        """(A ⊗ B)(C ⊗ D) = AC ⊗ BD."""
+    def _multiply_kronecker(self, x: Kronecker) -> Any:
+        """``(A ⊗ B)(C ⊗ D) = AC ⊗ BD``."""
         for a, b in ((x.left, self.left), (x.right, self.right)):
             if lengths_of(a)[-1] != lengths_of(b)[-2] or lengths_of(b)[-2] is None:
                 return NotImplemented
@@ -148,7 +152,7 @@ class Kronecker(Stacked):
 
     @property
     def orders(self) -> tuple[Any, Any]:
-        """The rows of each factor, where these are square and known."""
+        """The numbers of rows of the factors, if these are square."""
         return lengths_of(self.left)[-1], lengths_of(self.right)[-1]
 
     def solved(self, b: Any) -> Any:
@@ -164,72 +168,64 @@ class Kronecker(Stacked):
         return xp.reshape(x, (*batch, p * r, k))
 
     def inverted(self) -> Any:
-        """(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹."""
+        """``(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹``."""
         if not self.square_factors:
             return NotImplemented
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.inv(part))
 
     def slogdet(self) -> Any:
-        """The determinant is |A|ʳ |B|ᵖ for A of p rows and B of r."""
+        """``det(A ⊗ B) = det(A)ʳ det(B)ᵖ`` for A of p rows and B of r rows."""
         if not self.square_factors or self.dtype.kind == "c":
             return NotImplemented
         xp = self.xp
         p, r = self.orders
-        (one, a), (two, b) = xp.slogdet(self.left), xp.slogdet(self.right)
-        signs = [s if n % 2 else s * s for s, n in ((one, r), (two, p))]
+        (a_sign, a), (b_sign, b) = xp.slogdet(self.left), xp.slogdet(self.right)
+        signs = [sign if n % 2 else sign * sign for sign, n in ((a_sign, r), (b_sign, p))]
         return signs[0] * signs[1], a * r + b * p
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         xp = self.xp
-        return self.fieldwise(lambda part, own: _swapped(xp, part))
+        return self.fieldwise(lambda part, own: _transpose(xp, part))
 
     def window(self, rows: range, columns: range) -> Any:
         r, s = lengths_of(self.right)[-2:]
-        p, q = _of_blocks(rows, r), _of_blocks(columns, s)
+        p, q = block_slice(rows, r), block_slice(columns, s)
         xp = self.xp
         if p is not None and q is not None:
-            part = xp.getitem(self.left, (..., p, q))
-            return Kronecker(part, self.right)
+            return Kronecker(xp.getitem(self.left, (..., p, q)), self.right)
         if r is None or s is None:
             return NotImplemented
         i, j = [xp.arange(x.start, x.stop, x.step) for x in (rows, columns)]
-        a = _picked(xp, self.left, i // max(r, 1), j // max(s, 1))
-        return a * _picked(xp, self.right, i % max(r, 1), j % max(s, 1))
+        a = _take_elements(xp, self.left, i // max(r, 1), j // max(s, 1))
+        return a * _take_elements(xp, self.right, i % max(r, 1), j % max(s, 1))
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         r = xp.shape_of(self.right)[-2]
         if isinstance(r, int):
-            r = max(r, 1)  # there is no row to ask for
+            r = max(r, 1)  # of a factor without rows, the index is empty
         a, b = xp.getitem(self.left, index // r), xp.getitem(self.right, index % r)
         *lead, q = xp.shape_of(a)
         s = xp.shape_of(b)[-1]
-        whole = a[..., :, None] * b[..., None, :]
-        return xp.reshape(whole, (*lead, q * s))
+        y = a[..., :, None] * b[..., None, :]
+        return xp.reshape(y, (*lead, q * s))
 
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
-        if not _goes_through(self.dtype, dtype):
+        if not _cast_keeps_product(self.dtype, dtype):
             return NotImplemented
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.cast(part, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self._of(xp.multiply(self.left, c), self.right)
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        return self._with_factors(function(self.left), self.right)
 
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self._of(xp.divide(self.left, c), self.right)
-
-    def _of(self, left: Any, right: Any) -> Any:
-        """The product of factors in the dtype of the first."""
+    def _with_factors(self, left: Any, right: Any) -> Any:
+        """Return the product of ``left`` and ``right`` in the dtype of ``left``."""
         dtype = dtype_of(left)
         return Kronecker(left, right if dtype_of(right) == dtype else self.xp.cast(right, dtype))
 
@@ -258,69 +254,62 @@ class Kronecker(Stacked):
 
     # Over axes.
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         xp = self.xp
         if name == "sum" or (self.dtype.kind == "b" and name in {"any", "all"}):
-            a, b = [kept(xp, name, x, axes) for x in (self.left, self.right)]
-            return _outer_of(xp, a, b, axes)
+            a, b = [reduce_in_dtype(xp, name, x, axes) for x in (self.left, self.right)]
+            return _kron_reduced(xp, a, b, axes)
         if name not in {"max", "min"} or self.dtype.kind != "f":
             return NotImplemented
         return self._extreme(name, axes)
 
     def _extreme(self, name: str, axes: tuple[int, ...]) -> Any:
-        """An extreme product is one of the factors' extremes; of finite elements."""
+        """Return the extreme of the products of the extremes of both factors."""
         xp = self.xp
-        ends = [[kept(xp, end, x, axes) for end in ("max", "min")] for x in (self.left, self.right)]
-        products = [_outer_of(xp, a, b, axes) for a in ends[0] for b in ends[1]]
-        join = xp.maximum if name == "max" else xp.minimum
-        y = products[0]
-        for other in products[1:]:
-            y = join(y, other)
-        return y
+        extremes = [
+            [reduce_in_dtype(xp, end, x, axes) for end in ("max", "min")]
+            for x in (self.left, self.right)
+        ]
+        products = [_kron_reduced(xp, a, b, axes) for a in extremes[0] for b in extremes[1]]
+        pairwise = xp.maximum if name == "max" else xp.minimum
+        return reduce(pairwise, products)
 
 
-def _outer(xp: Any, left: Any, right: Any) -> Any:
+def _kron(xp: Any, left: Any, right: Any) -> Any:
     *batch, p, q = xp.shape_of(left)
     r, s = xp.shape_of(right)[-2:]
     y = left[..., :, None, :, None] * right[..., None, :, None, :]
     return xp.reshape(y, (*batch, p * r, q * s))
 
 
-def _outer_of(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
-    """The Kronecker product of vectors, or of numbers."""
+def _kron_reduced(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+    """Return the Kronecker product of two results of a reduction: vectors, or numbers."""
     if len(axes) == 2:
         return a * b
     *batch, n = xp.shape_of(a)
     return xp.reshape(a[..., :, None] * b[..., None, :], (*batch, n * xp.shape_of(b)[-1]))
 
 
-def _swapped(xp: Any, x: Any) -> Any:
+def _transpose(xp: Any, x: Any) -> Any:
     return xp.swapaxes(x, -1, -2)
 
 
-def _by_last(xp: Any, x: Any, factor: Any) -> Any:
-    """x (..., k, a, b) times a factor (..., b, c), along the last axis."""
+def _multiply_last(xp: Any, x: Any, factor: Any) -> Any:
+    """Multiply x (..., k, a, b) by a factor (..., b, c) along the last axis."""
     *batch, k, a, b = xp.shape_of(x)
     y = xp.matmul(xp.reshape(x, (*batch, k * a, b)), factor)
     return xp.reshape(y, (*batch, k, a, xp.shape_of(y)[-1]))
 
 
-def _of_blocks(places: range, n: int | None) -> slice | None:
-    """The slice of blocks of n that places are exactly, in order."""
-    if not n or places.step != 1 or places.start % n or places.stop % n:
-        return None
-    return slice(places.start // n, places.stop // n)
-
-
-def _picked(xp: Any, x: Any, rows: Any, columns: Any) -> Any:
+def _take_elements(xp: Any, x: Any, rows: Any, columns: Any) -> Any:
     return xp.getitem(xp.getitem(x, (..., rows, slice(None))), (..., columns))
 
 
-def _goes_through(own: Any, dtype: Any) -> bool:
-    """Whether a product in one dtype, cast, is the product of the cast factors, but for rounding.
+def _cast_keeps_product(own: Any, dtype: Any) -> bool:
+    """Return whether casting both factors casts the product, up to rounding.
 
-    float16 makes infinities and zeros of factors whose product it holds. Products of integers that
-    wrapped around would not in more bits.
+    float16 may overflow or underflow in a factor although the product is in range. Products of
+    integers that wrapped around would not wrap around with more bits.
     """
     if own.kind in "iu":
         return bool(dtype.kind in "iu" and dtype.itemsize <= own.itemsize)

@@ -1,9 +1,9 @@
-"""Low-rank adapters: a frozen matrix, and an update of low rank that learns."""
+"""Low-rank adapters: a frozen matrix and a trainable update of low rank."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,36 +15,35 @@ from graphc.implicit.policy import whole
 from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.factors import (
     Factored,
-    beside,
-    bounds,
+    add_factors,
     check_factors,
-    checked_lengths,
-    columns_joined,
+    check_spec,
+    join_columns,
     keeps_products,
-    paired_sum,
-    summed,
-    total,
+    product_diagonal,
+    sum_product,
+    sum_stack,
 )
-from graphc.implicit.structures.fill import spread, widened
+from graphc.implicit.structures.fill import accumulation_dtype, append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import kept, refuse, same_dtype
+from graphc.implicit.structures.stacked import as_slice, check_same_dtype, reduce_in_dtype, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import Node, TensorType, is_inexact
 
 
 @dataclass(frozen=True, repr=False)
 class LoRA(Factored):
-    """``base + scale * a @ b``: a matrix and an update of low rank, or a stack of such.
+    """``base + scale * a @ b``: a matrix and an update of low rank, or a stack of such matrices.
 
-    The base may be implicit itself, as a quantised one. The product of a and b is never made:
-    ``x @ lora`` is ``x @ base + ((x @ a) * scale) @ b``. Differentiate by ``lora.a``, ``lora.b``
-    and ``lora.scale``; the base, with respect to which none is requested, costs no gradient.
+    The base may be implicit, such as a quantized matrix. The product of a and b is never formed:
+    ``x @ lora`` is ``x @ base + ((x @ a) * scale) @ b``. Differentiate with respect to ``lora.a``,
+    ``lora.b`` and ``lora.scale``; a gradient with respect to the base is computed only on request.
 
     Attributes:
-        base: ``(*batch, m, n)``, an array or an implicit one.
+        base: ``(*batch, m, n)``, an array or an implicit array.
         a: ``(*batch, m, rank)``.
         b: ``(*batch, rank, n)``.
-        scale: A number, ``(*batch,)``; None for 1.
+        scale: A number for each matrix, ``(*batch,)``; None for 1.
 
     Example:
         >>> import numpy as np
@@ -73,21 +72,22 @@ class LoRA(Factored):
         rank_stabilized: bool = False,
         seed: Any = 0,
     ) -> Self:
-        """The base with an update that is zero before it learns.
+        """Return the base with an update that is zero before training.
 
-        ``a`` is drawn from the normal distribution with variance 1 / m, so that ``x @ a`` is as
-        large as x; ``b`` is zero; the scale is ``alpha / rank``. With ``rank_stabilized`` (rsLoRA)
-        it is ``alpha / sqrt(rank)``, with which updates of high rank learn as fast as others.
+        ``a`` is drawn from the normal distribution with variance 1 / m, so that ``x @ a`` has the
+        magnitude of x; ``b`` is zero; the scale is ``alpha / rank``. With ``rank_stabilized``
+        (rsLoRA) the scale is ``alpha / sqrt(rank)``, with which updates of high rank learn as fast
+        as others.
 
         Args:
-            base: ``(*batch, m, n)``, floating: an array of any library, or implicit.
+            base: ``(*batch, m, n)``, floating: an array of any library, or an implicit array.
             rank: The rank of the update, at least 1.
-            alpha: Its strength, by default what makes the scale 1.
-            rank_stabilized: Whether the scale falls by the root of the rank.
-            seed: What ``numpy.random.default_rng`` takes: an integer, or a generator.
+            alpha: The strength of the update, by default the divisor, so that the scale is 1.
+            rank_stabilized: Whether to divide by the root of the rank.
+            seed: A seed or generator of ``numpy.random.default_rng``.
 
         Raises:
-            ImplicitArrayError: The base is no floating matrix, or the rank is no positive integer.
+            ImplicitArrayError: If the base is no floating matrix, or the rank no positive integer.
 
         Example:
             >>> import numpy as np
@@ -112,7 +112,7 @@ class LoRA(Factored):
         divisor = math.sqrt(rank) if rank_stabilized else rank
         scale = np.full(batch, (divisor if alpha is None else alpha) / divisor, dtype)
         fields = [a, np.zeros((*batch, rank, n), dtype), scale]
-        return cls(base, *[like(base, x) for x in fields])
+        return cls(base, *[as_library_array(base, x) for x in fields])
 
     @classmethod
     def spec(  # type: ignore[override]
@@ -122,19 +122,19 @@ class LoRA(Factored):
 
         Args:
             shape: ``(*batch, m, n)``.
-            dtype: Of all parts.
+            dtype: The dtype of all fields.
             rank: The rank of the update.
-            base: What the base is, as a ``spec`` of another class gives it; dense by default.
-            scaled: Whether it has a scale.
+            base: The type of the base, such as the ``spec`` of another class; by default dense.
+            scaled: Whether the array has a scale.
 
         Raises:
-            ImplicitArrayError: It is no matrix, or the rank is missing.
+            ImplicitArrayError: If the shape has fewer than two lengths, or the rank is missing.
 
         Example:
             >>> LoRA.spec((4, 3), "float32", rank=2)
             LoRA(float32[4, 3], float32[4, 2], float32[2, 3], None)
         """
-        *batch, m, n = checked_lengths(cls, shape, rank)
+        *batch, m, n = check_spec(cls, shape, rank)
         return cls(
             TensorType(dtype, shape) if base is None else base,
             TensorType(dtype, (*batch, m, rank)),
@@ -156,7 +156,7 @@ class LoRA(Factored):
                 f"{list(a[:-2])}.",
                 "Give a number for each matrix.",
             )
-        same_dtype(self, base=self.base, a=self.a, b=self.b, scale=self.scale)
+        check_same_dtype(self, base=self.base, a=self.a, b=self.b, scale=self.scale)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"a": 2, "base": 2, "b": 2, "scale": 0}
@@ -179,14 +179,14 @@ class LoRA(Factored):
         return xp.add(whole(self.base), xp.matmul(*self.factors(xp)))
 
     def merged(self) -> Any:
-        """The base with the update added, as a whole array; no policy forbids it."""
+        """Return the dense sum of base and update. The materialization policy does not apply."""
         return whole(self)
 
     def unmerged(self, w: Any) -> LoRA:
-        """The same update of another base, such that the two together are ``w``.
+        """Return the same update on the base for which the two add up to ``w``.
 
         Args:
-            w: ``(*batch, m, n)``, an array such as ``merged`` gives.
+            w: ``(*batch, m, n)``, such as the result of ``merged``.
 
         Example:
             >>> import numpy as np
@@ -203,80 +203,77 @@ class LoRA(Factored):
         return self.base
 
     def factors(self, xp: Any) -> tuple[Any, Any]:
-        """``scale * a`` and b."""
+        """Return ``scale * a`` and b."""
         if self.scale is None:
             return self.a, self.b
-        return xp.multiply(self.a, spread(xp, self.scale, self.ndim)), self.b
+        return xp.multiply(self.a, append_axes(xp, self.scale, self.ndim)), self.b
 
-    def strength(self, xp: Any) -> Any:
-        """The scale, also where it is None."""
+    def scale_or_ones(self, xp: Any) -> Any:
         return xp.ones(xp.shape_of(self.a)[:-2], self.dtype) if self.scale is None else self.scale
 
     def on_diagonal(self) -> Any:
-        """The elements at (i, i) of each matrix."""
         xp = self.xp
         base = diagonal_of(xp, self.base)
         if base is NotImplemented:
             return NotImplemented
-        return xp.add(base, paired_sum(xp, *self.factors(xp)))
+        return xp.add(base, product_diagonal(xp, *self.factors(xp)))
 
     # Products.
 
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
-        through = xp.matmul(x, self.base)
+        through_base = xp.matmul(x, self.base)
         if is_implicit(x) and not isinstance(x, OneHot):
-            # The result has as much structure as the two together.
-            return LoRA(through, xp.matmul(x, self.a), self.b, self.scale)
+            return LoRA(through_base, xp.matmul(x, self.a), self.b, self.scale)
         low = xp.matmul(x, self.a)
         if self.scale is not None:
-            low = xp.multiply(low, spread(xp, self.scale, self.ndim))
-        return xp.add(through, xp.matmul(low, self.b))
+            low = xp.multiply(low, append_axes(xp, self.scale, self.ndim))
+        return xp.add(through_base, xp.matmul(low, self.b))
 
-    # Linear systems, where the base is implicit: one of the base, and one of rank rows.
+    # Linear systems with an implicit base: a system of the base, and one of ``rank`` rows.
 
-    def _update_solved(self, xp: Any, *sides: Any) -> tuple[Any, Any, tuple[Any, ...]]:
-        """Solutions of the base for the scaled ``a`` and other sides.
+    def _solve_update(self, xp: Any, *sides: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+        """Solve systems of the base for the scaled ``a`` and for other right sides.
 
         Returns:
-            ``base⁻¹ a``; ``1 + b base⁻¹ a``, whose determinant times the base's is that of the
-            sum; and the solutions for the other sides.
+            ``base⁻¹ a``; ``1 + b base⁻¹ a``, whose determinant is ``det(self) / det(base)``; and
+            the solutions for the other sides.
         """
         a, b = self.factors(xp)
-        together = xp.solve(self.base, xp.concatenate([a, *sides], -1) if sides else a)
+        solutions = xp.solve(self.base, xp.concatenate([a, *sides], -1) if sides else a)
         rank = xp.shape_of(a)[-1]
-        through = xp.getitem(together, (..., slice(None, rank))) if sides else together
-        rest = (xp.getitem(together, (..., slice(rank, None))),) if sides else ()
-        inner = xp.matmul(b, through)
-        return through, xp.add(inner, xp.eye(rank, dtype=self.dtype)), rest
+        solved_a = xp.getitem(solutions, (..., slice(None, rank))) if sides else solutions
+        rest = (xp.getitem(solutions, (..., slice(rank, None))),) if sides else ()
+        inner = xp.matmul(b, solved_a)
+        return solved_a, xp.add(inner, xp.eye(rank, dtype=self.dtype)), rest
 
     def solved(self, b: Any) -> Any:
-        """By Woodbury's identity; of a singular base NaN, of one near it few digits are left."""
+        """Apply Woodbury's identity; the result is NaN for a singular base."""
         if not _is_structured(self.base):
             return NotImplemented
         xp = numpy_like(self, b)
-        through, inner, (y,) = self._update_solved(xp, b)
-        return xp.subtract(y, xp.matmul(through, xp.solve(inner, xp.matmul(self.b, y))))
+        solved_a, inner, (y,) = self._solve_update(xp, b)
+        return xp.subtract(y, xp.matmul(solved_a, xp.solve(inner, xp.matmul(self.b, y))))
 
     def inverted(self) -> Any:
         if not _is_structured(self.base):
             return NotImplemented
         xp = self.xp
-        through, inner, _ = self._update_solved(xp)
+        solved_a, inner, _ = self._solve_update(xp)
         inverse = xp.inv(self.base)
         right = xp.solve(inner, xp.matmul(self.b, inverse))
-        return LoRA(inverse, xp.negative(through), right)
+        return LoRA(inverse, xp.negative(solved_a), right)
 
     def slogdet(self) -> Any:
-        """By the matrix determinant lemma; of a singular base NaN."""
+        """Apply the matrix determinant lemma; the result is NaN for a singular base."""
         if not _is_structured(self.base):
             return NotImplemented
         xp = self.xp
-        _, inner, _ = self._update_solved(xp)
-        (one, base), (two, rest) = xp.slogdet(self.base), xp.slogdet(inner)
-        return xp.multiply(one, two), xp.add(base, rest)
+        _, inner, _ = self._solve_update(xp)
+        (base_sign, base_log), (inner_sign, inner_log) = xp.slogdet(self.base), xp.slogdet(inner)
+        return xp.multiply(base_sign, inner_sign), xp.add(base_log, inner_log)
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         xp = self.xp
@@ -285,11 +282,11 @@ class LoRA(Factored):
 
     def window(self, rows: range, columns: range) -> Any:
         xp = self.xp
-        down, across = bounds(rows), bounds(columns)
+        row_slice, column_slice = as_slice(rows), as_slice(columns)
         return LoRA(
-            xp.getitem(self.base, (..., down, across)),
-            xp.getitem(self.a, (..., down, slice(None))),
-            xp.getitem(self.b, (..., slice(None), across)),
+            xp.getitem(self.base, (..., row_slice, column_slice)),
+            xp.getitem(self.a, (..., row_slice, slice(None))),
+            xp.getitem(self.b, (..., slice(None), column_slice)),
             self.scale,
         )
 
@@ -299,28 +296,28 @@ class LoRA(Factored):
         return xp.add(xp.getitem(self.base, index), xp.matmul(xp.getitem(a, index), b))
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        parts: Any = (self, *others)
+        loras: Any = (self, *others)
         if axis >= self.ndim - 2:
-            return self.matrix_joined(others, axis - self.ndim)
+            return self.join_matrices(others, axis - self.ndim)
         if not all(
-            isinstance(x, LoRA) and lengths_of(x.b)[-2] == lengths_of(self.b)[-2] for x in parts
+            isinstance(x, LoRA) and lengths_of(x.b)[-2] == lengths_of(self.b)[-2] for x in loras
         ):
             return NotImplemented
-        xp = numpy_like(*parts)
-        fields = [[x.base for x in parts], [x.a for x in parts], [x.b for x in parts]]
-        if any(x.scale is not None for x in parts):
-            fields.append([x.strength(xp) for x in parts])
-        return LoRA(*[xp.concatenate(field, axis) for field in fields])
+        xp = numpy_like(*loras)
+        columns = [[x.base for x in loras], [x.a for x in loras], [x.b for x in loras]]
+        if any(x.scale is not None for x in loras):
+            columns.append([x.scale_or_ones(xp) for x in loras])
+        return LoRA(*[xp.concatenate(column, axis) for column in columns])
 
-    def columns_joined(self, parts: Sequence[Any]) -> Any:
+    def join_columns(self, parts: Sequence[Any]) -> Any:
         xp = numpy_like(*parts)
         base = xp.concatenate([x.base for x in parts], -1)
-        return LoRA(base, *columns_joined(xp, [x.factors(xp) for x in parts]))
+        return LoRA(base, *join_columns(xp, [x.factors(xp) for x in parts]))
 
     # Element by element.
 
     def with_scale(self, base: Any, scale: Any) -> LoRA:
-        """Another base and scale."""
+        """Return the same factors with another base and scale."""
         return LoRA(base, self.a, self.b, scale)
 
     def cast(self, dtype: Any) -> Any:
@@ -329,25 +326,18 @@ class LoRA(Factored):
         xp = self.xp
         return self.fieldwise(lambda x, own: xp.cast(x, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.with_scale(xp.multiply(self.base, c), xp.multiply(self.strength(xp), c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self.with_scale(xp.divide(self.base, c), xp.divide(self.strength(xp), c))
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        return self.with_scale(function(self.base), function(self.scale_or_ones(xp)))
 
     def shifted(self, c: Any) -> Any:
         return self.with_scale(numpy_like(self, c).add(self.base, c), self.scale)
 
     def weighted(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
-        behind = self.ndim - axis
-        weights = spread(xp, vector, behind)
+        ndim = self.ndim - axis
+        weights = append_axes(xp, vector, ndim)
         base = xp.multiply(self.base, weights)
-        if behind == 1:
+        if ndim == 1:
             return LoRA(base, self.a, xp.multiply(self.b, weights), self.scale)
         return LoRA(base, xp.multiply(self.a, weights), self.b, self.scale)
 
@@ -356,32 +346,36 @@ class LoRA(Factored):
         if not isinstance(other, Factored):
             return self.with_scale(xp.add(self.base, other), self.scale)
         base = self.base if other.more is None else xp.add(self.base, other.more)
-        return LoRA(base, *beside(xp, self.factors(xp), other.factors(xp)))
+        return LoRA(base, *add_factors(xp, self.factors(xp), other.factors(xp)))
 
     def mapped(self, name: str) -> Any:
         xp = self.xp
         match name:
             case "negative":
-                return self.with_scale(xp.negative(self.base), xp.negative(self.strength(xp)))
+                return self.scale_with(xp, xp.negative)
             case "conj":
                 return self.fieldwise(lambda x, own: xp.conj(x))
         return NotImplemented
 
     # Over axes.
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
             return NotImplemented
         xp = self.xp
-        return xp.add(kept(xp, "sum", self.base, axes), total(xp, *self.factors(xp), axes))
+        return xp.add(
+            reduce_in_dtype(xp, "sum", self.base, axes), sum_product(xp, *self.factors(xp), axes)
+        )
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
         xp = self.xp
-        return LoRA(kept(xp, "sum", self.base, axes), *summed(xp, *self.factors(xp), axes))
+        return LoRA(
+            reduce_in_dtype(xp, "sum", self.base, axes), *sum_stack(xp, *self.factors(xp), axes)
+        )
 
 
 def _is_structured(x: Any) -> bool:
-    """Whether an array is implicit, or a symbolic one is made of an implicit one, as transposed."""
+    """Return whether an array is implicit, or is a symbolic function of an implicit array."""
     while not is_implicit(x):
         if not isinstance(x, Node) or not x.inputs:
             return False
@@ -389,9 +383,9 @@ def _is_structured(x: Any) -> bool:
     return True
 
 
-def like(base: Any, x: np.ndarray[Any, Any]) -> Any:
-    """An array of the library of another; NumPy's where that is symbolic."""
+def as_library_array(base: Any, x: np.ndarray[Any, Any]) -> Any:
+    """Convert a NumPy array to the library of ``base``, unless that is symbolic."""
     xp = numpy_like(base)
     if xp.name == "graphc":
         return x
-    return xp.cast(xp.array(x.astype(widened(x.dtype))), x.dtype)
+    return xp.cast(xp.array(x.astype(accumulation_dtype(x.dtype))), x.dtype)

@@ -1,8 +1,8 @@
-"""Matrices of low rank: two factors."""
+"""Matrices of low rank, stored as two factors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,35 +12,34 @@ from graphc.implicit.policy import whole
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.factors import (
     Factored,
-    beside,
-    bounds,
+    add_factors,
     check_factors,
-    checked_lengths,
-    columns_joined,
+    check_spec,
+    join_columns,
     keeps_products,
-    paired_sum,
-    summed,
-    total,
+    product_diagonal,
+    sum_product,
+    sum_stack,
 )
-from graphc.implicit.structures.fill import Fill, spread
+from graphc.implicit.structures.fill import Fill, append_axes
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import product, same_dtype
+from graphc.implicit.structures.stacked import as_slice, check_same_dtype, length_sum, product
 from graphc.implicit.structures.zeros import Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, is_inexact
+from graphc.ir import TensorType
 
 
 @dataclass(frozen=True, repr=False)
 class LowRank(Factored):
-    """``u @ v``, of a tall and a wide matrix, or a stack of such; the product is never made.
+    """``u @ v`` of a tall and a wide matrix, or a stack of such products, which is never formed.
 
-    Products go through the two; products and sums of two, and parts, are of low rank again. The sum
-    with another structure, as a diagonal, is a ``LoRA``.
+    A product multiplies by one factor, then by the other. Products and sums of two, and parts, are
+    of low rank too. The sum with another structure, such as a diagonal matrix, is a ``LoRA``.
 
     Attributes:
-        u: ``(*batch, m, rank)``, an array or an implicit one, as the factors of a product of two
-            sparse matrices.
+        u: ``(*batch, m, rank)``, an array or an implicit array, such as a factor of a product of
+            two sparse matrices.
         v: ``(*batch, rank, n)``, likewise.
 
     Example:
@@ -62,22 +61,22 @@ class LowRank(Factored):
 
         Args:
             shape: ``(*batch, m, n)``.
-            dtype: Of both factors.
-            rank: The length between them.
+            dtype: The dtype of both factors.
+            rank: The length between the factors.
 
         Raises:
-            ImplicitArrayError: It is no matrix, or the rank is missing.
+            ImplicitArrayError: If the shape has fewer than two lengths, or the rank is missing.
 
         Example:
             >>> LowRank.spec((4, 3), "float32", rank=2)
             LowRank(float32[4, 2], float32[2, 3])
         """
-        *batch, m, n = checked_lengths(cls, shape, rank)
+        *batch, m, n = check_spec(cls, shape, rank)
         return cls(TensorType(dtype, (*batch, m, rank)), TensorType(dtype, (*batch, rank, n)))
 
     def check(self) -> None:
         check_factors(self, self.u, self.v)
-        same_dtype(self, u=self.u, v=self.v)
+        check_same_dtype(self, u=self.u, v=self.v)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"u": 2, "v": 2}
@@ -101,18 +100,17 @@ class LowRank(Factored):
         return dtype_of(self.u)
 
     def factors(self, xp: Any) -> tuple[Any, Any]:
-        """u and v."""
+        """Return u and v."""
         return self.u, self.v
 
     def materialize(self) -> Any:
         xp, u, v = self.xp, self.u, self.v
-        # The product of two that are implicit would be this array again; MLX takes none.
+        # The product of two implicit factors would be this array; MLX multiplies dense arrays only.
         v = whole(v) if is_implicit(u) or xp.name == "MLX" else v
         return xp.matmul(whole(u) if xp.name == "MLX" else u, v)
 
     def on_diagonal(self) -> Any:
-        """The elements at (i, i) of each matrix."""
-        return paired_sum(self.xp, self.u, self.v)
+        return product_diagonal(self.xp, self.u, self.v)
 
     # Products.
 
@@ -123,7 +121,7 @@ class LowRank(Factored):
             return LowRank(low, self.v)
         return xp.matmul(low, self.v)
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         xp = self.xp
@@ -131,8 +129,8 @@ class LowRank(Factored):
 
     def window(self, rows: range, columns: range) -> Any:
         xp = self.xp
-        u = xp.getitem(self.u, (..., bounds(rows), slice(None)))
-        return LowRank(u, xp.getitem(self.v, (..., slice(None), bounds(columns))))
+        u = xp.getitem(self.u, (..., as_slice(rows), slice(None)))
+        return LowRank(u, xp.getitem(self.v, (..., slice(None), as_slice(columns))))
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
@@ -146,28 +144,17 @@ class LowRank(Factored):
         xp = self.xp
         return self.fieldwise(lambda x, own: xp.cast(x, dtype))
 
-    def of_smaller(self, xp: Any, function: Any) -> Any:
-        """The product, of whose smaller factor a function makes the factor."""
-        u, v = product(*lengths_of(self.u)), product(*lengths_of(self.v))
-        if u is not None and v is not None and v < u:
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        u_size, v_size = product(*lengths_of(self.u)), product(*lengths_of(self.v))
+        if u_size is not None and v_size is not None and v_size < u_size:
             return LowRank(self.u, function(self.v))
         return LowRank(function(self.u), self.v)
-
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.of_smaller(xp, lambda x: xp.multiply(x, c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self.of_smaller(xp, lambda x: xp.divide(x, c))
 
     def mapped(self, name: str) -> Any:
         xp = self.xp
         match name:
             case "negative":
-                return self.of_smaller(xp, xp.negative)
+                return self.scale_with(xp, xp.negative)
             case "square":
                 return self.multiplied(self)
             case "conj":
@@ -176,26 +163,26 @@ class LowRank(Factored):
 
     def weighted(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
-        behind = self.ndim - axis
-        weights = spread(xp, vector, behind)
-        if behind == 1:
+        ndim = self.ndim - axis
+        weights = append_axes(xp, vector, ndim)
+        if ndim == 1:
             return LowRank(self.u, xp.multiply(self.v, weights))
         return LowRank(xp.multiply(self.u, weights), self.v)
 
     def shifted(self, c: Any) -> Any:
-        """The rank is one more."""
+        """Add a 0-d array as one more rank."""
         xp = numpy_like(self, c)
         *lead, _ = xp.shape_of(self.u)
         *batch, _, n = xp.shape_of(self.v)
-        value = spread(xp, c, self.ndim) if len(lengths_of(c)) else c
+        value = append_axes(xp, c, self.ndim) if len(lengths_of(c)) else c
         column = xp.broadcast_to(xp.multiply(xp.ones((), self.dtype), value), (*lead, 1))
         row = xp.ones((*batch, 1, n), self.dtype)
-        return LowRank(*beside(xp, (self.u, self.v), (column, row)))
+        return LowRank(*add_factors(xp, (self.u, self.v), (column, row)))
 
     def added(self, other: Any) -> Any:
         xp = numpy_like(self, other)
         if isinstance(other, LowRank):
-            return LowRank(*beside(xp, (self.u, self.v), (other.u, other.v)))
+            return LowRank(*add_factors(xp, (self.u, self.v), (other.u, other.v)))
         if isinstance(other, Zeros | LoRA):
             return other.added(self)
         if isinstance(other, Fill) and other.depth <= self.ndim - 2:
@@ -215,31 +202,26 @@ class LowRank(Factored):
         return LowRank(xp.reshape(u, (*batch, m, rank)), xp.reshape(v, (*batch, rank, n)))
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        same = all(isinstance(x, LowRank) and x.rank == self.rank for x in others)
-        return super().joined(others, axis) if same or axis >= self.ndim - 2 else NotImplemented
+        have_same_rank = all(isinstance(x, LowRank) and x.rank == self.rank for x in others)
+        is_joinable = have_same_rank or axis >= self.ndim - 2
+        return super().joined(others, axis) if is_joinable else NotImplemented
 
-    def columns_joined(self, parts: Sequence[Any]) -> Any:
-        rank = sum_of(x.rank for x in parts)
-        if not is_thin(rank, self.matrix[0], sum_of(x.matrix[1] for x in parts)):
+    def join_columns(self, matrices: Sequence[Any]) -> Any:
+        rank = length_sum(x.rank for x in matrices)
+        if not is_thin(rank, self.matrix[0], length_sum(x.matrix[1] for x in matrices)):
             return NotImplemented
-        xp = numpy_like(*parts)
-        return LowRank(*columns_joined(xp, [x.factors(xp) for x in parts]))
+        xp = numpy_like(*matrices)
+        return LowRank(*join_columns(xp, [x.factors(xp) for x in matrices]))
 
     # Over axes.
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
-        return total(self.xp, self.u, self.v, axes) if name == "sum" else NotImplemented
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
+        return sum_product(self.xp, self.u, self.v, axes) if name == "sum" else NotImplemented
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
-        return LowRank(*summed(self.xp, self.u, self.v, axes))
-
-
-def sum_of(lengths: Iterable[int | None]) -> int | None:
-    """The sum of lengths, None where one is unknown."""
-    known = list(lengths)
-    return None if None in known else sum(n for n in known if n is not None)
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
+        return LowRank(*sum_stack(self.xp, self.u, self.v, axes))
 
 
 def is_thin(rank: int | None, m: int | None, n: int | None) -> bool:
-    """Whether two factors are known to take less than their product."""
+    """Return whether two factors are known to have fewer elements than their product."""
     return rank is not None and m is not None and n is not None and rank * (m + n) < m * n

@@ -1,17 +1,19 @@
-"""Matrices of a structure, and stacks of them: what all do alike along the axes in front."""
+"""Matrices of a structure, and stacks of them: operations along the leading axes."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
+from graphc.ir import is_inexact
 from graphc.tensor.core.elementwise import ROWS, Facts
 
 
@@ -21,27 +23,27 @@ def facts_of(name: str) -> Facts:
 
 
 def keeps_zero(name: str) -> bool:
-    """Whether a function maps zero to zero, and so keeps the zeros that are not stored."""
+    """Return whether a function maps zero to zero, so that zeros need not be stored."""
     return 0 in facts_of(name).fixed or name in {"isnan", "isinf"}
 
 
-def are_square(*parts: Any) -> bool:
-    """Whether matrices are known to have as many columns as rows, and some."""
-    return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in parts])
+def are_square(*matrices: Any) -> bool:
+    """Return whether each matrix is known to have as many columns as rows, at least one."""
+    return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in matrices])
 
 
 @dataclass(frozen=True, repr=False)
 class Stacked(Structured):
-    """A matrix, or a stack of matrices: each field has the axes of the stack in front.
+    """A matrix, or a stack of matrices: each field starts with the axes of the stack.
 
-    The shape follows from the fields, so that a stack of such matrices is one whose fields are
-    stacked. Methods here deal with the axes of the stack, and leave the last two axes to those that
-    a subclass overrides.
+    The shape follows from the fields, so that stacking the fields stacks the matrices. This class
+    implements operations along the axes of the stack; a subclass overrides those along the last two
+    axes.
     """
 
     @abstractmethod
     def own_axes(self) -> Mapping[str, int]:
-        """How many axes each field has behind those of the stack."""
+        """Return the number of axes of each field behind the axes of the stack."""
 
     @property
     @abstractmethod
@@ -56,7 +58,7 @@ class Stacked(Structured):
         }
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        """How the own axes of fields are sharded where rows and columns are."""
+        """Return partition specs of the own axes of fields, for specs of rows and columns."""
         return {}
 
     @property
@@ -75,14 +77,14 @@ class Stacked(Structured):
     def fieldwise(self, function: Callable[[Any, int], Any]) -> Any:
         """Apply a function to each field and its number of own axes."""
 
-        def made(part: Any, own: int) -> Any:
+        def apply(part: Any, own: int) -> Any:
             if isinstance(part, tuple):
                 return tuple([function(x, own) for x in part])
             return None if part is None else function(part, own)
 
         own_axes = self.own_axes()
         return with_fields(
-            self, {name: made(part, own_axes[name]) for name, part in fields_of(self).items()}
+            self, {name: apply(part, own_axes[name]) for name, part in fields_of(self).items()}
         )
 
     # What a subclass may override, for the last two axes.
@@ -92,26 +94,41 @@ class Stacked(Structured):
         return NotImplemented
 
     def matrix_rows(self, index: Any) -> Any:
-        """Rows of the one matrix that this is, ``(*index.shape, columns)``."""
+        """Return rows ``(*index.shape, columns)`` of a single matrix."""
         return NotImplemented
 
-    def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        """Matrices behind each other along axis -2 or -1."""
+    def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+        """Concatenate matrices along axis -2 or -1."""
         return NotImplemented
 
-    def matrix_reshaped(self, rows: int, columns: int) -> Any:
-        """Each matrix in another shape."""
+    def reshape_matrix(self, rows: int, columns: int) -> Any:
+        """Reshape each matrix."""
         return NotImplemented
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
-        """Each matrix reduced over axes -2, -1 or both, as a whole array."""
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
+        """Reduce each matrix over axes -2, -1 or both, to a dense array."""
         return NotImplemented
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
-        """The sum of the matrices along axes of the stack, as an implicit array."""
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
+        """Return the sum of the matrices along axes of the stack, as an implicit array."""
+        return NotImplemented
+
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        """Apply a multiplication or division by a number, given the functions of the result."""
         return NotImplemented
 
     # Structured's methods, in these terms.
+
+    def scaled(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        return self.scale_with(xp, lambda x: xp.multiply(x, c))
+
+    def divided(self, c: Any) -> Any:
+        if not is_inexact(str(self.dtype)):
+            return NotImplemented
+        xp = numpy_like(self, c)
+        y = self.scale_with(xp, lambda x: xp.divide(x, c))
+        return super().divided(c) if y is NotImplemented else y
 
     def permuted(self, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2
@@ -127,24 +144,23 @@ class Stacked(Structured):
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         if len(shape) >= 2 and shape[-2:] == self.matrix:
-            return self._batched(shape[:-2])
+            return self._reshape_batch(shape[:-2])
         if len(shape) >= 2 and shape[:-2] == self.batch:
-            found = self.matrix_reshaped(*shape[-2:])
-            if found is not NotImplemented:
-                return found
+            y = self.reshape_matrix(*shape[-2:])
+            if y is not NotImplemented:
+                return y
         return super().reshaped(shape)
 
-    def _batched(self, batch: Sequence[int | None]) -> Any:
-        """The matrices in a stack of another shape, which holds as many."""
+    def _reshape_batch(self, batch: Sequence[int | None]) -> Any:
         if tuple(batch) == self.batch:
             return self
         xp = self.xp
 
-        def reshaped(part: Any, own: int) -> Any:
+        def reshape(part: Any, own: int) -> Any:
             lengths = xp.shape_of(part)
             return xp.reshape(part, (*batch, *lengths[len(lengths) - own :]))
 
-        return self.fieldwise(reshaped)
+        return self.fieldwise(reshape)
 
     def broadcast(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
         k, ndim = self.ndim - 2, len(shape)
@@ -152,26 +168,26 @@ class Stacked(Structured):
             return super().broadcast(shape, axes)
         own = dict(zip(axes[:k], self.batch, strict=True))
         xp, batch = self.xp, shape[:-2]
-        x = self._batched([own.get(axis, 1) for axis in range(ndim - 2)])
+        x = self._reshape_batch([own.get(axis, 1) for axis in range(ndim - 2)])
         if x.batch == batch:
             return x
 
-        def spread(part: Any, own: int) -> Any:
+        def repeat(part: Any, own: int) -> Any:
             lengths = xp.shape_of(part)
             return xp.broadcast_to(part, (*batch, *lengths[len(lengths) - own :]))
 
-        return x.fieldwise(spread)
+        return x.fieldwise(repeat)
 
     def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
         ranges = [range(*bounds) for bounds in zip(starts, stops, steps, strict=True)]
         pairs = zip(ranges, self.shape, strict=True)
-        whole = [n is not None and places == range(n) for places, n in pairs]
+        is_full = [n is not None and indices == range(n) for indices, n in pairs]
         x: Any = self
-        if not all(whole[:-2]):
+        if not all(is_full[:-2]):
             index = tuple([slice(*b) for b in zip(starts, stops, steps, strict=True)][:-2])
             xp = self.xp
             x = self.fieldwise(lambda part, own: xp.getitem(part, index))
-        return x if all(whole[-2:]) else x.window(*ranges[-2:])
+        return x if all(is_full[-2:]) else x.window(*ranges[-2:])
 
     def rows(self, index: Any) -> Any:
         if self.ndim == 2:
@@ -181,37 +197,38 @@ class Stacked(Structured):
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if axis >= self.ndim - 2:
-            return self.matrix_joined(others, axis - self.ndim)
-        if not all(type(x) is type(self) and _unlike(self, x, axis) for x in others):
+            return self.join_matrices(others, axis - self.ndim)
+        if not all(type(x) is type(self) and _differ_only_along(self, x, axis) for x in others):
             return NotImplemented
         xp = self.xp
-        rest = [fields_of(x) for x in others]
+        other_fields = [fields_of(x) for x in others]
 
-        def joined(name: str, part: Any) -> Any:
-            more = [x[name] for x in rest]
+        def concatenate(name: str, part: Any) -> Any:
+            rest = [x[name] for x in other_fields]
             if isinstance(part, tuple):
-                columns = zip(part, *more, strict=True)
-                return tuple([xp.concatenate(column, axis) for column in columns])
-            return None if part is None else xp.concatenate([part, *more], axis)
+                return tuple(
+                    [xp.concatenate(arrays, axis) for arrays in zip(part, *rest, strict=True)]
+                )
+            return None if part is None else xp.concatenate([part, *rest], axis)
 
-        parts = {name: joined(name, part) for name, part in fields_of(self).items()}
-        return with_fields(self, parts)
+        return with_fields(
+            self, {name: concatenate(name, part) for name, part in fields_of(self).items()}
+        )
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2
         own = tuple(axis - self.ndim for axis in axes if axis >= k)
         over = tuple(axis for axis in axes if axis < k)
         if 0 in [self.shape[axis] for axis in axes]:
-            return self._of_nothing(name, axes)
+            return self._reduce_empty(name, axes)
         if not own:
-            return self.batch_summed(over) if name == "sum" else NotImplemented
-        y = self.matrix_reduced(name, own)
+            return self.sum_batch(over) if name == "sum" else NotImplemented
+        y = self.reduce_matrix(name, own)
         if y is NotImplemented or not over:
             return y
-        return kept(self.xp, name, y, over)
+        return reduce_in_dtype(self.xp, name, y, over)
 
-    def _of_nothing(self, name: str, axes: tuple[int, ...]) -> Any:
-        """A reduction of slices that hold no element."""
+    def _reduce_empty(self, name: str, axes: tuple[int, ...]) -> Any:
         rest = [n for axis, n in enumerate(self.shape) if axis not in axes]
         if None in rest or name not in {"sum", "any", "prod", "all"}:
             return NotImplemented
@@ -219,59 +236,81 @@ class Stacked(Structured):
         return make(rest, self.dtype)
 
 
-def _unlike(a: ImplicitArray, b: ImplicitArray, axis: int) -> bool:
-    """Whether two structures differ in no more than the length of an axis of the stack."""
-    (treedef, own), (other, given) = Treedef.of(a), Treedef.of(b)
+def _differ_only_along(a: ImplicitArray, b: ImplicitArray, axis: int) -> bool:
+    """Return whether two structures differ at most in the length of one axis of the stack."""
+    (treedef, own), (other, theirs) = Treedef.of(a), Treedef.of(b)
 
     def rest(x: Any) -> Any:
         shape = lengths_of(x)
         return dtype_of(x), shape[:axis], shape[axis + 1 :]
 
-    return treedef == other and [*map(rest, own)] == [*map(rest, given)]
+    return treedef == other and [*map(rest, own)] == [*map(rest, theirs)]
 
 
-def kept(xp: Any, name: str, x: Any, axes: tuple[int, ...]) -> Any:
-    """An array reduced over axes, in its own dtype: sums of integers wrap around."""
+def reduce_in_dtype(xp: Any, name: str, x: Any, axes: tuple[int, ...]) -> Any:
+    """Reduce an array over axes in its own dtype: sums of integers wrap around."""
     y = getattr(xp, name)(x, axes)
     dtype = dtype_of(x)
     return y if dtype_of(y) == dtype else xp.cast(y, dtype)
 
 
-def whole(x: Any) -> Any:
-    """An array, of an implicit one what it stands for."""
+def materialize_unchecked(x: Any) -> Any:
+    """Return the dense array, regardless of policies and without checks of its type."""
     while isinstance(x, ImplicitArray):
         x = x.materialize()
     return x
 
 
-def one_of(rows: Any, columns: Any) -> Any:
-    """The entry of a spec for an axis along both rows and columns; None where both are sharded."""
+def joint_spec(rows: Any, columns: Any) -> Any:
+    """Return the spec of an axis along both rows and columns; None where both are sharded."""
     if rows is not None and columns is not None:
         return None
     return columns if rows is None else rows
 
 
 def product(*lengths: int | None) -> int | None:
-    """The product of lengths, None where one is unknown."""
-    known = [n for n in lengths if n is not None]
-    return math.prod(known) if len(known) == len(lengths) else None
+    """Return the product of lengths, None if one is unknown."""
+    static = [n for n in lengths if n is not None]
+    return math.prod(static) if len(static) == len(lengths) else None
+
+
+def length_sum(lengths: Iterable[int | None]) -> int | None:
+    """Return the sum of lengths, None if one is unknown."""
+    lengths = list(lengths)
+    return None if None in lengths else sum(n for n in lengths if n is not None)
+
+
+def as_slice(indices: range) -> slice:
+    """Return the slice that selects the indices of a range."""
+    return slice(indices.start, indices.stop, indices.step)
+
+
+def block_slice(indices: range, n: int | None) -> slice | None:
+    """Return the slice of blocks of length n that make up a range; None if none do."""
+    if not n or indices.step != 1 or indices.start % n or indices.stop % n:
+        return None
+    return slice(indices.start // n, indices.stop // n)
 
 
 def refuse(problem: str, remedy: str) -> ImplicitArrayError:
-    """The error of fields that do not fit each other."""
+    """Return the error for fields that do not fit each other."""
     return ImplicitArrayError(problem, remedy)
 
 
-def same_dtype(x: ImplicitArray, **parts: Any) -> None:
-    """Raise where fields that hold elements differ in dtype."""
-    kinds = {name: dtype_of(part) for name, part in parts.items() if part is not None}
-    if len(set(kinds.values())) > 1:
-        text = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+def check_same_dtype(x: ImplicitArray, **named_fields: Any) -> None:
+    """Check that the fields that hold elements have one dtype.
+
+    Raises:
+        ImplicitArrayError: If the dtypes differ.
+    """
+    dtypes = {name: dtype_of(field) for name, field in named_fields.items() if field is not None}
+    if len(set(dtypes.values())) > 1:
+        text = ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
         raise refuse(f"{x!r}: its fields have different dtypes: {text}.", "Cast them to one.")
 
 
 def joint_dtype(xp: Any, *values: Any) -> Any:
-    """The dtype of a product of arrays."""
+    """Return the dtype of a product of arrays."""
     first, *others = map(dtype_of, values)
     if all(dtype == first for dtype in others):
         return first

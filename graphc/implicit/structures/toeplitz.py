@@ -1,4 +1,4 @@
-"""Toeplitz matrices, held as their first column and row."""
+"""Toeplitz matrices, stored as their first column and row."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ from typing import Any
 from graphc.errors import ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.stacked import Stacked, joint_dtype, kept, refuse, same_dtype
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    check_same_dtype,
+    joint_dtype,
+    reduce_in_dtype,
+    refuse,
+)
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype
 from graphc.ir.lengths import agree
 from graphc.tensor import Tensor
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.reduce import Composite
 
 LONG = 512
-"""From this sum of both lengths on, a product by Fourier transforms is the faster one: by 1.2 to 4
-times on JAX, and 4 and more on NumPy and MLX, of 1 to 16 columns."""
-
+"""The sum of both lengths from which Fourier transforms are faster for 1 to 16 columns: 1.2 to 4
+times on JAX, and at least 4 times on NumPy and MLX."""
 
 ROWS = 16
-"""The number of rows that block sizes assume where a product's rows are unknown."""
+"""The number of rows for which blocks are sized if the number is unknown."""
 
 
 @dataclass(frozen=True, repr=False)
 class Toeplitz(Stacked):
     """A matrix that is constant along each diagonal.
 
-    Of m rows and n columns, m + n numbers are stored. A product with k columns adds up blocks
-    of about √(n k) rows, of which there are as many different ones as diagonals of blocks: every
-    product and sum is one of the matrix product's, so integers are exact, and temporaries take
-    about 4 √(k / n) of the whole matrix. Long inexact ones are multiplied by fast Fourier
-    transforms (on MLX not in float64, which its transforms lack): then the error is about that of
-    rounding relative to the norms, ``|error| <= 8 eps log2(m + n) |t| |x|`` with t the
-    column and row, instead of to each element.
+    An m by n matrix stores m + n numbers. A product with k columns adds up blocks of about √(n k)
+    rows, of which there are as many different ones as diagonals of blocks. Each product and sum is
+    one of the matrix product, so integers are exact; temporaries need about 4 √(k / n) of the
+    memory of the dense matrix. Long inexact matrices are multiplied by fast Fourier transforms (on
+    MLX not in float64, which its transforms lack). Then the error is relative to the norms instead
+    of to each element: ``|error| <= 8 eps log2(m + n) |t| |x|`` with t the column and row.
 
     Args:
         column: The first column, (..., m).
-        row: The first row, (..., n), of the column's dtype. Its first element is not read, as
-            in ``scipy.linalg.toeplitz``. None: the column's conjugate, a Hermitian matrix, which
-            of real numbers is symmetric.
+        row: The first row, (..., n), of the dtype of ``column``. Its first element is ignored, as
+            in ``scipy.linalg.toeplitz``. None for the conjugate of the column: a Hermitian matrix,
+            which is symmetric if real.
 
     Raises:
-        ImplicitArrayError: A field without axes, or other batch axes, or dtypes.
+        ImplicitArrayError: If a field has no axes, or if batch axes or dtypes differ.
 
     Example:
         >>> import numpy as np
@@ -63,10 +67,10 @@ class Toeplitz(Stacked):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, symmetric: bool = False, **options: Any) -> Any:
-        """The types of its column and row.
+        """Return the type of an input of shape ``(*batch, m, n)``.
 
         Raises:
-            ImplicitArrayError: ``symmetric`` and not square.
+            ImplicitArrayError: If a symmetric matrix is not square.
 
         Example:
             >>> Toeplitz.spec((3, 4), "float32")
@@ -88,9 +92,8 @@ class Toeplitz(Stacked):
                 "Both are vectors with equal leading axes.",
             )
         if bool(column[-1]) != bool(row[-1]):
-            # Without a column there is no number for the diagonal, which the row does not give.
-            return
-        same_dtype(self, column=self.column, row=self.row)
+            return  # a matrix without elements has no diagonal
+        check_same_dtype(self, column=self.column, row=self.row)
 
     @property
     def _row(self) -> Any:
@@ -123,24 +126,24 @@ class Toeplitz(Stacked):
         length = max(min(m + min(offset, 0), n - max(offset, 0)), 0)
         if not length:
             return xp.zeros((*self.batch, 0), self.dtype)
-        line, place = (self._full_row(), offset) if offset > 0 else (self.column, -offset)
-        number = xp.getitem(line, (..., slice(place, place + 1)))
-        return xp.broadcast_to(number, (*xp.shape_of(line)[:-1], length))
+        field, index = (self._explicit_row(), offset) if offset > 0 else (self.column, -offset)
+        number = xp.getitem(field, (..., slice(index, index + 1)))
+        return xp.broadcast_to(number, (*xp.shape_of(field)[:-1], length))
 
     def _diagonals(self) -> Any:
-        """The numbers t of which ``t[i - j + n - 1]`` is element i, j."""
+        """Return t, of which ``t[i - j + n - 1]`` is element i, j."""
         xp = self.xp
-        return xp.concatenate([xp.flip(self._full_row()[..., 1:], -1), self.column], -1)
+        return xp.concatenate([xp.flip(self._explicit_row()[..., 1:], -1), self.column], -1)
 
-    def _full_row(self) -> Any:
+    def _explicit_row(self) -> Any:
         if self.row is not None:
             return self.row
         return self.xp.conj(self.column) if self.dtype.kind == "c" else self.column
 
-    def _written(self) -> Toeplitz:
-        """With its row as a field where that is not the column itself."""
+    def _with_explicit_row(self) -> Toeplitz:
+        """Return the matrix with a row as its field, unless the row equals the column."""
         if self.row is None and self.dtype.kind == "c":
-            return Toeplitz(self.column, self._full_row())
+            return Toeplitz(self.column, self._explicit_row())
         return self
 
     # Products.
@@ -156,19 +159,19 @@ class Toeplitz(Stacked):
         dtype, t = joint_dtype(xp, self.column, x), self._diagonals()
         inexact = is_inexact(str(self.dtype)) and is_inexact(str(dtype_of(x)))
         if not inexact or m + n < LONG:
-            y = by_blocks(xp, t, x, (m, n, ROWS if k is None else k))
+            y = multiply_by_blocks(xp, t, x, (m, n, ROWS if k is None else k))
         elif xp.name == "graphc" and dtype.kind != "c":
             y = Tensor.make(ToeplitzProduct(m, n), xp.cast(t, dtype), xp.cast(x, dtype))
         else:
             y = product(xp, t, x, m, n)
         return xp.flip(y, -1)
 
-    # The same elements in other places.
+    # The same elements in another order.
 
     def swapped(self) -> Any:
         xp = self.xp
         if self.row is None:
-            return self._written().swapped() if self.dtype.kind == "c" else self
+            return self._with_explicit_row().swapped() if self.dtype.kind == "c" else self
         if 0 in self.matrix:
             return Toeplitz(self.row, self.column)
         column = xp.concatenate([self.column[..., :1], self.row[..., 1:]], -1)
@@ -202,19 +205,12 @@ class Toeplitz(Stacked):
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.cast(part, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self._written().fieldwise(lambda part, own: xp.multiply(part, c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self._written().fieldwise(lambda part, own: xp.divide(part, c))
+    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
+        return self._with_explicit_row().fieldwise(lambda part, own: function(part))
 
     def shifted(self, c: Any) -> Any:
         xp = numpy_like(self, c)
-        return self._written().fieldwise(lambda part, own: xp.add(part, c))
+        return self._with_explicit_row().fieldwise(lambda part, own: xp.add(part, c))
 
     def added(self, other: Any) -> Any:
         return self.zipped(numpy_like(self, other).add, other, True)
@@ -228,52 +224,52 @@ class Toeplitz(Stacked):
         column = function(self.column, other.column)
         if self.row is None and other.row is None:
             return Toeplitz(column)
-        return Toeplitz(column, function(self._full_row(), other._full_row()))
+        return Toeplitz(column, function(self._explicit_row(), other._explicit_row()))
 
     def mapped(self, name: str) -> Any:
         return self.transformed(getattr(self.xp, name), False)
 
     def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return self._written().fieldwise(lambda part, own: function(part))
+        return self._with_explicit_row().fieldwise(lambda part, own: function(part))
 
     # Over axes.
 
-    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
         xp = self.xp
-        return self.fieldwise(lambda part, own: kept(xp, "sum", part, axes))
+        return self.fieldwise(lambda part, own: reduce_in_dtype(xp, "sum", part, axes))
 
-    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         m, n = self.matrix
         xp = self.xp
         if m is None or n is None:
             return NotImplemented
         if not m or not n:
-            return kept(xp, name, self.materialize(), axes)
+            return reduce_in_dtype(xp, name, self.materialize(), axes)
         t = self._diagonals()
         if axes == (-1,):
-            return _over_windows(xp, name, t, n, m)
-        y = xp.flip(_over_windows(xp, name, t, m, n), -1)
-        return y if axes == (-2,) else kept(xp, name, y, (-1,))
+            return _reduce_windows(xp, name, t, n, m)
+        y = xp.flip(_reduce_windows(xp, name, t, m, n), -1)
+        return y if axes == (-2,) else reduce_in_dtype(xp, name, y, (-1,))
 
 
-JOINED = {
+COMBINE = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum",
     "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
-"""The function that combines two partial results of a reduction."""
+"""The function that combines two partial results of each reduction."""
 
 
-def _over_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
-    """A reduction of ``t[..., i : i + width]`` for i below count: of windows of powers of two."""
-    join = getattr(xp, JOINED[name])
+def _reduce_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
+    """Reduce ``t[..., i : i + width]`` for i below count, by windows of powers of two."""
+    combine = getattr(xp, COMBINE[name])
     y, start, size = None, 0, 1
     while size <= width:
         if width & size:
             piece = t[..., start : start + count]
-            y = piece if y is None else join(y, piece)
+            y = piece if y is None else combine(y, piece)
             start += size
         if 2 * size <= width:
-            t = join(t[..., :-size], t[..., size:])
+            t = combine(t[..., :-size], t[..., size:])
         size *= 2
     return y
 
@@ -282,11 +278,11 @@ def _over_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
 class ToeplitzProduct(Composite):
     """``y[l] = sum(t[l + i] x[i])``, of t ``(*batch, n + m - 1)`` and x ``(*batch, rows, m)``.
 
-    Both are real, of one dtype. So are its derivatives, by t as by x.
+    Both are real, of one dtype. The derivatives with respect to t and x are Toeplitz products too.
 
     Attributes:
-        m: How many elements are summed over.
-        n: How many results there are.
+        m: The number of terms of each sum.
+        n: The number of sums.
     """
 
     m: int
@@ -305,38 +301,36 @@ class ToeplitzProduct(Composite):
         return product(numpy_like(t), t, x, self.m, self.n)
 
     def expand(self, t: Tensor, x: Tensor) -> Tensor:
-        made: Tensor = product(numpy_like(t), t, x, self.m, self.n)
-        return made
+        y: Tensor = product(numpy_like(t), t, x, self.m, self.n)
+        return y
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
         t, x = inputs
         xp = numpy_like(t)
-        # Each element of t, in each row, is what the row and the gradient have in common there.
-        sides = xp.zeros((*xp.shape_of(g)[:-1], self.m - 1), g.dtype)
-        wide = xp.concatenate([sides, g, sides], -1)
-        of_each = ToeplitzProduct(self.m, self.m + self.n - 1)
-        by_rows = Tensor.make(of_each, wide, xp.expand_dims(xp.flip(x, -1), -2))
-        return xp.sum(by_rows, (-3, -2)), Tensor.make(ToeplitzProduct(self.n, self.m), t, g)
+        # The gradient with respect to t[k] is the sum of g[k - i] x[i] over i and the rows.
+        zeros = xp.zeros((*xp.shape_of(g)[:-1], self.m - 1), g.dtype)
+        padded = xp.concatenate([zeros, g, zeros], -1)
+        correlation = ToeplitzProduct(self.m, self.m + self.n - 1)
+        g_t = Tensor.make(correlation, padded, xp.expand_dims(xp.flip(x, -1), -2))
+        return xp.sum(g_t, (-3, -2)), Tensor.make(ToeplitzProduct(self.n, self.m), t, g)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
         t, x = inputs
-        by_t, by_x = tangents
-        terms = [Tensor.make(self, by_t, x)] if by_t is not None else []
-        terms += [Tensor.make(self, t, by_x)] if by_x is not None else []
+        t_tangent, x_tangent = tangents
+        terms = [Tensor.make(self, t_tangent, x)] if t_tangent is not None else []
+        terms += [Tensor.make(self, t, x_tangent)] if x_tangent is not None else []
         return sum(terms[1:], terms[0])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        whole = [
-            x if leading else repeated(x, size) for x, leading in zip(inputs, batched, strict=True)
-        ]
-        return Tensor.make(self, *whole)
+        pairs = zip(inputs, batched, strict=True)
+        return Tensor.make(self, *[x if leading else batch_of(x, size) for x, leading in pairs])
 
 
 def product(xp: Any, t: Any, x: Any, m: int, n: int) -> Any:
-    """Multiply as ``ToeplitzProduct`` does arrays of any library, and complex ones too."""
+    """Multiply arrays of any library, also complex ones, as ``ToeplitzProduct`` does."""
     dtype = joint_dtype(xp, t, x)
     if xp.name == "MLX" and dtype_of(t).itemsize == numpy_dtype("float64").itemsize:
-        return by_blocks(xp, t, x, (m, n, x.shape[-2]))
+        return multiply_by_blocks(xp, t, x, (m, n, x.shape[-2]))
     size = 1 << (m + n - 2).bit_length()
     wide = "float32" if dtype.itemsize < 4 else dtype_name(dtype)
     t, x = xp.cast(t[..., None, :], wide), xp.cast(x, wide)
@@ -347,7 +341,7 @@ def product(xp: Any, t: Any, x: Any, m: int, n: int) -> Any:
     return xp.cast(y[..., :n], dtype_name(dtype))
 
 
-def by_blocks(xp: Any, t: Any, x: Any, lengths: tuple[int, int, int]) -> Any:
+def multiply_by_blocks(xp: Any, t: Any, x: Any, lengths: tuple[int, int, int]) -> Any:
     """Multiply by blocks of b columns of the Toeplitz matrix, for sizes m, n, k.
 
     With l = P b + r and i = Q b + s, ``t[l + i]`` is element r, s of block P + Q.
@@ -357,34 +351,34 @@ def by_blocks(xp: Any, t: Any, x: Any, lengths: tuple[int, int, int]) -> Any:
     b = min(max(8, math.isqrt(m * max(k, 1) // 2)), max(m, n))
     outer, inner = -(-n // b), -(-m // b)
     blocks = _hankel_blocks(xp, t, b, outer + inner)
-    pieces = xp.reshape(_padded(xp, x, inner * b, m), (*batch, rows, inner, b))
-    # (*batch, K, s, r) from the left by (*batch, 1, rows Q, s): all Q with all K.
+    pieces = xp.reshape(_pad(xp, x, inner * b, m), (*batch, rows, inner, b))
+    # (*batch, 1, rows Q, s) times (*batch, K, s, r): all Q with all K.
     pieces = xp.reshape(xp.swapaxes(pieces, -2, -3), (*batch, 1, inner * rows, b))
-    found = xp.matmul(pieces, blocks)
-    found = xp.reshape(found, (*batch, outer + inner, inner, rows * b))
-    found = xp.swapaxes(found, -2, -3)
-    # Sum over Q of [Q, P + Q]: in rows longer by one, these stand below each other.
+    products = xp.matmul(pieces, blocks)
+    products = xp.reshape(products, (*batch, outer + inner, inner, rows * b))
+    products = xp.swapaxes(products, -2, -3)
+    # Sum over Q of [Q, P + Q]: in rows longer by one, these are in one column.
     length = inner * (outer + inner)
-    flat = xp.swapaxes(xp.reshape(found, (*batch, length, rows * b)), -1, -2)
-    skewed = _padded(xp, flat, length + inner, length)
+    flat = xp.swapaxes(xp.reshape(products, (*batch, length, rows * b)), -1, -2)
+    skewed = _pad(xp, flat, length + inner, length)
     skewed = xp.reshape(skewed, (*batch, rows * b, inner, outer + inner + 1))[..., :outer]
-    y = kept(xp, "sum", skewed, (len(batch) + 1,))
+    y = reduce_in_dtype(xp, "sum", skewed, (len(batch) + 1,))
     y = xp.swapaxes(xp.reshape(y, (*batch, rows, b, outer)), -1, -2)
     return xp.reshape(y, (*batch, rows, outer * b))[..., :n]
 
 
 def _hankel_blocks(xp: Any, t: Any, b: int, count: int) -> Any:
-    """Blocks (..., count, b, b) of which element r, s of block K is ``t[K b + r + s]``."""
+    """Return blocks (..., count, b, b); element r, s of block K is ``t[K b + r + s]``."""
     *batch, length = xp.shape_of(t)
-    cut = xp.reshape(_padded(xp, t, (count + 1) * b, length), (*batch, count + 1, b))
-    pairs = xp.concatenate([cut[..., :-1, :], cut[..., 1:, :]], -1)
-    # Repeated and read in rows longer by one, each row starts one further.
-    spread = xp.broadcast_to(pairs[..., None, :], (*batch, count, b + 1, 2 * b))
-    flat = xp.reshape(spread, (*batch, count, 2 * b * (b + 1)))[..., : b * (2 * b + 1)]
+    pieces = xp.reshape(_pad(xp, t, (count + 1) * b, length), (*batch, count + 1, b))
+    pairs = xp.concatenate([pieces[..., :-1, :], pieces[..., 1:, :]], -1)
+    # Repeated and read in rows longer by one, each row starts one element later.
+    repeated_pairs = xp.broadcast_to(pairs[..., None, :], (*batch, count, b + 1, 2 * b))
+    flat = xp.reshape(repeated_pairs, (*batch, count, 2 * b * (b + 1)))[..., : b * (2 * b + 1)]
     return xp.reshape(flat, (*batch, count, b, 2 * b + 1))[..., :b]
 
 
-def _padded(xp: Any, x: Any, n: int, m: int) -> Any:
-    """Zeros behind the last axis, of length m, up to length n."""
+def _pad(xp: Any, x: Any, n: int, m: int) -> Any:
+    """Append zeros to the last axis, of length m, up to length n."""
     *lead, _ = xp.shape_of(x)
     return xp.concatenate([x, xp.zeros((*lead, n - m), dtype_of(x))], -1) if n > m else x

@@ -17,22 +17,22 @@ from graphc.ir import dtype_name, is_inexact, numpy_dtype
 
 
 @dataclass(frozen=True, repr=False)
-class Constant(Fill):
-    """A fill whose value is known from its class; the array says of which dtype and axes it is."""
+class ConstantFill(Fill):
+    """A fill whose class determines the value; ``value`` stores its dtype and its axes."""
 
     @classmethod
     def of(cls, shape: Sequence[int], dtype: Any = None) -> Self:  # type: ignore[override]
-        """The array of that shape; of ``config.floatX`` where no dtype is given.
+        """Return an array of a shape, by default of dtype ``config.floatX``.
 
         Example:
             >>> Ones.of((2, 3), "int8").sum().item()
             6
         """
         dtype = numpy_dtype(dtype_name(config.floatX if dtype is None else dtype))
-        return cls(np.full((), cls.known, dtype), tuple(shape))
+        return cls(np.full((), cls.constant, dtype), tuple(shape))
 
-    def promoted(self, other: Any) -> Any:
-        """An array in the dtype that it and this one have together."""
+    def promote(self, other: Any) -> Any:
+        """Return ``other`` in the dtype of its product with this array."""
         xp = numpy_like(self, other)
         dtype = product_dtype(xp, self, other)
         return other if dtype_of(other) == dtype else xp.cast(other, dtype)
@@ -44,10 +44,10 @@ class Constant(Fill):
 
 
 @dataclass(frozen=True, repr=False)
-class Zeros(Constant):
-    """Zeros: sums with them are the other operand, products are zeros, whatever the other holds.
+class Zeros(ConstantFill):
+    """Zeros: a sum with them is the other operand, and every product with them is zero.
 
-    A product with an infinity or NaN is zero here: these zeros are no numbers that were computed.
+    The product with an infinity or NaN is zero too.
 
     Example:
         >>> import numpy as np
@@ -56,10 +56,10 @@ class Zeros(Constant):
         Zeros(float32[], lengths=(2, 4))
     """
 
-    known = 0
+    constant = 0
 
-    def like(self, other: Any) -> Zeros:
-        """The zeros in the dtype that this and another array have together."""
+    def promote_zeros(self, other: Any) -> Zeros:
+        """Return these zeros in the dtype of the product with ``other``."""
         xp = numpy_like(self, other)
         return Zeros(xp.cast(self.value, product_dtype(xp, self, other)), self.lengths)
 
@@ -75,7 +75,7 @@ class Zeros(Constant):
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         y = super().reduced(name, axes)
-        # The product of no zeros is one, and they are all true.
+        # The empty product is one, and ``all`` of no elements is true.
         is_zero = isinstance(y, Fill) and name not in {"prod", "all"}
         return Zeros(y.value, y.lengths) if is_zero else y
 
@@ -92,24 +92,24 @@ class Zeros(Constant):
         return Zeros(value, self.lengths)
 
     def scaled(self, c: Any) -> Any:
-        return self.like(c)
+        return self.promote_zeros(c)
 
     def divided(self, c: Any) -> Any:
-        return self.like(c) if is_inexact(str(self.dtype)) else NotImplemented
+        return self.promote_zeros(c) if is_inexact(str(self.dtype)) else NotImplemented
 
     def weighted(self, vector: Any, axis: int) -> Any:
-        return self.like(vector)
+        return self.promote_zeros(vector)
 
     def added(self, other: Any) -> Any:
-        return self.promoted(other)
+        return self.promote(other)
 
     def multiplied(self, other: Any) -> Any:
-        return self.like(other)
+        return self.promote_zeros(other)
 
 
 @dataclass(frozen=True, repr=False)
-class Ones(Constant):
-    """Ones: products with them, element by element, are the other operand.
+class Ones(ConstantFill):
+    """Ones: an elementwise product with them is the other operand.
 
     Example:
         >>> import numpy as np
@@ -119,10 +119,10 @@ class Ones(Constant):
                [3., 4., 5.]])
     """
 
-    known = 1
+    constant = 1
 
     def multiplied(self, other: Any) -> Any:
-        return self.promoted(other)
+        return self.promote(other)
 
 
 BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
@@ -133,4 +133,4 @@ BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "prod": lambda xp, weights: xp.multiply(weights, xp.zeros_like(weights)),
     "all": lambda xp, weights: xp.zeros_like(weights),
 }
-"""The reductions of a slice of one weight and zeros."""
+"""Reductions of a slice that holds one weight, and zeros elsewhere."""

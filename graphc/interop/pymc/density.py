@@ -16,7 +16,7 @@ from graphc.compile.mode import Mode
 from graphc.compile.streams import shared_rng
 from graphc.errors import ArgumentError
 from graphc.grad import grad
-from graphc.interop.pymc.model import Layout, OnPoints, convert, following_generators, model_of
+from graphc.interop.pymc.model import OnPoints, ValueLayout, convert, following_generators, model_of
 from graphc.ir import TensorType, is_inexact
 from graphc.tensor.arrays.vectorize import vectorize_graph
 from graphc.tensor.core.tensor import Tensor
@@ -68,7 +68,7 @@ def _like(x: Any, values: Sequence[Any]) -> Any:
 
 
 def build_expression(
-    model: Any, layout: Layout, *, flat: bool, gradient: bool, linked: bool, **options: Any
+    model: Any, layout: ValueLayout, *, flat: bool, gradient: bool, linked: bool, **options: Any
 ) -> Expression:
     """Build the log-density of a model and its gradient.
 
@@ -107,7 +107,9 @@ def build_expression(
     return Expression(point, value, result, updates)
 
 
-def _without_static_lengths(values: dict[str, Any], x: Tensor, layout: Layout) -> dict[str, Any]:
+def _without_static_lengths(
+    values: dict[str, Any], x: Tensor, layout: ValueLayout
+) -> dict[str, Any]:
     """Drop the static lengths that PyMC does not know.
 
     A length of 1 must not broadcast where data of another length may be set later.
@@ -179,7 +181,7 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
     model = model_of(model)
     if shared not in {"linked", "copied"}:
         raise ArgumentError(f"logp: shared={shared!r}.", 'Expected "linked" or "copied".')
-    layout = Layout.of(model)
+    layout = ValueLayout.of(model)
     if flat and gradient:
         check_continuous(layout, "logp", ", or gradient=False")
     expression = build_expression(
@@ -194,7 +196,7 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
     return LogDensity(model, layout, expression, {"mode": mode, "returns": returns})
 
 
-def check_continuous(layout: Layout, title: str, more: str = "") -> None:
+def check_continuous(layout: ValueLayout, title: str, more: str = "") -> None:
     """Raise if a variable has no gradient."""
     pairs = zip(layout.names, layout.dtypes, strict=True)
     discrete = [name for name, dtype in pairs if dtype.kind != "f"]
@@ -209,7 +211,7 @@ class LogDensity(OnPoints):
     """A model's compiled log-density and gradient, returned by ``logp``."""
 
     def __init__(
-        self, model: Any, layout: Layout, expression: Expression, options: Mapping[str, Any]
+        self, model: Any, layout: ValueLayout, expression: Expression, options: Mapping[str, Any]
     ) -> None:
         super().__init__(model, layout)
         self._expression = expression

@@ -12,7 +12,7 @@ from graphc.compile.pure import Pure
 from graphc.compile.shared import Shared
 from graphc.errors import ArgumentError, UnsupportedOperationError
 from graphc.interop.pymc.density import Expression, build_expression, check_continuous
-from graphc.interop.pymc.model import Layout, OnPoints, convert, model_of
+from graphc.interop.pymc.model import OnPoints, ValueLayout, convert, model_of
 from graphc.ir import graph_inputs
 
 
@@ -58,7 +58,7 @@ def jax_logp(
         (64,)
     """
     model = model_of(model)
-    layout = Layout.of(model)
+    layout = ValueLayout.of(model)
     if flat:
         check_continuous(layout, "jax_logp")
     options = {"jacobian": jacobian, "vars": vars}
@@ -74,7 +74,7 @@ def jax_logp(
 class JaxLogDensity(OnPoints):
     """A model's log-density as a JAX function, returned by ``jax_logp``."""
 
-    def __init__(self, model: Any, layout: Layout, expression: Expression) -> None:
+    def __init__(self, model: Any, layout: ValueLayout, expression: Expression) -> None:
         super().__init__(model, layout)
         # Functions in JAX do not load JAX before they are needed.
         from graphc.link.jax.pure import with_gradient  # noqa: PLC0415

@@ -78,7 +78,7 @@ def skip_checks(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ValueLayout:
     """Positions of a model's value variables in a flat vector: one after the other, in C order.
 
     Attributes:
@@ -94,7 +94,7 @@ class Layout:
     fixed: tuple[bool, ...]
 
     @classmethod
-    def of(cls, model: Any) -> Layout:
+    def of(cls, model: Any) -> ValueLayout:
         """Return the layout of a model's value variables, with the current lengths of its data."""
         variables = model.value_vars
         if not variables:
@@ -189,7 +189,7 @@ class OnPoints:
         layout: The layout of the variables in a flat vector.
     """
 
-    def __init__(self, model: Any, layout: Layout) -> None:
+    def __init__(self, model: Any, layout: ValueLayout) -> None:
         self.model = model
         self.layout = layout
 

@@ -14,7 +14,7 @@ from graphc.compile.mode import Mode, get_mode
 from graphc.errors import ArgumentError, ModeError
 from graphc.interop.pymc.dataset import dataset, inference_data
 from graphc.interop.pymc.density import check_continuous, logp
-from graphc.interop.pymc.model import Layout, convert, model_of
+from graphc.interop.pymc.model import ValueLayout, convert, model_of
 from graphc.interop.pymc.settings import Draws, Settings, library, starts
 from graphc.interop.pytensor.linker import mode as pytensor_mode
 from graphc.ir import TensorType
@@ -85,7 +85,7 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     if sampler == "pymc":
         counts = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
         return _by_pymc(model, chosen, {**counts, "target_accept": target_accept, **options})
-    layout = Layout.of(model)
+    layout = ValueLayout.of(model)
     check_continuous(layout, "sample")
     middle = layout.ravel(model.initial_point(0))
     settings = Settings(

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.compile.mode import Mode
 from graphc.errors import ArgumentError
-from graphc.interop.pymc.model import Layout
+from graphc.interop.pymc.model import ValueLayout
 
 JITTER = 1.0
 """Chains begin at the initial point, moved by up to this in each direction, as PyMC's do."""
@@ -39,7 +39,7 @@ class Settings:
     """
 
     model: Any
-    layout: Layout
+    layout: ValueLayout
     middle: np.ndarray[Any, Any]
     mode: Mode
     draws: int

@@ -101,7 +101,7 @@ class Buffered(Carried):
 
 
 @dataclass
-class Window(Carried):
+class BufferWindow(Carried):
     """A buffer of ``mit_mot``: a step reads and replaces rows of it at fixed distances.
 
     A step sees the rows from the first to the last of these distances. The next step sees the rows
@@ -159,7 +159,7 @@ def scan(at: Application, n_steps: Tensor, *operands: Any) -> list[Any]:
     outer = zip(at.inputs[1:], operands, strict=True)
     sequences = [x[:n] for _, x in islice(outer, info.n_seqs)]
     windows = [
-        Window(buffer=x, reads=reads, writes=writes)
+        BufferWindow(buffer=x, reads=reads, writes=writes)
         for (_, x), reads, writes in zip(
             islice(outer, info.n_mit_mot),
             info.mit_mot_in_slices,
@@ -201,7 +201,7 @@ def _build_loop(
     stop: Any,
 ) -> list[Tensor]:
     title, truncate = at.op.name or "scan", getattr(at.op, "truncate_gradient", -1)
-    windows = [x for x in states if isinstance(x, Window)]
+    windows = [x for x in states if isinstance(x, BufferWindow)]
     if windows and stop is not None:
         raise Refusal("a loop that stops and has states of several outputs (mit_mot)")
     step = LoopStep(

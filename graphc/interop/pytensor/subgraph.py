@@ -33,7 +33,7 @@ def op_from_graph(at: Application, *xs: Any) -> Any:
 def with_own_pullback(at: Application, xs: Sequence[Any], build: Any) -> Any:
     """Return results with the gradient that PyTensor's operation defines."""
     parameters = [stand_in(x) for x in xs]
-    pullback = Pullback(at.op, tuple(x.type for x in at.inputs), at.conversion)
+    pullback = OperationPullback(at.op, tuple(x.type for x in at.inputs), at.conversion)
     return OpFromGraph(parameters, build(parameters), pullback=pullback, name=str(at.op))(*xs)
 
 
@@ -62,7 +62,7 @@ class ByOperation:
         return str(self.op)
 
 
-class Pullback(ByOperation):
+class OperationPullback(ByOperation):
     """The gradient that an operation of PyTensor defines, as a gradient of ``OpFromGraph``."""
 
     def __init__(self, op: Any, types: tuple[Any, ...], conversion: Conversion) -> None:

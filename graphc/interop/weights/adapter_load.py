@@ -15,7 +15,7 @@ from graphc.errors import ArgumentError, FormatError
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
 from graphc.implicit.structures.dora import DoRA
-from graphc.implicit.structures.lora import LoRA, like
+from graphc.implicit.structures.lora import LoRA, as_library_array
 from graphc.implicit.structures.stacked import Stacked
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.implicit.trees import flatten_with_path, is_array, unflatten
@@ -49,20 +49,20 @@ class Adapter:
     path: Path
     module: str
     config: Mapping[str, Any]
-    parts: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
 
     @property
     def is_embedding(self) -> bool:
         """Whether the layer is an embedding, whose matrix has inputs first."""
-        return "lora_embedding_A" in self.parts
+        return "lora_embedding_A" in self.arrays
 
     def factors(self, inputs_first: bool) -> tuple[Array, Array]:
         """Return the factors of the update of a matrix."""
         kind = "lora_embedding_" if self.is_embedding else "lora_"
-        a, b = (self.parts.get(f"{kind}{letter}") for letter in "AB")
+        a, b = (self.arrays.get(f"{kind}{letter}") for letter in "AB")
         rank = adapter_config.rank_of(self.config, self.module)
         if a is None or b is None or (a.ndim, b.ndim) != (2, 2):
-            shapes = {name: list(x.shape) for name, x in self.parts.items()}
+            shapes = {name: list(x.shape) for name, x in self.arrays.items()}
             raise self.refusal(
                 f"{self.module!r} has {shapes}.",
                 "Adapters of linear layers and embeddings are read, which have two matrices; of "
@@ -174,7 +174,7 @@ def _split_adapters(
         if match is not None:
             module = match["module"].removesuffix(".base_layer")
             adapter = adapters.setdefault(module, Adapter(path, module, config))
-            adapter.parts[match["part"]] = x
+            adapter.arrays[match["part"]] = x
         elif ".lora_" in f".{name}":
             raise refusal(
                 path,
@@ -211,7 +211,7 @@ def _replace(path: Path, name: str, before: Any, x: Array, transposed: bool) -> 
             f"{name!r} has the shape {list(x.shape)}, the tree's {list(lengths_of(before))}.",
             "It is for another model; or give transposed=.",
         )
-    return like(before, np.array(y))
+    return as_library_array(before, np.array(y))
 
 
 def _adapt(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
@@ -230,7 +230,7 @@ def _adapt(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
     base = base if dtype_name(dtype_of(base)) == kind else xp.cast(base, kind)
     scale = np.array(adapter_config.scale_of(adapter.config, adapter.module))
     lora = LoRA(base, *[_cast(base, x, kind) for x in (a, b, scale)])
-    magnitude = adapter.parts.get("lora_magnitude_vector")
+    magnitude = adapter.arrays.get("lora_magnitude_vector")
     if bool(adapter.config.get("use_dora")) != (magnitude is not None):
         raise adapter.refusal(
             f"use_dora is {adapter.config.get('use_dora')!r}, but {adapter.module!r} has "
@@ -251,7 +251,8 @@ def _adapt(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
 
 
 def _cast(base: Any, x: Array, dtype: str) -> Any:
-    return like(base, np.ascontiguousarray(x).reshape(x.shape).astype(numpy_dtype(dtype)))
+    y = np.ascontiguousarray(x).reshape(x.shape).astype(numpy_dtype(dtype))
+    return as_library_array(base, y)
 
 
 def _common_dtype(adapter: Adapter, base: Any, x: Array, dtype: Any) -> str:

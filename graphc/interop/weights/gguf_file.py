@@ -51,7 +51,7 @@ class TensorEntry:
     start: int
 
 
-class Reader:
+class GGUFReader:
     """A GGUF file, whose sizes are compared with the file's length before they are read.
 
     Attributes:
@@ -170,7 +170,7 @@ def chunks(metadata: Mapping[str, Any], tensors: Mapping[str, Piece]) -> Iterato
     """Yield the bytes of a file, no more than a part of a tensor at a time.
 
     Args:
-        metadata: Values by key, as ``Reader`` gives them, or Python's numbers and lists.
+        metadata: Values by key, as ``GGUFReader`` returns them, or Python's numbers and lists.
         tensors: The tensors by name.
     """
     step = int(metadata.get("general.alignment", ALIGNMENT))

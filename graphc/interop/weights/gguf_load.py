@@ -73,7 +73,7 @@ def load_gguf(path: str | os.PathLike[str], *, dequantize: bool = False) -> Weig
         >>> bool((np.asarray(found) == np.asarray(w)).all())
         True
     """
-    file = gguf_file.Reader(Path(path))
+    file = gguf_file.GGUFReader(Path(path))
     kinds = {name: NAMES.get(x.kind, f"number {x.kind}") for name, x in file.tensors.items()}
     readers: dict[str, Callable[[], Any]] = {
         name: partial(_read, file, name, kind, dequantize) for name, kind in kinds.items()
@@ -81,7 +81,7 @@ def load_gguf(path: str | os.PathLike[str], *, dequantize: bool = False) -> Weig
     return Weights(file.path, readers, kinds=kinds, metadata=file.metadata)
 
 
-def _read(file: gguf_file.Reader, name: str, kind: str, dequantize: bool) -> Any:
+def _read(file: gguf_file.GGUFReader, name: str, kind: str, dequantize: bool) -> Any:
     shape = file.tensors[name].shape
     if kind in DTYPES:
         dtype = numpy_dtype(DTYPES[kind])
@@ -141,7 +141,7 @@ def _build(
     return build(words, *fields, np.ones((*lead[:-1], 1, 1), "float32"), **codec.options)
 
 
-def _dequantize(file: gguf_file.Reader, name: str, kind: str) -> Any:
+def _dequantize(file: gguf_file.GGUFReader, name: str, kind: str) -> Any:
     try:
         import gguf  # noqa: PLC0415 (an optional dependency)
     except ImportError as error:

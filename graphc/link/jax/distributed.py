@@ -14,7 +14,7 @@ from graphc.errors import ArgumentError, ShardingError
 from graphc.ir.sharding import as_sharding, value_sharding
 from graphc.ir.wrapper import unwrapped
 from graphc.link.jax.mesh import Layout, layout_of
-from graphc.tensor.core.all_sum import ProcessGroup, join, joined
+from graphc.tensor.core.all_sum import ProcessGroup, join, process_group
 
 Region = tuple[slice, ...]
 """A part of an array: a slice of each axis, with a start and a stop."""
@@ -130,7 +130,7 @@ def _layout(mesh: Any) -> Layout:
 
 def process() -> int:
     """The number of this process; 0 where it is alone."""
-    group = joined()
+    group = process_group()
     if group is not None:
         return group.rank
     return jax.process_index() if jax.distributed.is_initialized() else 0
@@ -138,7 +138,7 @@ def process() -> int:
 
 def processes() -> int:
     """How many processes there are."""
-    group = joined()
+    group = process_group()
     if group is not None:
         return group.size
     return jax.process_count() if jax.distributed.is_initialized() else 1
@@ -159,7 +159,7 @@ def gathered(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What each process has, along a new first axis."""
     if processes() == 1:
         return own[None]
-    group = joined()
+    group = process_group()
     return _all(own) if group is None else group.gather(own)
 
 

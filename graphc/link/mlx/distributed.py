@@ -22,7 +22,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DistributedError
 from graphc.link.mlx.arrays import from_numpy, name_of, to_numpy
 from graphc.link.mlx.compiler import keep_kernels_apart
-from graphc.tensor.core.all_sum import AllReduce, ProcessGroup, join, joined
+from graphc.tensor.core.all_sum import AllReduce, ProcessGroup, join, process_group
 
 NAME = "MLX"
 
@@ -40,7 +40,7 @@ def initialize() -> None:
         ArgumentError: This process was not started by it, or has joined already.
         DistributedError: The others cannot be reached.
     """
-    if joined() is not None:
+    if process_group() is not None:
         raise ArgumentError(
             "initialize: this process has joined others already.", "Call it once, at first."
         )
@@ -108,7 +108,7 @@ def exchanged(op: AllReduce, x: Any) -> ProcessGroup | None:
     Raises:
         DistributedError: There are other processes, and this one has not joined them by MLX.
     """
-    group = joined()
+    group = process_group()
     if group is None and _has_others():
         raise DistributedError(
             f"{op.name}: mlx.launch has started several processes, and this one has not joined "
@@ -139,7 +139,7 @@ def agree(exchanges: str) -> None:
     Raises:
         DistributedError: Another one sums something else, or has ended.
     """
-    group = joined()
+    group = process_group()
     assert group is not None
     digest = blake2b(exchanges.encode(), digest_size=8).digest()
     found = group.gather(np.frombuffer(digest, np.uint8))

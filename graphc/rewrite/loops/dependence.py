@@ -14,7 +14,7 @@ from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, replac
 from graphc.loop.build import OpenedLoop
 from graphc.loop.residuals import CHEAP
 from graphc.loop.step import LoopStep, stand_in
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.axes import expand_dims
@@ -115,7 +115,7 @@ class AnalysedLoop(OpenedLoop):
         done: dict[Node, Any] = dict(zip(moving, batches, strict=True))
         constant_parts = [y for y in parts if y not in done]
         for y, new in zip(constant_parts, self.outside(constant_parts), strict=True):
-            done[y] = repeated(new, self.steps)
+            done[y] = batch_of(new, self.steps)
         return [done[y] for y in parts]
 
     def _with_length(self, rows: Tensor) -> Tensor:

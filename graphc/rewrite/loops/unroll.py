@@ -7,7 +7,7 @@ from typing import Any
 from graphc.ir import Node, replaced
 from graphc.loop.loop import Loop
 from graphc.rewrite.loops.dependence import NOT_VECTORIZABLE, AnalysedLoop, Results
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, greater, where
 from graphc.tensor.core.tensor import constant
@@ -25,7 +25,7 @@ def results_of_no_step(loop: Node) -> Results | None:
     body = AnalysedLoop.at(loop)
     # Rows have the shape of a batch of no steps.
     none = {
-        x: repeated(y, 0) for x, y in zip(body.carries, body.given.init, strict=True)
+        x: batch_of(y, 0) for x, y in zip(body.carries, body.given.init, strict=True)
     } | body.sequences
     try:
         rows = body.at_once(body.rows, none)

@@ -13,7 +13,7 @@ from graphc.ir import Op, Shape as StaticShape, TensorType
 from graphc.ir.lengths import agree, common, require
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.axes import expand_dims
-from graphc.tensor.core.elementwise import broadcast_shapes, equal, summed
+from graphc.tensor.core.elementwise import broadcast_shapes, equal, sum_gradient
 from graphc.tensor.core.shape import (
     are_equal,
     entries,
@@ -76,7 +76,7 @@ class BroadcastTo(Op):
         new = y.ndim - x.ndim
         axes = (*range(new), *(new + axis for axis in self.repeated))
         if axes:
-            g = summed(g, axes, x)
+            g = sum_gradient(g, axes, x)
         if self.repeated:
             g = expand_dims(g, self.repeated)
         return (g, *(None for _ in symbolic))
@@ -236,8 +236,8 @@ def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tens
     return result
 
 
-def repeated(x: Tensor, size: int | Tensor) -> Tensor:
-    """Return a batch of that length, each element of which is x."""
+def batch_of(x: Tensor, size: int | Tensor) -> Tensor:
+    """Return a batch of ``size`` copies of x."""
     return broadcast_to(x, (size, *lengths(x)))
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType, is_inexact
 from graphc.ir.lengths import agree
-from graphc.tensor.arrays.broadcast import repeated
-from graphc.tensor.arrays.cumulative import shifted
+from graphc.tensor.arrays.broadcast import batch_of
+from graphc.tensor.arrays.cumulative import shift_along
 from graphc.tensor.core.axes import expand_dims, moveaxis, swapaxes
-from graphc.tensor.core.elementwise import conj, widened
+from graphc.tensor.core.elementwise import conj, wide_dtype
 from graphc.tensor.core.tensor import Tensor
 
 SHORT = 32
@@ -42,7 +42,7 @@ class CoupledRecurrence(Op):
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         """Join steps pairwise, unless a product of factors overflows where no state may do so."""
-        wide = widened(b.dtype)
+        wide = wide_dtype(b.dtype)
         order = slice(None, None, -1 if self.reverse else 1)
         factors, terms = (x[..., order].astype(wide, copy=False) for x in (a, b))
         n = max(b.shape[-1], 1)
@@ -54,13 +54,13 @@ class CoupledRecurrence(Op):
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """Run the transposed recurrence in the other direction."""
         follows = -1 if self.reverse else 1
-        factors = shifted(conj(swapaxes(a, 0, 1)), a.ndim - 1, follows, 0)
+        factors = shift_along(conj(swapaxes(a, 0, 1)), a.ndim - 1, follows, 0)
         by_b = Tensor.make(CoupledRecurrence(not self.reverse), factors, g)
-        before = conj(shifted(y, y.ndim - 1, -follows, 0))
+        before = conj(shift_along(y, y.ndim - 1, -follows, 0))
         return expand_dims(by_b, 1) * expand_dims(before, 0), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        a, b = (x if own else repeated(x, size) for x, own in zip((a, b), batched, strict=True))
+        a, b = (x if own else batch_of(x, size) for x, own in zip((a, b), batched, strict=True))
         y = Tensor.make(self, moveaxis(a, 0, 2), moveaxis(b, 0, 1))
         return moveaxis(y, 1, 0)
 

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree
-from graphc.tensor.arrays.broadcast import one_slice, repeated
+from graphc.tensor.arrays.broadcast import batch_of, one_slice
 from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.difference import diff
 from graphc.tensor.arrays.join import concatenate
@@ -36,7 +36,7 @@ from graphc.tensor.core.elementwise import (
     logical_not,
     remainder,
     where,
-    widened,
+    wide_dtype,
 )
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import length, ravel
@@ -81,7 +81,7 @@ class CumSum(Cumulative):
     __slots__ = ()
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumsum(x, self.axis, widened(x.dtype))
+        return np.cumsum(x, self.axis, wide_dtype(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Add up over the later sums, all of which contain the element."""
@@ -97,7 +97,7 @@ class CumProd(Cumulative):
     __slots__ = ()
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumprod(x, self.axis, widened(x.dtype))
+        return np.cumprod(x, self.axis, wide_dtype(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return the product before, times a sum over later elements.
@@ -106,9 +106,9 @@ class CumProd(Cumulative):
         care.
         """
         follows = -1 if self.reverse else 1
-        between = shifted(conj(x), self.axis, follows, 0)
+        between = shift_along(conj(x), self.axis, follows, 0)
         after = Tensor.make(Recurrence(self.axis, not self.reverse), between, g)
-        return (after * conj(shifted(y, self.axis, -follows, 1)),)
+        return (after * conj(shift_along(y, self.axis, -follows, 1)),)
 
 
 class CumExtreme(Cumulative):
@@ -125,7 +125,7 @@ class CumExtreme(Cumulative):
         """Send each gradient to the element that was the extreme, the first of equal ones."""
         follows = -1 if self.reverse else 1
         n = length(x, self.axis)
-        before = shifted(y, self.axis, -follows, 0)
+        before = shift_along(y, self.axis, -follows, 0)
         beats = (greater if isinstance(self, CumMax) else less)(x, before)
         record = beats | (isnan(x) & logical_not(isnan(before)))
         shape = (-1, *(1,) * (x.ndim - 1 - self.axis))
@@ -173,7 +173,7 @@ class Recurrence(Op):
         return b
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        y = np.array(b, widened(b.dtype))
+        y = np.array(b, wide_dtype(b.dtype))
         steps = range(b.shape[self.axis])
         along, factors = np.moveaxis(y, self.axis, 0), np.moveaxis(a, self.axis, 0)
         steps = steps[::-1] if self.reverse else steps
@@ -183,12 +183,12 @@ class Recurrence(Op):
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         follows = -1 if self.reverse else 1
-        factors = shifted(conj(a), self.axis, follows, 0)
+        factors = shift_along(conj(a), self.axis, follows, 0)
         by_b = Tensor.make(Recurrence(self.axis, not self.reverse), factors, g)
-        return by_b * conj(shifted(y, self.axis, -follows, 0)), by_b
+        return by_b * conj(shift_along(y, self.axis, -follows, 0)), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        a, b = (x if own else repeated(x, size) for x, own in zip((a, b), batched, strict=True))
+        a, b = (x if own else batch_of(x, size) for x, own in zip((a, b), batched, strict=True))
         return Tensor.make(Recurrence(self.axis + 1, self.reverse), a, b)
 
 
@@ -202,18 +202,18 @@ class LogCumSumExp(AxisComposite):
         (axis,) = self.axes
         peak = cummax(x, axis)
         shift = where(isfinite(peak), peak, 0)
-        shrink = exp(shifted(peak, axis, -1, -np.inf) - shift)
+        shrink = exp(shift_along(peak, axis, -1, -np.inf) - shift)
         return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return each element's share of its sum, times that sum's share of the next."""
         (axis,) = self.axes
         y = where(equal(y, -np.inf), 0, y)
-        rise = exp(y - shifted(y, axis, 1, np.inf))
+        rise = exp(y - shift_along(y, axis, 1, np.inf))
         return (Tensor.make(Recurrence(axis, True), rise, g) * exp(x - y),)
 
 
-def shifted(x: Tensor, axis: int, by: int, fill: Any) -> Tensor:
+def shift_along(x: Tensor, axis: int, by: int, fill: Any) -> Tensor:
     """Return each element's successor along an axis, or predecessor (``by=-1``), then fill."""
     if by < 0:
         return _prepend(x, axis, fill)[slice_at_axis(slice(None, -1), axis)]

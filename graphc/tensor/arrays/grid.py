@@ -16,7 +16,7 @@ from graphc.tensor.arrays.create import all_numbers, arange
 from graphc.tensor.arrays.index import nonzero_places
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, moveaxis
-from graphc.tensor.core.elementwise import cast, equal, floor, maximum, sign, where, widened_name
+from graphc.tensor.core.elementwise import cast, equal, floor, maximum, sign, where, wide_dtype_name
 from graphc.tensor.core.exponential import log, power
 from graphc.tensor.core.shape import entries, mixed_entries
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
@@ -111,7 +111,7 @@ def _ends(op: str, ends: Sequence[Any], dtype: Any) -> tuple[list[Tensor], str, 
     elif not is_inexact(common):
         common = "float64"
     kind = dtype_name(dtype) if dtype else common
-    wide = widened_name(promote(common, kind) if is_inexact(kind) else common)
+    wide = wide_dtype_name(promote(common, kind) if is_inexact(kind) else common)
     return [cast(x, wide) for x in xs], wide, kind
 
 

@@ -24,7 +24,7 @@ from graphc.ir import (
 from graphc.ir.law import law
 from graphc.ir.lengths import AnyLength, SymbolicLength, agree, require
 from graphc.ir.line import ATOM, Code, Writer
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import Arange, StaticArange, arange, full, zeros_like
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import (
@@ -38,7 +38,7 @@ from graphc.tensor.core.elementwise import (
     with_rank,
 )
 from graphc.tensor.core.shape import Length, Shape, as_length, length, reshape
-from graphc.tensor.core.specify import SpecifyShape, specified
+from graphc.tensor.core.specify import SpecifyShape, specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class Index(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class _OverBatch:
+class _BatchedIndex:
     """An index applied to a batch.
 
     Attributes:
@@ -272,24 +272,24 @@ class _OverBatch:
 
 def _over_batch(
     op: Index, size: Any, batched: Sequence[bool], symbolic: Sequence[Tensor], of_batch: bool
-) -> _OverBatch:
+) -> _BatchedIndex:
     arrays, flags = op.arrays(symbolic), op.arrays(batched)
     n = max((x.ndim - leading for x, leading in zip(arrays, flags, strict=True)), default=0)
     if not any(flags):
         unbatched = Index((EVERYTHING, *op.entries))
         if not arrays or unbatched.place():
-            return _OverBatch(unbatched, symbolic)
-        return _OverBatch(unbatched, symbolic, [n], [0])
+            return _BatchedIndex(unbatched, symbolic)
+        return _BatchedIndex(unbatched, symbolic, [n], [0])
     symbolic = [
         with_rank(x, n) if leading else x for x, leading in zip(symbolic, batched, strict=True)
     ]
     position = op.place()
     if not of_batch:
-        return _OverBatch(op, symbolic, [position], [0])
+        return _BatchedIndex(op, symbolic, [position], [0])
     # Each array of the batch has its own indices: the batch axis is indexed by 0, 1, 2, ...
     rows = with_rank(arange(size), n)
     source, destination = range(1, n + 1), range(position + 1, position + 1 + n)
-    return _OverBatch(Index((HOLE, *op.entries)), [rows, *symbolic], source, destination)
+    return _BatchedIndex(Index((HOLE, *op.entries)), [rows, *symbolic], source, destination)
 
 
 def _check_bounds(x: TensorType, axis: int, i: int) -> None:
@@ -382,7 +382,7 @@ class IndexUpdate(Op):
     def batch(
         self, size: Any, batched: Sequence[bool], x: Tensor, value: Tensor, *symbolic: Tensor
     ) -> Tensor:
-        x = x if batched[0] else repeated(x, size)
+        x = x if batched[0] else batch_of(x, size)
         over = _over_batch(Index(self.entries), size, batched[2:], symbolic, True)
         if batched[1] or over.source:
             value = value if batched[1] else expand_dims(value, 0)
@@ -645,7 +645,7 @@ def _specify_value(name: str, value: Tensor, part: Tensor) -> Tensor:
         length(part, new + axis) if n is None and not _is_axis_length(lengths[new + axis]) else None
         for axis, n in enumerate(value.type.shape)
     ]
-    return specified(value, wanted, name)
+    return specify(value, wanted, name)
 
 
 def _is_axis_length(n: AnyLength | None) -> bool:

@@ -10,7 +10,7 @@ from graphc.errors import ArgumentError, ShapeError
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.split import parts_of
 from graphc.tensor.core.axes import expand_dims, squeeze
-from graphc.tensor.core.shape import lengths, listed, reshape, shape as shape_of
+from graphc.tensor.core.shape import lengths, list_entries, reshape, shape as shape_of
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -77,7 +77,7 @@ def split_dims(x: TensorLike, shape: Any, axis: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     (at,) = axes_of("split_dims", axis, x.ndim)
-    sizes = listed("split_dims", shape)
+    sizes = list_entries("split_dims", shape)
     if not sizes:
         return squeeze(x, at)
     own = lengths(x)
@@ -166,6 +166,6 @@ def unpack(
         raise ShapeError(
             f"unpack({x!r}, keep_axes={keep_axes!r}): expected one axis beside those kept."
         )
-    shapes = [listed("unpack", shape) for shape in packed_shapes]
+    shapes = [list_entries("unpack", shape) for shape in packed_shapes]
     pieces = parts_of(x, [math.prod(shape) for shape in shapes], front)
     return [split_dims(part, shape, front) for part, shape in zip(pieces, shapes, strict=True)]

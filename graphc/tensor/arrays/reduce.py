@@ -23,7 +23,7 @@ from graphc.tensor.core.elementwise import (
     maximum,
     minimum,
     where,
-    widened,
+    wide_dtype,
 )
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import (
@@ -74,7 +74,7 @@ class Sum(Reduction):
     rearranges = True
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.sum(x, self.axes, widened(x.dtype)).astype(x.dtype)
+        return np.sum(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Send all of ``g`` to every summed element: each moves the sum equally."""
@@ -90,7 +90,7 @@ class Prod(Reduction):
     __slots__ = ()
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.prod(x, self.axes, widened(x.dtype)).astype(x.dtype)
+        return np.prod(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return the product of the others: y / x, except for slices that hold a zero.

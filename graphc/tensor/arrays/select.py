@@ -19,7 +19,7 @@ from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis
 from graphc.tensor.core.elementwise import (
-    aligned,
+    align_ranks,
     broadcast_shapes,
     cast,
     clip,
@@ -76,7 +76,7 @@ class CheckedIndices(Op):
         return None, None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *aligned(batched, inputs))
+        return Tensor.make(self, *align_ranks(batched, inputs))
 
 
 def checked_indices(what: str, i: Tensor, n: Any) -> Tensor:

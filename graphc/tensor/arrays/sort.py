@@ -11,14 +11,14 @@ import numpy as np
 from graphc.errors import ArgumentError, BoundsError, ShapeError
 from graphc.ir import Op, TensorType
 from graphc.ir.lengths import agree
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.select import put_along_axis, take, take_along_axis
 from graphc.tensor.core.axes import around_axis, from_front, is_symbolic, slice_at_axis
-from graphc.tensor.core.elementwise import widened
+from graphc.tensor.core.elementwise import wide_dtype
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
-from graphc.tensor.core.specify import specified
+from graphc.tensor.core.specify import specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function, operands
 
 
@@ -71,7 +71,7 @@ class ArgSort(Op):
 
 def comparable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the array in a dtype that NumPy sorts with NaN last, unlike bfloat16."""
-    return x.astype(widened(x.dtype), copy=False)
+    return x.astype(wide_dtype(x.dtype), copy=False)
 
 
 KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
@@ -234,7 +234,7 @@ def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
     # Sorted from the end, so that of equal elements the last stands first, and first when turned.
     order = length(x, at) - 1 - flip(Tensor.make(ArgSort(at), flip(x, at)), at)
     positions = order[slice_at_axis(slice(0, k), at)]
-    positions = specified(positions, [k if axis == at else None for axis in range(x.ndim)], "top_k")
+    positions = specify(positions, [k if axis == at else None for axis in range(x.ndim)], "top_k")
     return take_along_axis(x, positions, at), positions
 
 
@@ -305,7 +305,7 @@ class SearchSorted(Op):
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, v: Tensor) -> Tensor:
         if not batched[0] and not self.batched:
             return Tensor.make(self, x, v)
-        x, v = (a if own else repeated(a, size) for a, own in zip((x, v), batched, strict=True))
+        x, v = (a if own else batch_of(a, size) for a, own in zip((x, v), batched, strict=True))
         return Tensor.make(SearchSorted(self.right, self.batched + 1), x, v)
 
 

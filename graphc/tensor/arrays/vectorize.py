@@ -13,7 +13,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOper
 from graphc.ir import Node, Pick, TensorType, TupleType, Wrapper, gathered, replaced, toposort
 from graphc.ir.law import deciding_inputs
 from graphc.site import derived_from
-from graphc.tensor.arrays.broadcast import broadcast_to, repeated
+from graphc.tensor.arrays.broadcast import batch_of, broadcast_to
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
@@ -24,7 +24,7 @@ Size = int | Tensor
 
 
 @dataclass(slots=True)
-class _Batch:
+class _BatchedNodes:
     """Nodes with a value for every element of a batch.
 
     Attributes:
@@ -75,16 +75,16 @@ class _Batch:
         """Return the batched output, or the node itself if it depends on no replaced node."""
         value = self.done.get(y, y)
         spread = y in self.sizes and y not in self.leading
-        return repeated(value, self.sizes[y]) if spread else value
+        return batch_of(value, self.sizes[y]) if spread else value
 
 
 def _batch_graph(
     outputs: Sequence[Node],
     replacements: Mapping[Any, Tensor],
     same: Mapping[Any, Tensor] | None = None,
-) -> _Batch:
+) -> _BatchedNodes:
     """Return the graph for a batch; ``same`` has replacements that are equal for all of it."""
-    batch = _Batch({**replacements, **(same or {})})
+    batch = _BatchedNodes({**replacements, **(same or {})})
     for node, new in replacements.items():
         if not new.ndim or not node.type.admits(new.type.with_shape(new.type.shape[1:])):
             raise ShapeError(
@@ -126,7 +126,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
     sizes = [batch.sizes[x] for x in replacements]
     size = next((n for n in sizes if isinstance(n, int)), sizes[0])
     return [
-        batch.result(y) if y in batch.sizes else repeated(batch.result(y), size) for y in outputs
+        batch.result(y) if y in batch.sizes else batch_of(batch.result(y), size) for y in outputs
     ]
 
 

@@ -39,7 +39,7 @@ def join(group: ProcessGroup) -> None:
     _joined[:] = [group]
 
 
-def joined() -> ProcessGroup | None:
+def process_group() -> ProcessGroup | None:
     """Return the group of this process; None if it has joined none."""
     return _joined[0] if _joined else None
 
@@ -61,7 +61,7 @@ class AllReduce(Op):
         Raises:
             DistributedError: There are other processes.
         """
-        group = joined()
+        group = process_group()
         if group is not None and group.size > 1:
             raise DistributedError(
                 f"{self.name} in mode {mode}, in process {group.rank} of {group.size}, which "
@@ -81,7 +81,7 @@ class AllReduce(Op):
 
     def unwritten(self) -> Any:
         """Return the process group, as an executable of a lone process fits no group."""
-        group = joined()
+        group = process_group()
         if group is None or group.backend == "JAX":  # which keys executables by the processes
             return None
         return group.backend, group.rank, group.size

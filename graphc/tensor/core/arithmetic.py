@@ -30,17 +30,17 @@ from graphc.tensor.core.elementwise import (
     minimum,
     not_equal,
     order_predicate,
-    ordered,
     real,
     real_inexact,
     real_numeric,
+    real_or_bool,
     remainder,
     sign,
     square,
     trunc,
     unary,
     where,
-    widened,
+    wide_dtype,
 )
 from graphc.tensor.core.exponential import power, sigmoid
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
@@ -63,7 +63,7 @@ def in_float32(f: Any) -> Any:
     """Wrap a reference so that it computes half-width floats in float32 and rounds once."""
 
     def reference(*xs: Any) -> Any:
-        wide = [np.asarray(x, widened(x.dtype)) for x in xs]
+        wide = [np.asarray(x, wide_dtype(x.dtype)) for x in xs]
         return f(*wide).astype(xs[0].dtype, copy=False)
 
     return reference
@@ -118,14 +118,14 @@ copysign = binary(
 fmax = binary(
     "fmax",
     "The larger of a and b, ignoring NaN",
-    ordered,
+    real_or_bool,
     lambda g, y, a, b: _by_chosen(g, greater_equal(a, b) | isnan(b)),
     facts=Facts(trend=(1, 1), exact=True),
 )
 fmin = binary(
     "fmin",
     "The smaller of a and b, ignoring NaN",
-    ordered,
+    real_or_bool,
     lambda g, y, a, b: _by_chosen(g, less_equal(a, b) | isnan(b)),
     facts=Facts(trend=(1, 1), exact=True),
 )

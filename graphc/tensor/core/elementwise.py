@@ -137,7 +137,7 @@ def real_inexact(dtype: str) -> tuple[str, str] | None:
     return None if is_complex(dtype) else inexact(dtype)
 
 
-def ordered(dtype: str) -> tuple[str, str] | None:
+def real_or_bool(dtype: str) -> tuple[str, str] | None:
     """Accept real numbers and bool, unchanged."""
     return None if is_complex(dtype) else (dtype, dtype)
 
@@ -234,11 +234,11 @@ def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
     if not axes:
         return g
     reduced = [axis - new for axis in axes if axis >= new]
-    total = summed(g, tuple(axes), x)
+    total = sum_gradient(g, tuple(axes), x)
     return TABLE["expand_dims"](total, tuple(reduced)) if reduced else total
 
 
-def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
+def sum_gradient(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
     """Return the gradient of x, which was repeated along axes; none if no element was chosen."""
     total: Tensor = TABLE["sum"](g, axes)
     mask = split_mask(g)[0] if x.inputs else None
@@ -255,7 +255,7 @@ def repeated_like(x: Tensor, y: Tensor) -> Tensor:
     return TABLE["broadcast_to"](x, TABLE["shape"](y))  # type: ignore[no-any-return]
 
 
-def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
+def align_ranks(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
     """Return operands that broadcast for each element of a batch as they do for one.
 
     An operand of lower rank gets axes of length 1 behind its batch axis.
@@ -432,7 +432,7 @@ class Elementwise(Op):
         return total
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
-        return self(*aligned(batched, xs))
+        return self(*align_ranks(batched, xs))
 
 
 def _help_of(row: Elementwise) -> str:
@@ -532,20 +532,20 @@ def from_scipy(name: str, *, wide: bool = False) -> Callable[..., Any]:
         from scipy import special
 
         dtype = xs[0].dtype
-        taken = [np.asarray(x, np.float64 if wide else widened(dtype)) for x in xs]
+        taken = [np.asarray(x, np.float64 if wide else wide_dtype(dtype)) for x in xs]
         return np.asarray(getattr(special, name)(*taken)).astype(dtype, copy=False)
 
     return reference
 
 
-def widened(dtype: np.dtype[Any]) -> Any:
+def wide_dtype(dtype: np.dtype[Any]) -> Any:
     """Return float32 for half-width floats, which few libraries compute in; others unchanged."""
     return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 
-def widened_name(dtype: str) -> str:
+def wide_dtype_name(dtype: str) -> str:
     """Return the name of the widened dtype."""
-    return dtype_name(widened(numpy_dtype(dtype)))
+    return dtype_name(wide_dtype(numpy_dtype(dtype)))
 
 
 class Columns(TypedDict, total=False):
@@ -719,7 +719,7 @@ def _complex_sign_slope(g: Any, y: Any, x: Any) -> Any:
 floor = unary(
     "floor",
     "The largest integer not above x",
-    ordered,
+    real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
     facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
@@ -727,7 +727,7 @@ floor = unary(
 ceil = unary(
     "ceil",
     "The smallest integer not below x",
-    ordered,
+    real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
     facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
@@ -735,7 +735,7 @@ ceil = unary(
 trunc = unary(
     "trunc",
     "x rounded towards zero",
-    ordered,
+    real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
     facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
@@ -743,7 +743,7 @@ trunc = unary(
 round = unary(
     "round",
     "The nearest integer, ties to even",
-    ordered,
+    real_or_bool,
     lambda g, y, x: None,
     np.rint,
     identity=is_whole,
@@ -755,14 +755,14 @@ round = unary(
 maximum = binary(
     "maximum",
     "The larger of a and b; NaN where either is",
-    ordered,
+    real_or_bool,
     lambda g, y, a, b: (where(greater_equal(a, b), g, 0), where(less(a, b), g, 0)),
     facts=Facts(trend=(1, 1), exact=True),
 )
 minimum = binary(
     "minimum",
     "The smaller of a and b; NaN where either is",
-    ordered,
+    real_or_bool,
     lambda g, y, a, b: (where(less_equal(a, b), g, 0), where(greater(a, b), g, 0)),
     facts=Facts(trend=(1, 1), exact=True),
 )
@@ -942,7 +942,7 @@ class Where(Op):
         return TABLE["broadcast_to"](tangent, TABLE["shape"](y))
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *aligned(batched, inputs))
+        return Tensor.make(self, *align_ranks(batched, inputs))
 
 
 @overload
@@ -992,7 +992,7 @@ _clip = _enter(
     Elementwise(
         "clip",
         "x limited to between low and high; the gradient is x's at and between the limits",
-        ordered,
+        real_or_bool,
         lambda x, low, high: np.minimum(np.maximum(x, low), high),
         lambda g, y, x, low, high: (
             where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0),

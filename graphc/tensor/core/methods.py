@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphc.tensor.statistics import statistics
 
 
-class Methods(Node):
+class TensorMethods(Node):
     """A node with the operators and methods that are functions of ``graphc.tensor``."""
 
     __slots__ = ()
@@ -104,7 +104,7 @@ OTHER_NAMES = {"conj": ("conjugate",)}
 """Further names of methods."""
 
 
-class Method:
+class CallableMethod:
     """A callable as a method, which Python makes of functions only."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
@@ -118,4 +118,4 @@ def add_method(name: str, call: Callable[..., Any]) -> None:
     """Make a registered function a method, if ``METHODS`` lists it."""
     if name in METHODS:
         for each in (name, *OTHER_NAMES.get(name, ())):
-            setattr(Methods, each, Method(call))
+            setattr(TensorMethods, each, CallableMethod(call))

@@ -186,7 +186,7 @@ def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tens
     """
     static: list[int | None] = []
     symbolic: list[Tensor] = []
-    for entry in listed(op, shape):
+    for entry in list_entries(op, shape):
         value = _entry(op, entry, least)
         if isinstance(value, Tensor):
             symbolic.append(value)
@@ -208,7 +208,7 @@ def mixed_entries(op: str, shape: Any) -> list[Any]:
     return [next(rest) if n is None else n for n in static]
 
 
-def listed(op: str, shape: Any) -> list[Any]:
+def list_entries(op: str, shape: Any) -> list[Any]:
     """Return the entries of a shape: a list, a vector, or a single one.
 
     Raises:

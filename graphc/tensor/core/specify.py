@@ -31,10 +31,10 @@ class SpecifyShape(Op):
     name = "specify_shape"
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
-        specified = fill_shape(self.shape, symbolic)
-        require(*specified)
+        expected = fill_shape(self.shape, symbolic)
+        require(*expected)
         result: list[Any] = []
-        for axis, (n, wanted) in enumerate(zip(x.shape, specified, strict=True)):
+        for axis, (n, wanted) in enumerate(zip(x.shape, expected, strict=True)):
             if wanted != -1 and not agree(n, wanted):
                 raise ShapeError(
                     f"{self.title}({x!r}): axis {axis} has length {n}, not {wanted}.",
@@ -91,10 +91,10 @@ def specify_shape(x: TensorLike, shape: Any) -> Tensor:
         >>> specify_shape(gt.matrix("x"), (3, None)).type
         float64[3, ?]
     """
-    return specified(as_tensor(x), shape, "specify_shape")
+    return specify(as_tensor(x), shape, "specify_shape")
 
 
-def specified(x: Tensor, shape: Any, title: str) -> Tensor:
+def specify(x: Tensor, shape: Any, title: str) -> Tensor:
     """Return ``specify_shape`` of an array, under another function's name in messages."""
     if isinstance(shape, list | tuple):
         shape = _without_ellipsis(shape, x.ndim)

@@ -45,7 +45,7 @@ from graphc.tensor.core.dispatch import (
     ufunc_method_arguments,
 )
 from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
-from graphc.tensor.core.methods import Methods, add_method
+from graphc.tensor.core.methods import TensorMethods, add_method
 from graphc.tensor.core.runtime import Runtime, SupportsArray
 
 WRAPPERS = __file__
@@ -93,7 +93,7 @@ def _both_ways(name: str) -> tuple[Binary, Binary]:
     return forward, backward
 
 
-class Tensor(Methods):
+class Tensor(TensorMethods):
     """A symbolic array: the value an expression will have, given values for its inputs.
 
     It has NumPy's operators and methods. It has no value, so it cannot be a condition, an index of

@@ -17,7 +17,7 @@ from graphc.ir.line import Code, Writer, call, operator
 from graphc.ir.op import parameters_of
 from graphc.tensor.arrays.reduce import AxisComposite
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze, transpose
-from graphc.tensor.core.elementwise import broadcast_shapes, cast, conj, widened
+from graphc.tensor.core.elementwise import broadcast_shapes, cast, conj, wide_dtype
 from graphc.tensor.core.shape import ravel, shifted_axes
 from graphc.tensor.core.tensor import (
     Tensor,
@@ -82,7 +82,7 @@ class DotGeneral(Op):
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         """Multiply batches of matrices: the axes of each kind are merged into one."""
-        wide = widened(a.dtype)
+        wide = wide_dtype(a.dtype)
         left, right = (x.astype(wide, copy=False) for x in (a, b))
         if a.ndim <= 2 and b.ndim <= 2 and len(self.contract[0]) == 1 and not self.batch_axes[0]:
             (i,), (j,) = self.contract

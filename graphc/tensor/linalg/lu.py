@@ -21,7 +21,7 @@ from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.elementwise import cast, conj, minimum
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.specify import specified, specify_shape
+from graphc.tensor.core.specify import specify, specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, lapack
@@ -327,7 +327,7 @@ def lu_solve(
     b, is_vector = with_columns(b, b_ndim, "lu_solve")
 
     def solve(packed: Tensor, order: Tensor, b: Tensor) -> Tensor:
-        b = specified(b, [*[None] * (b.ndim - 2), length(order, -1), None], "lu_solve")
+        b = specify(b, [*[None] * (b.ndim - 2), length(order, -1), None], "lu_solve")
         x = solve_by_lu(packed, order, conj(b) if trans == 2 else b, bool(trans))
         return conj(x) if trans == 2 else x
 

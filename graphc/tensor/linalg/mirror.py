@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Op, Shape, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree, common
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import above_diagonal
 from graphc.tensor.core.axes import matrix_transpose, moveaxis
 from graphc.tensor.core.elementwise import (
@@ -22,7 +22,7 @@ from graphc.tensor.core.elementwise import (
     less,
     real,
     where,
-    widened_name,
+    wide_dtype_name,
 )
 from graphc.tensor.core.shape import lengths, reshape
 from graphc.tensor.core.tensor import Tensor, operands
@@ -38,7 +38,7 @@ def check_floats(op: str, *types: TensorType | Tensor) -> None:
     """
     dtypes = {t.dtype for t in types}
     dtype = types[0].dtype
-    if len(dtypes) > 1 or not is_inexact(dtype) or widened_name(dtype) != dtype:
+    if len(dtypes) > 1 or not is_inexact(dtype) or wide_dtype_name(dtype) != dtype:
         raise DTypeError(
             f"{op}({', '.join(map(repr, types))}): expected one dtype: float32, float64, complex64 "
             "or complex128.",
@@ -79,7 +79,7 @@ def in_floats(op: str, *values: Any) -> tuple[list[Tensor], str]:
     xs, dtype = operands(op, values)
     if not is_inexact(dtype):
         dtype = "float64"
-    return [cast(x, widened_name(dtype)) for x in xs], dtype
+    return [cast(x, wide_dtype_name(dtype)) for x in xs], dtype
 
 
 def lapack(name: str, *arrays: np.ndarray[Any, Any]) -> Any:
@@ -164,7 +164,7 @@ def symmetrise(x: Tensor, lower: bool, conjugated: bool) -> Tensor:
 def as_columns(solve: Any, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
     """Return a batch of systems with one matrix, the right-hand sides side by side."""
     if batched[0]:
-        return solve(a, b if batched[1] else repeated(b, size))  # type: ignore[no-any-return]
+        return solve(a, b if batched[1] else batch_of(b, size))  # type: ignore[no-any-return]
     beside = moveaxis(b, 0, -2)
     shape = lengths(beside)
     x = solve(a, reshape(beside, (*shape[:-2], shape[-2] * shape[-1])))

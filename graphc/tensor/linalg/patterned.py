@@ -13,7 +13,7 @@ import numpy as np
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import TensorType, numpy_dtype
 from graphc.ir.lengths import total
-from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to, repeated
+from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import arange, eye, zeros, zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
@@ -77,7 +77,7 @@ class BlockDiagonal(Composite):
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
         pairs = zip(xs, batched, strict=True)
-        return Tensor.make(self, *[x if leading else repeated(x, size) for x, leading in pairs])
+        return Tensor.make(self, *[x if leading else batch_of(x, size) for x, leading in pairs])
 
 
 @function

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import TensorType, is_float, promote
 from graphc.ir.lengths import least
-from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to, repeated
+from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import max
 from graphc.tensor.core.elementwise import (
@@ -19,7 +19,7 @@ from graphc.tensor.core.elementwise import (
     cast,
     less_equal,
     where,
-    widened_name,
+    wide_dtype_name,
 )
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -82,12 +82,12 @@ def as_batched_matrices(op: str, *values: Any) -> tuple[list[Tensor], str]:
 def broadcast_batch(size: Any, batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
     """Return the inputs of a batch, where unbatched inputs are repeated."""
     pairs = zip(xs, batched, strict=True)
-    return [x if flag else repeated(x, size) for x, flag in pairs]
+    return [x if flag else batch_of(x, size) for x, flag in pairs]
 
 
 def rounded_back(y: Tensor, dtype: str) -> Tensor:
     """Return a result computed in float32 for half-width floats, in their dtype."""
-    return cast(y, dtype) if is_float(y.dtype) and widened_name(dtype) != dtype else y
+    return cast(y, dtype) if is_float(y.dtype) and wide_dtype_name(dtype) != dtype else y
 
 
 # Vectors as matrices.

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.ir.lengths import agree, common, greatest
-from graphc.tensor.arrays.broadcast import one_slice, repeated
+from graphc.tensor.arrays.broadcast import batch_of, one_slice
 from graphc.tensor.arrays.diagonal import Diagonal
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import sum
@@ -83,7 +83,7 @@ def _batch_systems(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[
             lambda _, b: Tensor.make(op, *matrix, b), size, (False, True), matrix[0], b
         )
     pairs = zip(inputs, batched, strict=True)
-    return Tensor.make(op, *[x if is_batched else repeated(x, size) for x, is_batched in pairs])
+    return Tensor.make(op, *[x if is_batched else batch_of(x, size) for x, is_batched in pairs])
 
 
 def _prepend_zero(x: Tensor, n: int | Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class FactorTridiagonal(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Node:
         pairs = zip(inputs, batched, strict=True)
-        return Node.make(self, *[x if own else repeated(x, size) for x, own in pairs])
+        return Node.make(self, *[x if own else batch_of(x, size) for x, own in pairs])
 
 
 def _two_by_two_matrix(low: Array, d: Array, up: Array) -> Array:

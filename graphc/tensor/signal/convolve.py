@@ -23,7 +23,7 @@ from graphc.tensor.core.elementwise import (
     maximum,
     minimum,
     real,
-    widened,
+    wide_dtype,
 )
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function, operands
@@ -98,7 +98,7 @@ class Convolution(Op):
     def result(self, n: Any, k: Any) -> Any:
         return n + k - 1 if self.full else n - k + 1
 
-    def merged(self, a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:
+    def merge_axes(self, a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:
         spatial = self.spatial(a.shape, b.shape)
         g, r, k = self.groups, self.rows, self.columns
         groups, rows, channels = a.shape[:g], a.shape[g : g + r], a.shape[g + r : self.first(0)]
@@ -111,8 +111,8 @@ class Convolution(Op):
         )
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        wide = np.dtype(np.int64) if a.dtype == bool else widened(a.dtype)
-        left, right, shape = self.merged(a.astype(wide, copy=False), b.astype(wide, copy=False))
+        wide = np.dtype(np.int64) if a.dtype == bool else wide_dtype(a.dtype)
+        left, right, shape = self.merge_axes(a.astype(wide, copy=False), b.astype(wide, copy=False))
         if left.ndim == 4 and left.shape[:3] == right.shape[:3] == (1, 1, 1):
             y = np.convolve(left[0, 0, 0], right[0, 0, 0], "full" if self.full else "valid")
         else:
@@ -138,14 +138,14 @@ class Convolution(Op):
     def _gradient_of_a(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Convolve groups, rows, columns of g with groups, channels, columns of b."""
         op = self.of(self.groups, self.rows, self.channels, self.columns, full=not self.full)
-        b = flipped(self._channels_first(b, self.columns), b.ndim - self.first(1))
+        b = flip_last(self._channels_first(b, self.columns), b.ndim - self.first(1))
         return Tensor.make(op, g, b)
 
     def _gradient_of_b(self, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Convolve groups, columns, rows of g with groups, channels, rows of a."""
         spatial = a.ndim - self.first(0)
         g = _swap_axes(g, self.groups, self.rows, self.columns)
-        a = flipped(self._channels_first(a, self.rows), spatial)
+        a = flip_last(self._channels_first(a, self.rows), spatial)
         if self.full:
             op = self.of(self.groups, self.columns, self.channels, self.rows, full=False)
             return Tensor.make(op, g, a)
@@ -226,7 +226,7 @@ class FourierConvolution(Convolution):
     name = "fftconvolve"
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        wide = widened(a.dtype)
+        wide = wide_dtype(a.dtype)
         y = self.by(np.fft, a.astype(wide, copy=False), b.astype(wide, copy=False))
         return y.astype(a.dtype, copy=False)
 
@@ -236,7 +236,7 @@ class FourierConvolution(Convolution):
         Without ``full``, the sums from k - 1 on are needed, which do not wrap around n
         elements.
         """
-        a, b, shape = self.merged(a, b)
+        a, b, shape = self.merge_axes(a, b)
         sides = list(zip(a.shape[3:], b.shape[3:], strict=True))
         s = [fast_length(self.result(n, k) if self.full else n) for n, k in sides]
         axes = list(range(4, 4 + len(s)))
@@ -265,7 +265,7 @@ def fast_length(n: int) -> int:
 # Convolutions of complex numbers, and axes in front that broadcast.
 
 
-def flipped(x: Tensor, spatial: int) -> Tensor:
+def flip_last(x: Tensor, spatial: int) -> Tensor:
     """Return the array with its last axes reversed."""
     return flip(x, tuple(range(x.ndim - spatial, x.ndim)))
 

@@ -13,13 +13,21 @@ import numpy as np
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Constant, Op, TensorType, is_inexact, is_integer
 from graphc.ir.lengths import total
-from graphc.tensor.arrays.broadcast import broadcast_to, repeated
+from graphc.tensor.arrays.broadcast import batch_of, broadcast_to
 from graphc.tensor.arrays.create import arange, ones_like, zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import max, min, sum
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
-from graphc.tensor.core.elementwise import cast, equal, floor, maximum, round, where, widened_name
+from graphc.tensor.core.elementwise import (
+    cast,
+    equal,
+    floor,
+    maximum,
+    round,
+    where,
+    wide_dtype_name,
+)
 from graphc.tensor.core.shape import (
     entries,
     fill_shape,
@@ -86,7 +94,7 @@ class Pad(Op):
     def batch(
         self, size: Any, batched: Sequence[bool], x: Tensor, value: Tensor, *symbolic: Tensor
     ) -> Tensor:
-        x = x if batched[0] else repeated(x, size)
+        x = x if batched[0] else batch_of(x, size)
         op = Pad((0, 0, *self.widths))
         if not batched[1]:
             return Tensor.make(op, x, value, *symbolic)
@@ -123,7 +131,7 @@ class Padded:
         shape[self.axis] = self.widths[side]
         return broadcast_to(cast(value, self.x.dtype), shape)
 
-    def places(self, side: int) -> Tensor:
+    def indices(self, side: int) -> Tensor:
         """Return the positions of the padding, counted from the array's first element."""
         count = arange(self.widths[side])
         return count - self.widths[0] if side == 0 else count + self.n
@@ -159,7 +167,7 @@ def linear_ramp(at: Padded, side: int, end: Any) -> Tensor:
         # Without rounding errors, which would go to the next integer.
         whole = cast(end, "int64")
         return cast(position * (cast(at.edge(side), "int64") - whole) // width + whole, dtype)
-    wide = widened_name(dtype) if is_inexact(dtype) else "float64"
+    wide = wide_dtype_name(dtype) if is_inexact(dtype) else "float64"
     first, last = cast(end, wide), cast(at.edge(side), wide)
     ramp = cast(position, wide) * ((last - first) / cast(width, wide)) + first
     return cast(floor(ramp) if is_integer(dtype) else ramp, dtype)
@@ -192,8 +200,8 @@ def mirror(with_edge: bool, at: Padded, side: int, reflect_type: str) -> Tensor:
         start: Any = n - period if side == 0 else period - at.widths[1]
         part = flip(at.part(slice(start, start + at.widths[side])), at.axis)
         return 2 * at.edge(side) - part if odd else part
-    places, period = at.places(side), _at_least(1, period)
-    turns, within = places // period, places % period
+    indices, period = at.indices(side), _at_least(1, period)
+    turns, within = indices // period, indices % period
     back = turns % 2
     y = at.part(within + back * (n - 1 - 2 * within))
     if not odd:
@@ -210,7 +218,7 @@ def wrap(at: Padded, side: int, _: None) -> Tensor:
     if at.fits(side, n):
         start: Any = n - at.widths[0] if side == 0 else 0
         return at.part(slice(start, start + at.widths[side]))
-    return at.part(at.places(side) % _at_least(1, n))
+    return at.part(at.indices(side) % _at_least(1, n))
 
 
 @dataclass(frozen=True)

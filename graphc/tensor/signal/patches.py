@@ -16,7 +16,7 @@ MOST = 1024
 """The most elements of a window, as the graph has a part for each."""
 
 
-def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Tensor:
+def pad_or_crop(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Tensor:
     """Add elements before and behind an axis; remove some where a number is negative."""
 
     def block(n: Any) -> list[Tensor]:
@@ -35,7 +35,7 @@ def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Ten
     return wide[(*[slice(None)] * axis, selection)]
 
 
-def dilated(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
+def dilate(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
     """Insert elements between those along an axis."""
     n, shape = length(x, axis), lengths(x)
     gaps = broadcast_to(value, (*shape[: axis + 1], interior, *shape[axis + 1 :]))

@@ -18,7 +18,7 @@ from graphc.tensor.signal.convolve import (
     FourierConvolution,
     check_mode,
     fast_length,
-    flipped,
+    flip_last,
     full_convolution,
     same_convolution,
     valid_convolution,
@@ -69,7 +69,7 @@ def _convolution(
 
 
 def _reverse(x: Tensor, spatial: int) -> Tensor:
-    return flipped(conj(x) if is_complex(x.dtype) else x, spatial)
+    return flip_last(conj(x) if is_complex(x.dtype) else x, spatial)
 
 
 def convolve1d(in1: TensorLike, in2: TensorLike, mode: str = "full") -> Tensor:

@@ -29,7 +29,7 @@ from graphc.tensor.core.elementwise import (
     minimum,
     real,
     sqrt,
-    widened_name,
+    wide_dtype_name,
 )
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import (
@@ -59,7 +59,7 @@ def _count_elements(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool)
 def _wide(x: Any, dtype: Any) -> tuple[Tensor, str]:
     """Return the array in the dtype to average in, and the result's dtype."""
     x = as_floating(x, dtype)
-    return cast(x, widened_name(x.dtype)), x.dtype
+    return cast(x, wide_dtype_name(x.dtype)), x.dtype
 
 
 @function

@@ -15,7 +15,7 @@ from graphc import implicit
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
 from graphc.implicit import BCOO, CSC, CSR
 from graphc.tensor.linalg.sparse import factor as factor_module
-from graphc.tensor.linalg.sparse.factor import Pattern, PositiveFactor, Recent
+from graphc.tensor.linalg.sparse.factor import PositiveFactor, Recent, SparsityPattern
 
 MODES = ("NUMPY", "JAX", "MLX")
 
@@ -65,7 +65,7 @@ def check_by_numpy(q: Any, lower: bool, tolerance: float = 1e-9) -> None:
     """Compare all that a factor is for with dense linear algebra."""
     places, n = q.tocoo(), q.shape[0]
     rows, columns = places.row, places.col
-    factor = PositiveFactor.of(Pattern(rows, columns, n, lower), places.data)
+    factor = PositiveFactor.of(SparsityPattern(rows, columns, n, lower), places.data)
     assert factor is not None
     dense, rng = q.toarray(), np.random.default_rng(3)
     read = rows >= columns if lower else rows <= columns
@@ -126,7 +126,7 @@ def test_a_large_grid() -> None:
     """The inverse of 1600 nodes, and solutions of 40,000."""
     check_by_numpy(grid(40), True)
     q = grid(200, 0.01).tocoo()
-    factor = PositiveFactor.of(Pattern(q.row, q.col, 40_000, True), q.data)
+    factor = PositiveFactor.of(SparsityPattern(q.row, q.col, 40_000, True), q.data)
     assert factor is not None
     b = np.random.default_rng(0).normal(size=(40_000, 1))
     np.testing.assert_allclose(q @ factor.solve(b), b, atol=1e-9)
@@ -232,7 +232,9 @@ def test_solve_and_determinants_of_sparse_arrays_stay_sparse(
 def test_a_batch_of_values_has_one_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     count = []
     monkeypatch.setattr(factor_module, "_PATTERNS", Recent(8))
-    monkeypatch.setattr(factor_module, "Pattern", lambda *args: count.append(1) or Pattern(*args))
+    monkeypatch.setattr(
+        factor_module, "SparsityPattern", lambda *args: count.append(1) or SparsityPattern(*args)
+    )
     q = grid(4)
     scale = np.array([[1.0, 2.0, 3.0]]).T
     data, b = gt.matrix("data"), gt.matrix("b")

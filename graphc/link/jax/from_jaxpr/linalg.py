@@ -12,7 +12,7 @@ from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.tensor.linalg import DotGeneral
-from graphc.tensor.signal.patches import MOST, dilated, fitted, patches
+from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _dot_general(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
@@ -33,10 +33,10 @@ def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
     kernel = gt.transpose(kernel, (*kernel_space, n_in, n_out))
     zero = gt.zeros((), x.dtype)
     for axis, n in enumerate(eqn["lhs_dilation"]):
-        x = dilated(x, axis, n - 1, zero) if n > 1 else x
+        x = dilate(x, axis, n - 1, zero) if n > 1 else x
     for axis, padding in enumerate(eqn["padding"]):
         low, high = map(eqn.lengths, padding)
-        x = fitted(x, axis, (low, high), zero)
+        x = pad_or_crop(x, axis, (low, high), zero)
     sizes: list[Any] = [length(kernel, i) for i in range(len(space))]
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
         raise Refusal

@@ -11,7 +11,7 @@ import graphc.tensor as gt
 from graphc.ir import is_complex, is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
 from graphc.tensor import Tensor
-from graphc.tensor.signal.patches import MOST, dilated, fitted, patches
+from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _reduction(function: Callable[..., Any]) -> Converter:
@@ -100,10 +100,10 @@ def _windows(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Con
         value = gt.as_tensor(neutral(x.dtype))
         for axis, n in enumerate(eqn["base_dilation"]):
             if n > 1:
-                x = dilated(x, axis, n - 1, value)
+                x = dilate(x, axis, n - 1, value)
         for axis, padding in enumerate(eqn["padding"]):
             low, high = map(eqn.lengths, padding)
-            x = fitted(x, axis, (low, high), value)
+            x = pad_or_crop(x, axis, (low, high), value)
         sizes = eqn["window_dimensions"]
         if not all(isinstance(n, int) for n in sizes) or np.prod(sizes) > MOST:
             raise Refusal

@@ -7,7 +7,7 @@ from typing import Any
 import graphc.tensor as gt
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation
 from graphc.tensor import Tensor
-from graphc.tensor.signal.patches import dilated, fitted
+from graphc.tensor.signal.patches import dilate, pad_or_crop
 
 
 def _broadcast(eqn: Equation, x: Tensor, *_: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ def _slice(eqn: Equation, x: Tensor) -> Tensor:
 def _pad(eqn: Equation, x: Tensor, value: Tensor) -> Tensor:
     for axis, (low, high, interior) in enumerate(eqn["padding_config"]):
         if interior:
-            x = dilated(x, axis, int(interior), value)
-        x = fitted(x, axis, (eqn.lengths(low), eqn.lengths(high)), value)
+            x = dilate(x, axis, int(interior), value)
+        x = pad_or_crop(x, axis, (eqn.lengths(low), eqn.lengths(high)), value)
     return x
 
 

@@ -16,7 +16,7 @@ FILLING = jax.lax.GatherScatterMode.FILL_OR_DROP
 
 def _of_shape(x: Fill, shape: Any) -> Any:
     """The same number in another shape; of a stack of numbers NotImplemented."""
-    return NotImplemented if x.depth else x.over(x.value, tuple(map(int, shape)))
+    return NotImplemented if x.depth else x.with_value(x.value, tuple(map(int, shape)))
 
 
 # After the handler of structures, which knows what is out of bounds.

@@ -31,7 +31,7 @@ STEP = 1e-100
 """The imaginary step of a derivative, which is exact: its square vanishes beside 1."""
 
 
-class Pattern:
+class SparsityPattern:
     """The pattern of a symmetric matrix, of which one triangle is read.
 
     Args:
@@ -83,12 +83,12 @@ class PositiveFactor:
         lu: SuperLU's factor, whose pivots are elements of the diagonal.
     """
 
-    def __init__(self, pattern: Pattern, data: Array, lu: Any) -> None:
+    def __init__(self, pattern: SparsityPattern, data: Array, lu: Any) -> None:
         self.pattern, self.data, self.lu = pattern, data, lu
         self.pivots = lu.U.diagonal() if pattern.n else np.zeros(0)
 
     @classmethod
-    def of(cls, pattern: Pattern, data: Array) -> PositiveFactor | None:
+    def of(cls, pattern: SparsityPattern, data: Array) -> PositiveFactor | None:
         """Factorise a matrix; None if it is not positive definite."""
         if not np.isfinite(data[pattern.stored]).all():
             return None
@@ -326,7 +326,7 @@ def positive_factor(
     with _LOCK:
         pattern, factors = _PATTERNS.get(
             (rows, columns, n, lower),
-            lambda: (Pattern(rows, columns, n, lower), _recent_factors(len(rows))),
+            lambda: (SparsityPattern(rows, columns, n, lower), _recent_factors(len(rows))),
         )
         factor: PositiveFactor | None = factors.get(
             (data,), lambda: PositiveFactor.of(pattern, data)

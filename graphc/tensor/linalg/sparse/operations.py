@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType
-from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.arrays.select import take_along_axis
 from graphc.tensor.core.axes import expand_dims
@@ -86,7 +86,7 @@ class SparseOperation(Op):
         operands = [
             x
             if flag or (i in {1, 2} and not has_many_patterns and x.ndim == 1)
-            else repeated(x, size)
+            else batch_of(x, size)
             for i, (x, flag) in enumerate(pairs)
         ]
         return self.node(*operands)

@@ -17,7 +17,7 @@ from graphc.link.jax.counts import Count, minus
 from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.arrays.reduce import dtype_range
-from graphc.tensor.core.elementwise import widened
+from graphc.tensor.core.elementwise import wide_dtype
 
 ACCUMULATE = {
     CumSum: lax.cumsum,
@@ -30,7 +30,7 @@ ACCUMULATE = {
 @backend.lower(Cumulative)
 def accumulate(op: Cumulative, x: Any) -> Any:
     """Accumulate along an axis; half-width floats in float32, bools as numbers."""
-    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(widened(x.dtype))
+    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(wide_dtype(x.dtype))
     y = ACCUMULATE[type(op)](lax.convert_element_type(x, wide), op.axis, op.reverse)
     return lax.convert_element_type(y, x.dtype)
 
@@ -38,7 +38,7 @@ def accumulate(op: Cumulative, x: Any) -> Any:
 @backend.lower(Recurrence)
 def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     """Compute y -> a * y + b by an associative scan of logarithmic depth."""
-    wide = np.dtype(widened(b.dtype))
+    wide = np.dtype(wide_dtype(b.dtype))
 
     def compose(earlier: Any, later: Any) -> Any:
         return later[0] * earlier[0], later[0] * earlier[1] + later[1]
@@ -67,7 +67,7 @@ def _scan_one_by_one(step: Callable[..., Any], a: Any, b: Any, *, axis: int, rev
 @backend.lower(CoupledRecurrence)
 def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
     """Compute y -> a @ y + b by an associative scan over the last axis."""
-    wide = np.dtype(widened(b.dtype))
+    wide = np.dtype(wide_dtype(b.dtype))
 
     def advance(a: Any, y: Any, b: Any) -> Any:
         return jnp.einsum("npq...,nq...->np...", a, y) + b

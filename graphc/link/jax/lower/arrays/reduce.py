@@ -30,14 +30,14 @@ from graphc.tensor.arrays.reduce import (
     Sum,
     dtype_range,
 )
-from graphc.tensor.core.elementwise import widened
+from graphc.tensor.core.elementwise import wide_dtype
 
 
 @backend.lower(Sum, Prod)
 def sum_or_product(op: Reduction, x: Any) -> Any:
     """Sum or multiply along axes; half-width floats in float32."""
     dtype = x.dtype
-    wide = np.dtype(widened(dtype))
+    wide = np.dtype(wide_dtype(dtype))
     reduce = lax.reduce_sum if isinstance(op, Sum) else lax.reduce_prod
     y = reduce(lax.convert_element_type(x, wide), op.axes)
     return lax.convert_element_type(y, dtype)

@@ -9,7 +9,7 @@ import jax
 from graphc.errors import ArgumentError, DistributedError
 from graphc.link.jax.backend import backend
 from graphc.link.jax.mesh import current
-from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, joined
+from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, process_group
 
 
 @backend.lower(AllSum)
@@ -22,7 +22,7 @@ def all_sum(op: AllReduce, x: Any) -> Any:
             "Leave it out of the graph, and apply jax.lax.psum to what f.pure returns; or leave "
             "shard_map out, and give the mode the mesh.",
         )
-    group = joined()
+    group = process_group()
     if group is not None and group.backend != "JAX":
         op.refuse_others("JAX")
     if current() is None and jax.process_count() > 1:

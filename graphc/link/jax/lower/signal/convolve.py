@@ -34,7 +34,7 @@ MAX_UNROLLED_TAPS = 8
 @backend.lower(Convolution)
 def convolve(op: Convolution, a: Any, b: Any) -> Any:
     """Convolve; for bools, count the true products in int32."""
-    a, b, shape = op.merged(jnp.asarray(a), jnp.asarray(b))
+    a, b, shape = op.merge_axes(jnp.asarray(a), jnp.asarray(b))
     dtype = a.dtype
     is_bool = dtype.kind == "b"
     if not prod(shape) or not a.shape[2]:

@@ -21,7 +21,7 @@ MOST_AXES = 3
 @backend.lower(Convolution)
 def convolve(op: Convolution, a: Any, b: Any) -> Any:
     """By groups, rows, columns and channels, one axis for each."""
-    a, b, shape = op.merged(a, b)
+    a, b, shape = op.merge_axes(a, b)
     if not prod(shape) or not a.shape[2]:
         return mx.zeros(shape, a.dtype)
     y = at_once(op, a, b) if is_own(a) else by_windows(op, a, b)
