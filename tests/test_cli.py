@@ -367,7 +367,7 @@ def test_executables_that_cannot_be_saved_are_told_of(monkeypatch: pytest.Monkey
 def test_kernels_that_read_wrong_are_told_of_and_do_no_harm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("graphc.link.mlx.probes._compiled", lambda f: lambda x: f(x) * 0)
+    monkeypatch.setattr("graphc.link.mlx.probes._compile", lambda f: lambda x: f(x) * 0)
     found = {finding.what: finding for finding in run_probes("MLX")}
     assert found["views that run backwards"].found == "read wrong by kernels"
     assert not found["views that run backwards"].wrong

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from graphc.link.mlx.arrays import is_traced
-from graphc.link.mlx.replay import saved
+from graphc.link.mlx.replay import saved_program
 
 __all__ = ["traced"]
 
@@ -40,7 +40,7 @@ def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..
     copy = mx.contiguous
     mx.contiguous = _copied
     try:
-        return saved(function, arrays)
+        return saved_program(function, arrays)
     finally:
         mx.contiguous = copy
 

@@ -1,4 +1,4 @@
-"""MLX's arrays, dtypes and devices, and NumPy's from and into them."""
+"""MLX's arrays, dtypes and devices, and conversions between MLX's arrays and NumPy's."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ DTYPES: dict[str, Any] = {
         *("float16", "bfloat16", "float32", "float64", "complex64"),
     )
 }
-"""MLX's dtypes by their names; it has no complex128."""
+"""MLX's dtypes by name; MLX has no complex128."""
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_of(name: str) -> Any:
-    """MLX's dtype of that name."""
+    """Return MLX's dtype of a name."""
     return DTYPES[name]
 
 
 def name_of(x: Any) -> str:
-    """The name of an array's dtype."""
+    """Return the name of an array's dtype."""
     return NAMES[x.dtype]
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> mx.array:
-    """An MLX array of that dtype, evaluated; a copy unless it is MLX's own."""
+    """Return an evaluated MLX array of a type; a copy unless ``value`` is an MLX array."""
     dtype = dtype_of(type.dtype)
     if isinstance(value, mx.array):
         if value.dtype == dtype:
@@ -50,7 +50,7 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> mx.array:
 
 
 def from_numpy(value: np.ndarray[Any, Any]) -> mx.array:
-    """A copy of a NumPy array, in its dtype, whatever its strides."""
+    """Return an MLX array with the dtype and values of a NumPy array of any strides."""
     value = np.ascontiguousarray(value).reshape(value.shape)
     # NumPy calls an axis of length 1 contiguous whatever its stride; MLX takes no negative one.
     if min(value.strides, default=0) < 0:
@@ -60,7 +60,7 @@ def from_numpy(value: np.ndarray[Any, Any]) -> mx.array:
 
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array of an MLX array's values, of its own."""
+    """Return a new NumPy array with an MLX array's values."""
     if not isinstance(value, mx.array):
         return np.asarray(value)
     try:
@@ -68,14 +68,14 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
             return np.array(value.view(mx.uint16)).view(numpy_dtype("bfloat16"))
         return np.array(value)
     except ValueError as error:
-        raise untransformed(error) from error
+        raise explain_evaluation(error) from error
 
 
 EVALUATED = re.compile(r"\[(async_)?eval\].*transformation")
 
 
-def untransformed(error: Exception) -> Exception:
-    """The error, or what to do where it is that MLX transforms what evaluates an array."""
+def explain_evaluation(error: Exception) -> Exception:
+    """Return graphc's error if MLX refuses to evaluate a traced array, else ``error``."""
     if not EVALUATED.search(str(error)):
         return error
     return ArgumentError(
@@ -86,61 +86,61 @@ def untransformed(error: Exception) -> Exception:
 
 
 def device_of(options: Mapping[str, Any]) -> Any:
-    """The device that a mode names, ``"cpu"`` or ``"gpu"``; MLX's default device otherwise.
+    """Return the device that a mode names, ``"cpu"`` or ``"gpu"``, or MLX's default device.
 
     Raises:
-        ModeError: There is no such device.
+        ModeError: If MLX has no such device.
     """
-    wanted = options.get("device")
-    if wanted is None:
+    name = options.get("device")
+    if name is None:
         return mx.default_device()
-    known = {"cpu": mx.cpu, "gpu": mx.gpu}
-    found = known.get(wanted, wanted) if isinstance(wanted, str) else wanted
-    if isinstance(found, mx.DeviceType):
-        found = mx.Device(found, 0)
-    if not isinstance(found, mx.Device) or not mx.is_available(found):
-        there = [name for name, kind in known.items() if mx.is_available(mx.Device(kind, 0))]
-        raise ModeError(f"device={wanted!r}: MLX has no such device.", f"It has {there}.")
-    return found
+    kinds = {"cpu": mx.cpu, "gpu": mx.gpu}
+    device = kinds.get(name, name) if isinstance(name, str) else name
+    if isinstance(device, mx.DeviceType):
+        device = mx.Device(device, 0)
+    if not isinstance(device, mx.Device) or not mx.is_available(device):
+        names = [n for n, kind in kinds.items() if mx.is_available(mx.Device(kind, 0))]
+        raise ModeError(f"device={name!r}: MLX has no such device.", f"It has {names}.")
+    return device
 
 
-def bounded(found: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    """Keep a value under that key; the one that was kept first goes where there are too many."""
-    found[key] = value
-    if len(found) > config.specializations:
-        found.popitem(last=False)
+def put_bounded(cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Add an entry to a cache, and remove the oldest one if the cache is full."""
+    cache[key] = value
+    if len(cache) > config.specializations:
+        cache.popitem(last=False)
 
 
 class NotTraceableError(BaseException):
-    """Something needs a value, or a program grows too long, while MLX traces.
+    """Signal that a value is needed, or that a program grows too long, while MLX traces.
 
-    It is no error: what catches it runs the same in another way.
+    This is no error of the user's: the caller catches it and runs the program in another way.
     """
 
 
-LIMIT = 4096
-"""Of operations in one traced program: MLX walks programs recursively, and some tens of thousands
-of operations in a row overflow the stack."""
+MAX_OPERATIONS = 4096
+"""Operations in one traced program: MLX walks programs recursively, and some tens of thousands of
+operations in a row overflow the stack."""
 
 
 class Constants(Protocol):
-    """The arrays that stand for constants while MLX traces."""
+    """Arrays that stand for constants while MLX traces."""
 
     def get(self, key: Any) -> Any:
-        """The array by the constant's key; None where none does."""
+        """Return the array that stands for the constant of a key, or None."""
 
 
-class AnyLengths(Protocol):
-    """What stands for lengths that may be others when a program is run."""
+class DynamicLengths(Protocol):
+    """Array lengths that may differ when a traced program runs."""
 
-    def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
-        """The elements in another shape."""
+    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return ``x`` in another shape."""
 
-    def repeated(self, x: Any, shape: Sequence[int]) -> Any:
-        """The array repeated to a shape."""
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return ``x`` broadcast to a shape."""
 
-    def are_in(self, shape: Sequence[int]) -> bool:
-        """Whether a shape has one of them, or what follows from one."""
+    def occur_in(self, shape: Sequence[int]) -> bool:
+        """Return whether a shape has a dynamic length, or one computed from it."""
 
 
 @dataclass
@@ -148,53 +148,52 @@ class Trace:
     """The program that MLX is tracing.
 
     Attributes:
-        constants: The arrays that stand for constants, by key. A constant that is
-            part of a program would be part of its kernels too: each other value would have MLX
-            compile another one.
-        left: How many operations it may still have.
-        fuses: Whether MLX makes kernels of several operations.
-        is_users: Whether the user's code has MLX trace it, and may batch and save it.
-        lengths: Where it is saved for any lengths, what stands for them.
+        constants: Arrays that stand for constants, by key. A literal constant would be written into
+            the kernels, and MLX would compile another kernel for each value.
+        remaining: Number of operations that the program may still get.
+        fuses: Whether MLX fuses several operations into one kernel.
+        is_users: Whether the user's code makes MLX trace, and may batch and save the program.
+        lengths: Dynamic lengths, if the program is saved for any lengths.
     """
 
     constants: Constants
-    left: int = LIMIT
+    remaining: int = MAX_OPERATIONS
     fuses: bool = True
     is_users: bool = False
-    lengths: AnyLengths | None = None
+    lengths: DynamicLengths | None = None
 
     def spend(self, operations: int) -> None:
-        """Raise where the program would grow too long."""
-        self.left -= operations
-        if self.left < 0:
+        """Count operations; raise NotTraceableError if the program grows too long."""
+        self.remaining -= operations
+        if self.remaining < 0:
             raise NotTraceableError
 
 
-class _Current(threading.local):
+class _TraceState(threading.local):
     trace: Trace | None = None
 
 
-_current = _Current()
+_state = _TraceState()
 
 
 def current() -> Trace | None:
-    """The program that MLX traces in this thread; None where operations run one by one."""
-    return _current.trace
+    """Return the program that MLX traces in this thread; None if operations run one by one."""
+    return _state.trace
 
 
 @contextmanager
 def tracing(trace: Trace | None) -> Iterator[None]:
-    """MLX traces this program."""
-    before, _current.trace = _current.trace, trace
+    """Make ``trace`` the program that MLX traces in this thread."""
+    before, _state.trace = _state.trace, trace
     try:
         yield
     finally:
-        _current.trace = before
+        _state.trace = before
 
 
 def contiguous(x: Any) -> Any:
-    """The array with its elements in a row: a copy where they are not."""
-    trace = _current.trace
+    """Return the array with contiguous elements: a copy if they are not."""
+    trace = _state.trace
     if trace is None or not x.ndim or (trace.fuses and not trace.is_users):
         return mx.contiguous(x)
     # MLX cannot save a program that has the operation itself.
@@ -202,13 +201,13 @@ def contiguous(x: Any) -> Any:
 
 
 def end_of_kernel(x: Any) -> Any:
-    """The array; MLX fuses what it is made of with nothing that follows."""
-    trace = _current.trace
+    """Return the array; MLX fuses nothing that follows with the operations before."""
+    trace = _state.trace
     return contiguous(x) if trace is None or trace.fuses else x
 
 
 def is_traced(arrays: Iterable[Any]) -> bool:
-    """Whether MLX traces any of these, to compile, differentiate, batch or save a function."""
+    """Return whether MLX traces any array, to compile, differentiate, batch or save."""
     try:
         mx.async_eval([x for x in arrays if isinstance(x, mx.array)])  # type: ignore[no-untyped-call]
     except ValueError:
@@ -216,79 +215,86 @@ def is_traced(arrays: Iterable[Any]) -> bool:
     return False
 
 
-def _any_lengths() -> AnyLengths | None:
-    trace = _current.trace
+def _dynamic_lengths() -> DynamicLengths | None:
+    trace = _state.trace
     return None if trace is None else trace.lengths
 
 
-def saves_any_length() -> bool:
-    """Whether MLX traces a program that is saved for any lengths."""
-    return _any_lengths() is not None
+def saves_dynamic_lengths() -> bool:
+    """Return whether MLX traces a program that is saved for any lengths."""
+    return _dynamic_lengths() is not None
 
 
-def are_open(*lengths: int) -> bool:
-    """Whether any of these may be another when the program that MLX traces is run."""
-    found = _any_lengths()
-    return found is not None and found.are_in(lengths)
+def are_dynamic(*lengths: int) -> bool:
+    """Return whether any length may differ when the traced program runs."""
+    dynamic = _dynamic_lengths()
+    return dynamic is not None and dynamic.occur_in(lengths)
 
 
-def reshaped(x: Any, shape: Sequence[int]) -> Any:
-    """The elements in another shape."""
+def reshape_array(x: Any, shape: Sequence[int]) -> Any:
+    """Return ``x`` in another shape."""
     if x.shape == tuple(shape):
         return x
-    lengths = _any_lengths()
-    return lengths.reshaped(x, shape) if lengths else mx.reshape(x, shape)
+    lengths = _dynamic_lengths()
+    return lengths.reshape(x, shape) if lengths else mx.reshape(x, shape)
 
 
-def repeated_to(x: Any, shape: Sequence[int]) -> Any:
-    """The array repeated to a shape."""
+def broadcast_array(x: Any, shape: Sequence[int]) -> Any:
+    """Return ``x`` broadcast to a shape."""
     if x.shape == tuple(shape):
         return x
-    lengths = _any_lengths()
-    return lengths.repeated(x, shape) if lengths else mx.broadcast_to(x, shape)
+    lengths = _dynamic_lengths()
+    return lengths.broadcast(x, shape) if lengths else mx.broadcast_to(x, shape)
 
 
-def own(found: Iterable[Any], arguments: Iterable[Any]) -> list[Any]:
-    """Results as arrays of their own: writing into one would change its namesake."""
-    taken = {id(x) for x in arguments}
+def separate_results(values: Iterable[Any], arguments: Iterable[Any]) -> list[Any]:
+    """Return results as MLX arrays of which none is an argument or another result.
+
+    A write into one of two equal objects would change both.
+    """
+    seen = {id(x) for x in arguments}
     results = []
-    for y in found:
+    for y in values:
         y = device_array(y)
-        y = mx.stop_gradient(y) if id(y) in taken else y
-        taken.add(id(y))
+        y = mx.stop_gradient(y) if id(y) in seen else y
+        seen.add(id(y))
         results.append(y)
     return results
 
 
 def key_of(value: np.ndarray[Any, Any]) -> Any:
-    """A key by which constants are distinguished."""
+    """Return a hashable key that is equal for equal constants."""
     return value.dtype.name, value.shape, value.tobytes()
 
 
 def device_array(value: Any) -> Any:
-    """A value as an MLX array in what is being traced or run."""
+    """Return a value as an MLX array; while MLX traces, the array that stands for it."""
     if isinstance(value, mx.array | tuple):
         return value
     value = np.asarray(value)
-    trace = _current.trace
+    trace = _state.trace
     if trace is None:
         return from_numpy(value)
-    found = trace.constants.get(key_of(value))
-    if found is None and value.dtype.kind in "iu" and not value.ndim and abs(value) < 2**31:
+    stand_in = trace.constants.get(key_of(value))
+    if stand_in is None and value.dtype.kind in "iu" and not value.ndim and abs(value) < 2**31:
         # A length: as a constant, each other one would have its own kernels.
         return mx.full((), int(value), dtype_of(dtype_name(value.dtype)))
-    return from_numpy(value) if found is None else found
+    return from_numpy(value) if stand_in is None else stand_in
 
 
-def host_places(values: Iterable[Any], first: int = 0) -> tuple[int, ...]:
-    """The places of those that are on the host, counted from the first one's."""
+def host_positions(values: Iterable[Any], first: int = 0) -> tuple[int, ...]:
+    """Return the positions of values on the host, counted from ``first``."""
     return tuple([i for i, x in enumerate(values, first) if not isinstance(x, mx.array)])
 
 
 def host_array(value: Any) -> Any:
-    """A value that decides something as NumPy's, read from the device where it has to be."""
+    """Return a value that decides a shape or a step, as a NumPy array if it is MLX's.
+
+    Raises:
+        NotTraceableError: If MLX traces, so that the value cannot be read.
+    """
     if not isinstance(value, mx.array):
         return value
-    if _current.trace is not None:
+    if _state.trace is not None:
         raise NotTraceableError
     return to_numpy(value)

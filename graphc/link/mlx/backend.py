@@ -1,4 +1,4 @@
-"""MLX as a backend: its arrays, devices, and how a program is compiled."""
+"""MLX as a backend: its arrays and devices, and how a program is compiled."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from graphc.link.mlx.arrays import (
     device_of,
     dtype_of,
     end_of_kernel,
+    explain_evaluation,
     host_array,
     is_traced,
     name_of,
-    own,
+    separate_results,
     to_numpy,
     tracing,
-    untransformed,
 )
 from graphc.link.mlx.compiler import prepare_compiler
 from graphc.link.mlx.distributed import lost_process
 from graphc.link.mlx.gaps import GAPS, NARROWER
-from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.host import analyse, value_inputs
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
-from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, driven_steps
+from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, steps_between_segments
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Watch
 from graphc.link.program import Program
@@ -55,19 +55,19 @@ from graphc.tensor.core.shape import Length, Shape
 
 
 def describe(options: Mapping[str, Any]) -> str:
-    """MLX's version and the device."""
+    """Return MLX's version and the device."""
     device = device_of(options)
-    found = _descriptions.get(repr(device))
-    if found is None:
-        known = mx.device_info(device) or {}  # older ones say nothing of processors
-        name = known.get("device_name", "of unknown make")
-        found = f"MLX {version('mlx')}, on {device.type.name} ({name})"
-        _descriptions[repr(device)] = found
-    return found
+    description = _descriptions.get(repr(device))
+    if description is None:
+        info = mx.device_info(device) or {}  # older releases have no info on processors
+        name = info.get("device_name", "of unknown make")
+        description = f"MLX {version('mlx')}, on {device.type.name} ({name})"
+        _descriptions[repr(device)] = description
+    return description
 
 
 _descriptions: dict[str, str] = {}
-"""By device: a query takes as long as many calls, and every new function makes one."""
+"""Descriptions by device: a query takes as long as many calls, and each new function needs one."""
 
 
 def compile(
@@ -79,35 +79,30 @@ def compile(
 ) -> Executable:
     """Return a function that runs the program's segments and evaluates its outputs once.
 
-    It holds no array but the program's constants: functions of equal structure share it.
+    The function holds no arrays but the program's constants: functions of equal structure share it.
     """
     if options.get("compile", True):
         prepare_compiler(device_of(options))
-    made = program()
-    tier = tier_of(options, made.graph.key, at_once=holds_sums(made.graph.nodes))
-    segments = Segments(made, {**options, "compile": tier})
+    whole_program = program()
+    tier = tier_of(options, whole_program.graph.key, at_once=holds_sums(whole_program.graph.nodes))
+    segments = Segments(whole_program, {**options, "compile": tier})
     watch = Watch(spec, context, is_large=segments.is_large)
     timed = tier if isinstance(tier, Tier) else None
-    # An operation of the user's may call the function that it is part of.
+    # The user's operation may call the function that it is part of.
     lock = threading.RLock()
     whole = None if watch.static else segments.direct
-    run = _running(segments, watch, whole)
-    execute = _execute(run, watch, timed, lock, single=spec.single)
-    if whole is not None and not holds_sums(made.graph.nodes):
-        execute = _straight(whole, execute, lock, len(spec.arguments), single=spec.single)
+    run = _runner(segments, watch, whole)
+    execute = _executable(run, watch, timed, lock, single=spec.single)
+    if whole is not None and not holds_sums(whole_program.graph.nodes):
+        execute = _direct_executable(whole, execute, lock, len(spec.arguments), single=spec.single)
     device = options.get("device") and device_of(options)
     return _on_device(execute, device) if device else execute
 
 
-def _execute(
-    run: Callable[..., Any],
-    watch: Watch,
-    tier: Tier | None,
-    lock: threading.RLock,
-    *,
-    single: bool,
+def _executable(
+    run: Callable[..., Any], watch: Watch, tier: Tier | None, lock: threading.RLock, *, single: bool
 ) -> Executable:
-    """A call: what runs the program is called, and its results are evaluated."""
+    """Return an executable that runs the program, and evaluates its results."""
     # A call of a small program takes 10 us: each name that is looked up in a module counts.
     acquire, release, request, evaluate = lock.acquire, lock.release, mx.async_eval, mx.eval
     calls = watch.calls
@@ -117,46 +112,48 @@ def _execute(
         call = None
         acquire()
         try:
-            # Unlike eval, async_eval also refuses what mx.grad traces.
+            # Unlike eval, async_eval also refuses arrays that mx.grad traces.
             request(*arguments)  # type: ignore[no-untyped-call]
-            found = run(*arguments)
-            evaluate(found)
+            results = run(*arguments)
+            evaluate(results)
             if tier and tier.was_unfused:
                 tier.after_call(perf_counter() - start)
         except (ValueError, RuntimeError, OperationError) as error:
-            raise _explained(error) from error.__cause__
+            raise _call_error(error) from error.__cause__
         finally:
             if calls:
                 call = watch.close()
             release()
         if call is not None:
             call.record()
-        return found[0] if single else found
+        return results[0] if single else results
 
     return execute
 
 
-def _explained(error: Exception) -> Exception:
-    """The error of a call, or graphc's where it is about transformations or other processes."""
+def _call_error(error: Exception) -> Exception:
+    """Return graphc's error for a transformation or a lost process, else ``error``."""
     if isinstance(error, RuntimeError) and not isinstance(error, OperationError):
         return lost_process(error)
-    return untransformed(error)
+    return explain_evaluation(error)
 
 
-def _straight(
+def _direct_executable(
     whole: WholeProgram, execute: Executable, lock: threading.RLock, arguments: int, *, single: bool
 ) -> Executable:
-    """An executable that calls MLX's function with nothing between, once that runs fused."""
+    """Return an executable that calls MLX's function directly, once the function is fused."""
     dispatch = Dispatch(execute)
 
     def choose(fused: Callable[..., Any]) -> None:
-        dispatch.run = _written(fused, whole.constants, execute, lock, arguments, single=single)
+        dispatch.run = _generate_call(
+            fused, whole.constants, execute, lock, arguments, single=single
+        )
 
     whole.when_fused = choose
     return dispatch
 
 
-def _written(
+def _generate_call(
     fused: Callable[..., Any],
     constants: Sequence[Any],
     execute: Executable,
@@ -165,36 +162,38 @@ def _written(
     *,
     single: bool,
 ) -> Executable:
-    """A call of MLX's function: for a number of arrays, as MLX takes twice as long to be given any.
+    """Return generated code that calls MLX's function with a fixed number of arrays.
+
+    MLX takes twice as long to be called with ``*arrays``.
 
     Args:
-        fused: Takes the arrays and the constants, and may refuse them.
-        constants: What it takes after the arrays.
-        execute: Runs the program where it refuses.
-        lock: Held while it runs.
-        arguments: The number of arrays.
-        single: Whether the only result is returned itself.
+        fused: Function of the arrays and the constants, which may raise UntracedError.
+        constants: Arguments after the arrays.
+        execute: Executable to call after UntracedError.
+        lock: Lock to hold during the call.
+        arguments: Number of arrays.
+        single: Whether to return the only result itself.
     """
     names = [f"a{i}" for i in range(arguments)]
-    given = ", ".join(names)
+    parameters = ", ".join(names)
     foreign = " or ".join([f"{a}.__class__ is not kind" for a in names]) or "False"
-    passed = ", ".join([*names, *(f"c{i}" for i in range(len(constants)))])
+    operands = ", ".join([*names, *(f"c{i}" for i in range(len(constants)))])
     text = f"""
-def call({given}):
+def call({parameters}):
     if {foreign}:
-        return call(*map(device_array, ({given}{"," * bool(names)})))
+        return call(*map(device_array, ({parameters}{"," * bool(names)})))
     acquire()
     try:
-        found = fused({passed})
-        evaluate(found)
-        return found{"[0]" * single}
+        results = fused({operands})
+        evaluate(results)
+        return results{"[0]" * single}
     except UntracedError:
         pass
     except (ValueError, RuntimeError, OperationError) as error:
         raise explained(error) from error.__cause__
     finally:
         release()
-    return execute({given})
+    return execute({parameters})
 """
     namespace: dict[str, Any] = {
         "OperationError": OperationError,
@@ -203,27 +202,27 @@ def call({given}):
         "device_array": device_array,
         "evaluate": mx.eval,
         "execute": execute,
-        "explained": _explained,
+        "explained": _call_error,
         "fused": fused,
         "kind": mx.array,
         "release": lock.release,
         **{f"c{i}": constant for i, constant in enumerate(constants)},
     }
     exec(compiled_code(text, "call"), namespace)
-    made: Executable = namespace["call"]
-    return made
+    call: Executable = namespace["call"]
+    return call
 
 
-def _running(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Callable[..., Any]:
-    """What runs a program, given its arguments."""
+def _runner(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Callable[..., Any]:
+    """Return the function that runs a program, given its arguments."""
     if whole is None:
-        known = frozenset(watch.static)
+        static = frozenset(watch.static)
 
         def run(*arguments: Any) -> Any:
             watch.open(arguments)
             pairs = enumerate(arguments)
-            values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
-            return own(segments.run(*values), arguments)
+            values = [to_numpy(x) if i in static else device_array(x) for i, x in pairs]
+            return separate_results(segments.run(*values), arguments)
 
         return run
     sums = holds_sums(segments.program.graph.nodes)
@@ -232,8 +231,8 @@ def _running(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Ca
 
     def run_whole(*arguments: Any) -> Any:
         if sums:
-            watch.open(arguments)  # it agrees with other processes
-        return whole.traceable(*map(device_array, arguments))
+            watch.open(arguments)  # processes agree on the sums of open calls only
+        return whole.trace_and_run(*map(device_array, arguments))
 
     return run_whole
 
@@ -246,63 +245,63 @@ def _on_device(execute: Executable, device: Any) -> Executable:
     return call
 
 
-CHECKED = (Index, IndexUpdate, CheckedIndices)
-"""Operations whose lowerings check integers that are known on the host, and so see them there."""
+HOST_CHECKED = (Index, IndexUpdate, CheckedIndices)
+"""Operations whose lowerings check integers on the host."""
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 WIDE: set[type[Op]] = set()
-"""The named functions that their lowerings compute in float64, too."""
+"""Named functions whose lowerings compute in float64, too."""
 
 
 class MLXBackend(Backend):
-    """Operations are MLX functions of MLX arrays; what decides a shape is NumPy's."""
+    """MLX: operations are functions of MLX arrays; NumPy computes what decides a shape."""
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """NumPy's dtype of an array that it takes."""
+        """Return NumPy's dtype of an MLX or NumPy array."""
         return numpy_dtype(name_of(x)) if isinstance(x, mx.array) else x.dtype
 
     def own_dtype(self, type: TensorType) -> Any:
-        """MLX's dtype of that type."""
+        """Return MLX's dtype of a type."""
         return dtype_of(type.dtype)
 
     def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options with a device by its name: MLX's own cannot be pickled."""
-        given = options.get("device")
-        is_named = given is None or isinstance(given, str)
+        """Return the options with the device's name: MLX's devices cannot be pickled."""
+        device = options.get("device")
+        is_named = device is None or isinstance(device, str)
         return options if is_named else {**options, "device": device_of(options).type.name}
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Narrower dtypes, where the options choose them: GPUs have no 64-bit floats."""
+        """Return narrower dtypes if the options choose them: GPUs have no 64-bit floats."""
         return NARROWER if options.get("float64") == "downcast" else {}
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """The function that computes a node, given MLX arrays, and NumPy arrays on the host.
+        """Return the function that computes a node, given MLX arrays and NumPy arrays on the host.
 
-        What NumPy computes is computed by the lowering where an operand is on the device after all.
+        A node on the host is computed by its lowering if an operand is on the device after all.
         """
         if node.op.graphs() or isinstance(node.op, Length | Shape | Pick):
             return compute
         if on_host:
             return self._either(node, compute)
-        deciding = frozenset(needed(node))
-        taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
+        host_inputs = frozenset(value_inputs(node))
+        convert = _identity if isinstance(node.op, HOST_CHECKED) else device_array
         if ends_kernel(node):
             return lambda *values: end_of_kernel(compute(*map(device_array, values)))
-        if not deciding:
-            return lambda *values: compute(*map(taken, values))
+        if not host_inputs:
+            return lambda *values: compute(*map(convert, values))
 
-        def converted(*values: Any) -> Any:
+        def compute_with_host_inputs(*values: Any) -> Any:
             return compute(
-                *[host_array(x) if i in deciding else taken(x) for i, x in enumerate(values)]
+                *[host_array(x) if i in host_inputs else convert(x) for i, x in enumerate(values)]
             )
 
-        return converted
+        return compute_with_host_inputs
 
     def _either(self, node: Node, by_numpy: Callable[..., Any]) -> Callable[..., Any]:
         if self.calls_back(node):
@@ -310,33 +309,33 @@ class MLXBackend(Backend):
         on_device = self.around(node, self.bind(node), on_host=False)
 
         def compute(*values: Any) -> Any:
-            is_there = any(isinstance(x, mx.array) for x in values)
-            return on_device(*values) if is_there else by_numpy(*values)
+            is_any_on_device = any(isinstance(x, mx.array) for x in values)
+            return on_device(*values) if is_any_on_device else by_numpy(*values)
 
         return compute
 
     def calls_back(self, node: Node) -> bool:
-        """Whether MLX lacks it, as it lacks factorisations of complex matrices."""
+        """Return whether NumPy computes a node, as factorisations of complex matrices."""
         return super().calls_back(node) or (
             node.op.by_numpy and any(is_complex(x.type.dtype) for x in node.inputs)
         )
 
     def callback(self, node: Node) -> Callable[..., Any]:
-        """The operation's NumPy reference, between compiled segments."""
+        """Return the operation's NumPy reference, to be called between segments."""
 
-        def as_told(y: Any, type: Any) -> Any:
+        def as_result(y: Any, type: Any) -> Any:
             if type.dtype not in DTYPES:
-                return None  # a use of this result was refused: it is a gap
-            # MLX takes no arrays that run backwards.
+                return None  # MLX lacks the dtype, and refused each use of this result
+            # MLX takes no arrays of negative strides.
             return device_array(np.asarray(y, type.numpy_dtype, order="C"))
 
         def call(*values: Any) -> Any:
             with np.errstate(all="ignore"):
-                found = node.op.perform(*[to_numpy(host_array(x)) for x in values])
+                results = node.op.perform(*[to_numpy(host_array(x)) for x in values])
             if isinstance(node.type, TupleType):
                 types = node.type.items
-                return tuple(as_told(y, t) for y, t in zip(found, types, strict=True))
-            return as_told(found, node.type)
+                return tuple(as_result(y, t) for y, t in zip(results, types, strict=True))
+            return as_result(results, node.type)
 
         return call
 
@@ -347,54 +346,58 @@ class MLXBackend(Backend):
         options: Mapping[str, Any],
         execute: Executable,
     ) -> Executable:
-        """The program's segments, of which nothing is evaluated."""
-        # What is not traced is evaluated by the caller, fused where the caller has it fused.
+        """Return a function that runs the program's segments and evaluates nothing."""
+        # The caller evaluates the results, fused if the caller fuses.
         fused = options.get("compile", True) is not False
         segments = Segments(program(), {**options, "compile": fused})
-        known = frozenset(spec.static)
+        static = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
             pairs = enumerate(arguments)
-            given = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
-            if is_traced(given):
+            values = [to_numpy(x) if i in static else device_array(x) for i, x in pairs]
+            if is_traced(values):
                 with suppress(NotTraceableError), tracing(Trace({}, is_users=True)):
-                    return [device_array(y) for y in segments.program.trace(*given)]
+                    return [device_array(y) for y in segments.program.trace(*values)]
             try:
-                return segments.run(*given)
+                return segments.run(*values)
             except (ValueError, OperationError) as error:
-                raise untransformed(error) from error.__cause__
+                raise explain_evaluation(error) from error.__cause__
 
         device = options.get("device") and device_of(options)
         return _on_device(run, device) if device else run
 
     def transformable(self, function: Transformable) -> Executable:
-        """A function that ``mx.grad``, ``mx.vmap`` and ``mx.compile`` take."""
+        """Return a function that ``mx.grad``, ``mx.vmap`` and ``mx.compile`` take."""
         return transformable(function)
 
     def notes(self, program: Program) -> Mapping[Node, str]:
-        """Notes on the steps that are run between compiled segments."""
+        """Return notes on the steps that run between compiled segments."""
         return {
             step.node: "run from Python, between compiled parts"
-            for step in driven_steps(program)
+            for step in steps_between_segments(program)
             if not isinstance(step.node.op, Pick)
         }
 
     def summary(self, program: Program) -> Mapping[str, str]:
-        """The number of fused kernels, where a thread compiles them."""
+        """Return the number of fused kernels, if a thread compiles them."""
         tier = TIERS.get(program.graph.key())
         return {} if tier is None else {"kernels": str(tier)}
 
     def has(self, node: Node) -> bool:
-        """Not in float64, unless it is in ``WIDE``: MLX has exponentials and means in float32."""
-        wide = getattr(node.type, "dtype", None) == "float64"
-        return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
+        """Return whether a named function is one operation on MLX.
+
+        MLX computes exponentials and means in float32: in float64, only functions in ``WIDE`` are
+        operations.
+        """
+        is_float64 = getattr(node.type, "dtype", None) == "float64"
+        return Backend.has(self, node) and (not is_float64 or type(node.op) in WIDE)
 
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
-        """Return the graph with slices that move and keep their length by indices."""
+        """Return the graph with slices of fixed lengths at variable starts as gathers."""
         return with_slice_lengths(graph)
 
     def analyse(self, graph: Graph) -> Host:
-        """The host part; no shape is refused, as values can be read between segments."""
+        """Return the host part; MLX refuses no shape, as values can be read between segments."""
         return analyse(graph)
 
 
@@ -419,8 +422,8 @@ backend = MLXBackend(
 
 
 def held_program(graph: Graph, known: tuple[int, ...]) -> Program:
-    """A graph that an operation holds, given which of its inputs are on the host.
+    """Return an operation's graph as a program, given its inputs on the host.
 
-    It is made anew each time: lowerings may have been entered since.
+    The program is not cached: users may enter lowerings at any time.
     """
     return Program(graph, backend, analyse(graph, known))

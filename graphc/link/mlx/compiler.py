@@ -1,4 +1,4 @@
-"""The C++ compiler by which MLX fuses operations on the processor, and where kernels are kept."""
+"""The C++ compiler that fuses MLX's operations on the processor, and its kernel files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from graphc.link.trust import directory_problem, make_private
 from graphc.site import frames_up
 
 TEMPORARY = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
-"""The environment variables by which C++ finds the temporary directory, in its order."""
+"""The environment variables by which C++ finds the temporary directory, in C++'s order."""
 
 
 def prepare_compiler(device: Any) -> None:
-    """Prepare what MLX needs to fuse operations; on a GPU it needs nothing.
+    """Prepare the C++ compiler, which fuses MLX's operations on the processor but not on a GPU.
 
-    Once in a process it warns where there is no C++ compiler, and has MLX load kernels only from
-    where no other user can have written them.
+    Once in a process, warn if there is no C++ compiler, and make MLX load kernels only from a
+    directory where no other user can write.
     """
     if device.type != mx.cpu:
         return
@@ -38,7 +38,7 @@ def prepare_compiler(device: Any) -> None:
 
 @cache
 def _warn_of_missing_compiler() -> None:
-    """Warn: MLX itself says nothing, and runs one operation after the other from then on."""
+    """Warn once: without a compiler MLX silently runs operations one by one."""
     warnings.warn(
         "mode='MLX': no C++ compiler was found, so that MLX computes one operation after the other "
         "on the processor. Results are the same, and often slower. Install g++ (on Debian and "
@@ -50,18 +50,18 @@ def _warn_of_missing_compiler() -> None:
 
 @cache
 def _trust_kernels() -> None:
-    """Move this process's temporary directory if others can write where MLX keeps kernels.
+    """Move this process's temporary directory if other users can write to MLX's kernel directory.
 
-    MLX loads any shared library that it finds there under the name of a kernel. Where the
-    directory does not exist, it is made for the user alone.
+    MLX loads any shared library there that has the name of a kernel. A missing directory is created
+    for this user alone.
     """
-    problem = _problem(_temporary())
+    problem = _kernel_problem(_temporary_directory())
     if problem is None:
         return
-    found, remedy = problem
-    private = _moved("mlx-kernels")
+    danger, remedy = problem
+    private = _move_temporary_directory("mlx-kernels")
     warnings.warn(
-        f"mode='MLX': {found}, where MLX loads compiled kernels from: others could have it run "
+        f"mode='MLX': {danger}, where MLX loads compiled kernels from: others could have it run "
         f"theirs. The temporary directory of this process is now {private}. To keep kernels where "
         f"they were, {remedy}; or set TMPDIR to a directory of your own.",
         RuntimeWarning,
@@ -70,18 +70,17 @@ def _trust_kernels() -> None:
 
 
 def keep_kernels_apart(process: int) -> None:
-    """Give one of several processes kernels of its own, for which its temporary directory moves.
+    """Give one of several processes its own kernel directory, and thus its own temporary directory.
 
-    MLX writes them without a lock, and such processes come to the same ones at the same time.
+    MLX writes kernels without a lock, and the processes compile the same kernels at the same time.
     """
     if mx.default_device().type == mx.cpu:
-        _moved(f"mlx-kernels-{process}")
+        _move_temporary_directory(f"mlx-kernels-{process}")
 
 
-def _moved(name: str) -> Path:
-    """A temporary directory for this user alone, from now on that of the process."""
+def _move_temporary_directory(name: str) -> Path:
     private = config.cache_dir and config.cache_dir / name
-    if private is None or _made_problem(private) or _problem(private):
+    if private is None or _directory_problem(private) or _kernel_problem(private):
         private = Path(tempfile.mkdtemp(prefix="graphc-"))
         atexit.register(shutil.rmtree, private, ignore_errors=True)
     os.environ["TMPDIR"] = str(private)
@@ -89,60 +88,60 @@ def _moved(name: str) -> Path:
 
 
 def new_kernels(since: float) -> int:
-    """The number of kernels that were compiled on the processor since then, in seconds.
+    """Return the number of kernels compiled on the processor since a time, in seconds.
 
-    Another process that compiles some is counted too.
+    Kernels of other processes are counted too.
     """
-    *_, place = _parts(_temporary())
+    *_, directory = _kernel_directories(_temporary_directory())
     count = 0
-    with suppress(OSError), os.scandir(place) as files:
+    with suppress(OSError), os.scandir(directory) as files:
         for file in files:
             count += file.name.endswith(".so") and file.stat().st_mtime >= since
     return count
 
 
 def has_kernels(key: str) -> bool:
-    """Whether a program's kernels have been compiled, as far as is known."""
+    """Return whether a program's kernels are known to be compiled."""
     return _note(key).exists()
 
 
 def note_kernels(key: str) -> None:
-    """Note beside the kernels that a program's have been compiled."""
+    """Note beside the kernels that a program's kernels are compiled."""
     with suppress(OSError):
         _note(key).touch()
 
 
 def _note(key: str) -> Path:
-    return _parts(_temporary())[-1] / f"graphc-{key}"
+    return _kernel_directories(_temporary_directory())[-1] / f"graphc-{key}"
 
 
-def _temporary() -> Path:
-    """The directory for temporary files, as C++ finds it."""
+def _temporary_directory() -> Path:
+    """Return the directory for temporary files, as C++ finds it."""
     return Path(next((os.environ[v] for v in TEMPORARY if os.environ.get(v)), "/tmp"))
 
 
-def _parts(place: Path) -> list[Path]:
-    """MLX's directory in a temporary one, each part of it after the one that it is in."""
+def _kernel_directories(directory: Path) -> list[Path]:
+    """Return the levels of MLX's directory in a temporary directory, outermost first."""
     version: str = mx.__version__  # type: ignore[attr-defined]
-    return [place := place / part for part in ("mlx", version, "cpu")]
+    return [directory := directory / level for level in ("mlx", version, "cpu")]
 
 
-def _problem(place: Path) -> tuple[str, str] | None:
-    """Why kernels kept in a temporary directory cannot be trusted, and the remedy, if there is one.
+def _kernel_problem(temporary: Path) -> tuple[str, str] | None:
+    """Return why kernels in a temporary directory cannot be trusted, and the remedy, or None.
 
-    MLX's directory in it is made if it does not exist.
+    MLX's missing directories are created.
     """
-    for part in _parts(place):
-        problem = _made_problem(part)
+    for directory in _kernel_directories(temporary):
+        problem = _directory_problem(directory)
         if problem is not None:
             return problem
     return None
 
 
-def _made_problem(place: Path) -> tuple[str, str] | None:
-    """What is wrong with a directory, which is made for the user alone if it does not exist."""
+def _directory_problem(directory: Path) -> tuple[str, str] | None:
+    """Create a missing directory for this user alone, and return its problem, or None."""
     try:
-        make_private(place)
-        return directory_problem(place)
+        make_private(directory)
+        return directory_problem(directory)
     except OSError as error:
-        return f"{place} cannot be used ({error.strerror or error})", "mend that"
+        return f"{directory} cannot be used ({error.strerror or error})", "mend that"

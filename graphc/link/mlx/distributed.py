@@ -1,9 +1,9 @@
-"""Several processes that exchange MLX's arrays, and the agreement on what they exchange next.
+"""Several processes that exchange MLX's arrays, and their agreement on the next exchange.
 
-MLX sends bytes without saying of what: processes that give arrays of different lengths would read
-each other's as something else, or wait forever. So each compiled function that has sums over
-processes first compares with the others what these sums are of. MLX computes nothing before it is
-asked to: what a function will exchange is known when it has been traced.
+MLX sends bytes without a description. Processes that send arrays of different lengths would
+misread each other's bytes, or wait forever. So each compiled function with sums over processes
+first compares the shapes and dtypes of these sums with the other processes. MLX is lazy, so the
+exchanges of a function are known once it has been traced.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from graphc.tensor.core.all_sum import AllReduce, ProcessGroup, join, process_gr
 NAME = "MLX"
 
 CONNECTIONS = ("[ring]", "[mpi]", "[nccl]", "[jaccl]")
-"""What messages of MLX about other processes begin with."""
+"""Prefixes of MLX's messages about other processes."""
 
 RANK, HOSTS = "MLX_RANK", "MLX_HOSTFILE"
-"""The environment variables by which ``mlx.launch`` tells a process its number, and the others."""
+"""Environment variables of ``mlx.launch``: the number of this process, and the file of hosts."""
 
 
 def initialize() -> None:
-    """Join the other processes that ``mlx.launch`` has started; it may have started but one.
+    """Join the other processes that ``mlx.launch`` has started; it may have started only this one.
 
     Raises:
-        ArgumentError: This process was not started by it, or has joined already.
-        DistributedError: The others cannot be reached.
+        ArgumentError: If ``mlx.launch`` did not start this process, or it has joined already.
+        DistributedError: If the other processes cannot be reached.
     """
     if process_group() is not None:
         raise ArgumentError(
@@ -64,7 +64,7 @@ def initialize() -> None:
 
 
 def _has_others() -> bool:
-    """Whether ``mlx.launch`` has started several processes; for one, the file of hosts is empty."""
+    """Return whether ``mlx.launch`` started several processes: for one, the host file is empty."""
     if not os.environ.get(RANK):
         return False
     hosts = os.environ.get(HOSTS)
@@ -73,20 +73,19 @@ def _has_others() -> bool:
     return True
 
 
-def _gather(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of all processes, as arrays along a new first axis."""
-    flat = from_numpy(np.frombuffer(own.tobytes(), np.uint8))
+def _gather(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the arrays of all processes along a new first axis."""
+    flat = from_numpy(np.frombuffer(x.tobytes(), np.uint8))
     gathered = mx.distributed.all_gather(flat, stream=mx.cpu)
     try:
-        mx.eval(gathered)  # NumPy, as it reads an array, takes an error for no reason to stop
+        mx.eval(gathered)  # NumPy ignores an error while it reads an array
     except RuntimeError as error:
         raise lost_process(error) from error
-    found = to_numpy(gathered)
-    return np.frombuffer(found.tobytes(), own.dtype).reshape((-1, *own.shape))
+    return np.frombuffer(to_numpy(gathered).tobytes(), x.dtype).reshape((-1, *x.shape))
 
 
 def lost_process(error: RuntimeError) -> RuntimeError:
-    """The error, or graphc's where MLX says that another process has ended."""
+    """Return graphc's error if MLX reports the end of another process, else ``error``."""
     if not str(error).startswith(CONNECTIONS):
         return error
     return DistributedError(
@@ -96,17 +95,17 @@ def lost_process(error: RuntimeError) -> RuntimeError:
 
 
 class _Exchanges(threading.local):
-    found: list[str] | None = None
+    records: list[str] | None = None
 
 
 _exchanges = _Exchanges()
 
 
-def exchanged(op: AllReduce, x: Any) -> ProcessGroup | None:
-    """The group that an array is summed over, or None for a process that is alone; it is noted.
+def exchange_group(op: AllReduce, x: Any) -> ProcessGroup | None:
+    """Return the group that an array is summed over, and record the sum; None for a single process.
 
     Raises:
-        DistributedError: There are other processes, and this one has not joined them by MLX.
+        DistributedError: If there are other processes, and this one has not joined them by MLX.
     """
     group = process_group()
     if group is None and _has_others():
@@ -118,32 +117,32 @@ def exchanged(op: AllReduce, x: Any) -> ProcessGroup | None:
     if group is None or group.backend != NAME:
         op.refuse_others(NAME)
         return None
-    if _exchanges.found is not None:
-        _exchanges.found.append(f"{op.name} {name_of(x)}{[*x.shape]}")
+    if _exchanges.records is not None:
+        _exchanges.records.append(f"{op.name} {name_of(x)}{[*x.shape]}")
     return group
 
 
 @contextmanager
-def noting() -> Iterator[list[str]]:
-    """A context that gives a list of what is summed within it."""
-    before, _exchanges.found = _exchanges.found, []
+def record_exchanges() -> Iterator[list[str]]:
+    """Collect the sums over processes that are traced within the context."""
+    before, _exchanges.records = _exchanges.records, []
     try:
-        yield _exchanges.found
+        yield _exchanges.records
     finally:
-        _exchanges.found = before
+        _exchanges.records = before
 
 
 def agree(exchanges: str) -> None:
-    """Compare with the other processes what is summed next.
+    """Compare the next sums with the other processes.
 
     Raises:
-        DistributedError: Another one sums something else, or has ended.
+        DistributedError: If another process sums something else, or has ended.
     """
     group = process_group()
     assert group is not None
     digest = blake2b(exchanges.encode(), digest_size=8).digest()
-    found = group.gather(np.frombuffer(digest, np.uint8))
-    others = [i for i, x in enumerate(found) if bytes(x) != digest]
+    digests = group.gather(np.frombuffer(digest, np.uint8))
+    others = [i for i, other in enumerate(digests) if bytes(other) != digest]
     if others:
         raise DistributedError(
             f"Process {group.rank} is about to exchange {exchanges}, and process {others[0]} "

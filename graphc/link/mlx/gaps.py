@@ -1,4 +1,4 @@
-"""Gaps of MLX with their reasons, reported when a program is compiled and in the manual."""
+"""Gaps of MLX with their reasons, for compile-time reports and the manual."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from graphc.link.backend import BackendGap
 from graphc.link.mlx.arrays import device_of
 
 NARROWER = {"float64": "float32", "complex128": "complex64"}
-"""The dtypes that ``float64="downcast"`` computes in."""
+"""The dtypes in which ``float64="downcast"`` computes."""
 
 
 def anywhere(options: Mapping[str, Any]) -> bool:
-    """On every device."""
+    """Return True: the gap exists on every device."""
     return True
 
 
 def on_gpu(options: Mapping[str, Any]) -> bool:
-    """Whether the device that the options name is a GPU."""
+    """Return whether the device that the options name is a GPU."""
     return bool(device_of(options).type == mx.gpu)
 
 
 def is_complex128(node: Node) -> bool:
-    """Whether it is an array of that dtype."""
+    """Return whether the node's dtype is complex128."""
     return getattr(node.type, "dtype", None) == "complex128"
 
 
 def is_float64(node: Node) -> bool:
-    """Whether it is an array of that dtype."""
+    """Return whether the node's dtype is float64."""
     return getattr(node.type, "dtype", None) == "float64"
 
 
@@ -56,4 +56,4 @@ GAPS = (
         holds=is_float64,
     ),
 )
-"""Whatever is not here, and has a lowering, is computed."""
+"""Everything else that has a lowering is computed."""

@@ -1,6 +1,6 @@
-"""The host part of a program: what NumPy computes, and not MLX's device.
+"""The host part of a program: operations that NumPy computes, and not MLX's device.
 
-Everything else can be read between two compiled segments, so that no shape is refused here.
+Other values can be read between two compiled segments, so no shape is refused here.
 """
 
 from __future__ import annotations
@@ -24,37 +24,41 @@ from graphc.tensor.arrays.index import Nonzero
 from graphc.tensor.arrays.sets import Unique
 
 
-def needed(node: Node) -> tuple[int, ...]:
-    """The inputs by whose values an operation knows a shape, how often it runs or which branch."""
+def value_inputs(node: Node) -> tuple[int, ...]:
+    """Return the inputs whose values decide a shape, a number of steps or a branch."""
     op = node.op
-    found = deciding_inputs(node)
+    deciding = deciding_inputs(node)
     if isinstance(op, Switch):
-        return 0, *(i for i in found if i)
+        return 0, *(i for i in deciding if i)
     if isinstance(op, Loop) and op.counted:
-        place = int(op.steps is None)
-        return place, *(i for i in found if i != place)
-    return found
+        position = int(op.steps is None)
+        return position, *(i for i in deciding if i != position)
+    return deciding
 
 
 def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
-    """Find the part of a graph that is computed on the host.
+    """Return the part of a graph that is computed on the host.
 
     Args:
         graph: A whole program, or a graph that an operation holds.
-        known: Of the latter, the inputs that are on the host, by position. Integer inputs of a
-            program are read there where something needs their values.
+        known: For the graph of an operation, the positions of inputs on the host. The integer
+            inputs of a program are read on the host if something needs their values.
     """
-    given = set(graph.inputs)
-    readable = [known is None or i in known for i in range(len(graph.inputs))]
-    there = computable_on_host(graph, readable)
-    ends = [x for x in _demands(graph) if x in there]
+    inputs = set(graph.inputs)
+    is_readable = [known is None or i in known for i in range(len(graph.inputs))]
+    candidates = computable_on_host(graph, is_readable)
+    ends = [x for x in _value_nodes(graph) if x in candidates]
     lengths = lengths_of_slices(graph)
     deciding = reached(
-        ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, given)
+        ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, inputs)
     ).keys()
-    demanded = deciding | reached(lengths, lambda x: inputs_on_host(x, given)).keys()
-    found = {node for node in graph.nodes if is_step_count(node) or _is_read(node, demanded)}
-    nodes = host_nodes(graph, demanded | found, () if known is None else known)
+    demanded = deciding | reached(lengths, lambda x: inputs_on_host(x, inputs)).keys()
+    on_host = {
+        node
+        for node in graph.nodes
+        if is_step_count(node) or _is_computed_from_device(node, demanded)
+    }
+    nodes = host_nodes(graph, demanded | on_host, () if known is None else known)
     return Host(
         frozenset(nodes),
         tuple(i for i, x in enumerate(graph.inputs) if x in demanded),
@@ -63,14 +67,13 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     )
 
 
-def _demands(graph: Graph) -> Iterator[Node]:
-    given = set(graph.inputs)
+def _value_nodes(graph: Graph) -> Iterator[Node]:
+    inputs = set(graph.inputs)
     for node in graph.nodes:
-        if node not in given and not isinstance(node.op, Constant | Leaf):
-            yield from (node.inputs[i] for i in needed(node))
+        if node not in inputs and not isinstance(node.op, Constant | Leaf):
+            yield from (node.inputs[i] for i in value_inputs(node))
 
 
-def _is_read(node: Node, demanded: Collection[Node]) -> bool:
-    """Whether NumPy computes it from what the device has."""
+def _is_computed_from_device(node: Node, demanded: Collection[Node]) -> bool:
     source = node.inputs[0] if isinstance(node.op, Pick) else node
     return isinstance(source.op, Nonzero | Unique) and node not in demanded

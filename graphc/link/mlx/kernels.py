@@ -8,26 +8,29 @@ from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Node
 from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 
-MOST = 48
-"""The most of MLX's operations in a kernel: a C++ compiler takes 20 seconds for some hundreds of
-them, and equal small kernels are compiled once."""
+MAX_OPERATIONS_PER_KERNEL = 48
+"""MLX operations in one kernel: a C++ compiler takes 20 seconds for some hundreds of operations,
+and equal small kernels are compiled once."""
 
-SEVERAL = {"exp": 9, "sin": 9, "cos": 23, "sigmoid": 11}
-"""The operations in rows of float64 that MLX has for float32 alone."""
+FLOAT64_OPERATIONS = {"exp": 9, "sin": 9, "cos": 23, "sigmoid": 11}
+"""MLX operations in rows of float64 that MLX computes in float32 only."""
 
-_fused: WeakKeyDictionary[Node, frozenset[tuple[int, int]]] = WeakKeyDictionary()
+_unfinished: WeakKeyDictionary[Node, frozenset[tuple[int, int]]] = WeakKeyDictionary()
+"""Operations of the kernel that a node is in, as pairs of a serial number and a count."""
 
 
 def ends_kernel(node: Node) -> bool:
-    """Whether a kernel that MLX makes of an operation and what is before it ends with it."""
+    """Return whether a node ends the kernel that MLX fuses it and its inputs into."""
     op = node.op
     if not isinstance(op, Elementwise | Cast | Where | Barrier):
         return False
-    before = (_fused.get(x, frozenset()) for x in node.inputs if not isinstance(x.op, Constant))
+    before = (
+        _unfinished.get(x, frozenset()) for x in node.inputs if not isinstance(x.op, Constant)
+    )
     size = 1
     if isinstance(op, Elementwise) and node.type.dtype == "float64":
-        size = SEVERAL.get(op.row, 1)
-    found = frozenset({(node.serial, size)}).union(*before)
-    ends = sum(operations for _, operations in found) > MOST
-    _fused[node] = frozenset() if ends else found
+        size = FLOAT64_OPERATIONS.get(op.row, 1)
+    operations = frozenset({(node.serial, size)}).union(*before)
+    ends = sum(count for _, count in operations) > MAX_OPERATIONS_PER_KERNEL
+    _unfinished[node] = frozenset() if ends else operations
     return ends

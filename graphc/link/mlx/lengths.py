@@ -1,8 +1,8 @@
-"""Lengths that are not known where a program is saved: what becomes of them in what MLX traces.
+"""Dynamic lengths in a program that MLX saves.
 
-MLX traces arrays of some lengths. Where a program computes with a length, as a mean does, what is
-saved takes the length as an argument, and so for what follows from it. A program is saved for any
-length only if it is the same for several, so nothing here has to find out where else one is used.
+MLX traces arrays of example lengths. If a program computes with a length, as a mean does, the saved
+function takes the length as an argument, and computes values that depend on it. A program is saved
+for any length only if it is equal for several lengths, so no other use of a length is missed.
 """
 
 from __future__ import annotations
@@ -20,135 +20,135 @@ from graphc.link.mlx.backend import backend
 from graphc.tensor.core.elementwise import Cast, Elementwise
 from graphc.tensor.core.shape import Length, Shape
 
-FOLLOWED = frozenset(
+INJECTIVE = frozenset(
     ("add", "subtract", "multiply", "divide", "negative", "reciprocal", "sqrt", "square")
 )
-"""Rows that give another number for each other one, as far as it matters: a number that is the same
-for all the lengths that were tried, but not for others, would be taken for a constant."""
+"""Injective rows: a result that is equal for all example lengths, but not for others, would seem
+constant."""
 
 KNOW_LENGTHS = (
     'Say which the lengths are, dynamic={"x": (10, None)}, or give some for each name, '
     'lengths={"n": (10, 20)}; or leave "MLX" out of programs=.'
 )
 
-Counts = Mapping[str, Any]
-"""The lengths by name, as MLX traces them."""
+CountArrays = Mapping[str, Any]
+"""The lengths by name, as arrays that MLX traces."""
 
 
-class Lengths:
+class NamedLengths:
     """The lengths of arrays while a program is planned, by name.
 
     Attributes:
-        values: The length that stands for each name: in arrays that are traced, and in what NumPy
-            computes. No other number of the program is one of them.
+        values: Example length for each name, both in traced arrays and in NumPy's computations. No
+            other number of the program is equal to one of them.
     """
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self.values = dict(values)
         self._names = {n: name for name, n in values.items()}
-        self._follow: dict[Any, Callable[[Counts], Any]] = {}
+        self._functions: dict[Any, Callable[[CountArrays], Any]] = {}
         self._unknown: set[Node] = set()
 
     def observe(self, node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """What is run in the place of an operation, which may follow from a length."""
+        """Return a function that computes a node and records values that depend on a length."""
         op = node.op
         is_length = isinstance(op, Length | Shape) and not node.inputs[0].type.is_static
         if not is_length and self._unknown.isdisjoint(node.inputs):
             return compute
         self._unknown.add(node)
 
-        def noted(*values: Any) -> Any:
+        def compute_and_record(*values: Any) -> Any:
             y = compute(*values)
             if isinstance(y, np.ndarray | np.generic):
-                self._note(node, values, np.asarray(y))
+                self._record(node, values, np.asarray(y))
             return y
 
-        return noted
+        return compute_and_record
 
-    def _note(self, node: Node, values: Sequence[Any], y: np.ndarray[Any, Any]) -> None:
+    def _record(self, node: Node, values: Sequence[Any], y: np.ndarray[Any, Any]) -> None:
         op = node.op
         if isinstance(op, Length | Shape):
             name = self._names.get(int(y)) if isinstance(op, Length) else None
             if name is not None:
-                self._follow[key_of(y)] = lambda counts: counts[name]
+                self._functions[key_of(y)] = lambda counts: counts[name]
             return
-        if not (isinstance(op, Cast) or (isinstance(op, Elementwise) and op.row in FOLLOWED)):
+        if not (isinstance(op, Cast) or (isinstance(op, Elementwise) and op.row in INJECTIVE)):
             raise unknown_length(node)
-        follow = self._follow
-        parts = [follow.get(key_of(x)) if isinstance(x, np.ndarray) else None for x in values]
-        if any(parts):
+        by_key = self._functions
+        functions = [by_key.get(key_of(x)) if isinstance(x, np.ndarray) else None for x in values]
+        if any(functions):
             lowering = backend.bind(node)
-            follow[key_of(y)] = lambda counts: lowering(
+            by_key[key_of(y)] = lambda counts: lowering(
                 *[
-                    part(counts) if part else device_array(x)
-                    for part, x in zip(parts, values, strict=True)
+                    function(counts) if function else device_array(x)
+                    for function, x in zip(functions, values, strict=True)
                 ]
             )
 
-    def are_in(self, shape: Sequence[int]) -> bool:
-        """Whether a shape has one of them, or what follows from one."""
+    def occur_in(self, shape: Sequence[int]) -> bool:
+        """Return whether a shape has a dynamic length, or a multiple of one."""
         return any(n % m == 0 for n in shape if n for m in self.values.values())
 
     def arrays(self) -> list[mx.array]:
-        """What a saved function takes of these behind its arguments: numbers, then rows."""
+        """Return the further arguments of a saved function: numbers, then rows."""
         counts = [mx.array(n, mx.int64) for n in self.values.values()]
         return counts + [mx.zeros((n,), mx.bool_) for n in self.values.values()]
 
-    def traced(self, arrays: Sequence[Any]) -> TracedLengths:
-        """The same, while MLX traces these."""
+    def trace(self, arrays: Sequence[Any]) -> TracedLengths:
+        """Return the lengths while MLX traces these further arguments."""
         n = len(self.values)
         counts = dict(zip(self.values, arrays[:n], strict=True))
         rows = dict(zip(self.values.values(), arrays[n:], strict=True))
-        return TracedLengths(self._follow, counts, rows)
+        return TracedLengths(self._functions, counts, rows)
 
 
 class TracedLengths:
-    """Lengths while MLX traces: constants that follow from them, and shapes that have them.
+    """Dynamic lengths while MLX traces: constants computed from them, and shapes that have them.
 
     Attributes:
-        rows: For each length an array of so many elements.
+        rows: For each length, an array with as many elements.
     """
 
     def __init__(
         self,
-        follow: Mapping[Any, Callable[[Counts], Any]],
-        counts: Counts,
+        functions: Mapping[Any, Callable[[CountArrays], Any]],
+        counts: CountArrays,
         rows: Mapping[int, Any],
     ) -> None:
-        self._follow = follow
+        self._functions = functions
         self._counts = counts
         self.rows = rows
 
     def get(self, key: Any) -> Any:
-        """The array that stands for a constant, by its key; None for other constants."""
-        made = self._follow.get(key)
-        return made(self._counts) if made else None
+        """Return the array that stands for the constant of a key, or None."""
+        compute = self._functions.get(key)
+        return compute(self._counts) if compute else None
 
-    def are_in(self, shape: Sequence[int]) -> bool:
-        """Whether a shape has one of them, or what follows from one."""
+    def occur_in(self, shape: Sequence[int]) -> bool:
+        """Return whether a shape has a dynamic length, or a multiple of one."""
         return any(n % m == 0 for n in shape if n for m in self.rows)
 
-    def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
-        """The elements in another shape, with axes merged, or one length that MLX finds out."""
-        merged = _merged(x, shape)
-        if merged is not None:
-            return merged
-        unknown = [i for i, n in enumerate(shape) if self.are_in([n])]
-        if len(unknown) == 1:
-            shape = [-1 if i in unknown else n for i, n in enumerate(shape)]
+    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return ``x`` in another shape: with merged axes, or with one length that MLX infers."""
+        y = _merge_axes(x, shape)
+        if y is not None:
+            return y
+        dynamic = [i for i, n in enumerate(shape) if self.occur_in([n])]
+        if len(dynamic) == 1:
+            shape = [-1 if i in dynamic else n for i, n in enumerate(shape)]
         return mx.reshape(x, shape)
 
-    def repeated(self, x: Any, shape: Sequence[int]) -> Any:
-        """The array repeated to a shape that has the lengths of rows."""
-        like = [mx.zeros([1 if n in self.rows else n for n in shape], mx.bool_)]
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        """Return ``x`` broadcast to a shape; rows have its dynamic lengths."""
+        operands = [mx.zeros([1 if n in self.rows else n for n in shape], mx.bool_)]
         for axis, n in enumerate(shape):
             if n in self.rows:
-                like.append(mx.expand_dims(self.rows[n], [*range(1, len(shape) - axis)]))
-        return mx.broadcast_arrays(x, *like)[0]
+                operands.append(mx.expand_dims(self.rows[n], [*range(1, len(shape) - axis)]))
+        return mx.broadcast_arrays(x, *operands)[0]
 
 
-def _merged(x: Any, shape: Sequence[int]) -> Any:
-    """The elements in a shape of which each axis is some of the array's; None if it is not."""
+def _merge_axes(x: Any, shape: Sequence[int]) -> Any:
+    """Return ``x`` with groups of adjacent axes merged to a shape; None if they do not match."""
     groups, first = [], 0
     for n in shape:
         last, size = first, 1
@@ -170,9 +170,5 @@ def _merged(x: Any, shape: Sequence[int]) -> Any:
 
 
 def unknown_length(node: Node) -> ExportError:
-    """The error where a length is to be known."""
-    return ExportError(
-        f"MLX cannot save {node!r} for any length.",
-        KNOW_LENGTHS,
-        node.where,
-    )
+    """Return the error for a node that must know a length."""
+    return ExportError(f"MLX cannot save {node!r} for any length.", KNOW_LENGTHS, node.where)

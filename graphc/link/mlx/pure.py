@@ -1,4 +1,4 @@
-"""Functions that MLX transforms, with graphc's derivatives and batches."""
+"""Functions that MLX transforms, with graphc's derivatives and batching rules."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from graphc.link.transformable import Transformable
 
 
 def transformable(function: Transformable) -> Executable:
-    """A function of MLX arrays; derivatives and batches of it are such functions again."""
+    """Return a function of MLX arrays whose derivatives and batches are such functions."""
 
     def run(*arrays: Any) -> list[Any]:
-        return [device_array(y) for y in function.run(*_given(arrays, function.arguments))]
+        return [device_array(y) for y in function.run(*_as_arguments(arrays, function.arguments))]
 
     custom: Any = mx.custom_function(run)
     ins, outs = _inexact(function.arguments), _inexact(function.results)
@@ -25,39 +25,35 @@ def transformable(function: Transformable) -> Executable:
     @custom.vjp  # type: ignore[untyped-decorator]
     def pull(primals: Any, cotangents: Any, results: Any) -> list[Any]:
         del results
-        xs, gs = _listed(primals), _listed(cotangents)
-        pulled = function.vjp(ins, outs).bound
-        found = pulled(*xs, *[gs[i] for i in outs])
-        made = dict(zip(ins, found, strict=True))
-        return [
-            made[i].astype(x.dtype) if i in made else mx.zeros_like(x) for i, x in enumerate(xs)
-        ]
+        xs, gs = _as_list(primals), _as_list(cotangents)
+        gradients = function.vjp(ins, outs).bound(*xs, *[gs[i] for i in outs])
+        dx = dict(zip(ins, gradients, strict=True))
+        return [dx[i].astype(x.dtype) if i in dx else mx.zeros_like(x) for i, x in enumerate(xs)]
 
     @custom.jvp  # type: ignore[untyped-decorator]
     def push(primals: Any, tangents: Any) -> list[Any]:
-        xs, ts = _listed(primals), _listed(tangents)
-        pushed = function.jvp(ins, outs).bound
-        found = pushed(*xs, *[ts[i] if ts[i] is not None else mx.zeros_like(xs[i]) for i in ins])
-        made = dict(zip(outs, found, strict=True))
-        # What has no tangent is of no other use here than for its shape.
-        whole = made if len(made) == len(function.results) else dict(enumerate(run(*xs)))
-        return [made[i] if i in made else mx.zeros_like(y) for i, y in sorted(whole.items())]
+        xs, ts = _as_list(primals), _as_list(tangents)
+        dx = [mx.zeros_like(xs[i]) if ts[i] is None else ts[i] for i in ins]
+        dy = dict(zip(outs, function.jvp(ins, outs).bound(*xs, *dx), strict=True))
+        # A result without a tangent is computed for its shape only.
+        ys = dy if len(dy) == len(function.results) else dict(enumerate(run(*xs)))
+        return [dy[i] if i in dy else mx.zeros_like(y) for i, y in sorted(ys.items())]
 
     @custom.vmap  # type: ignore[untyped-decorator]
     def batch(arrays: Any, axes: Any) -> tuple[list[Any], list[int]]:
-        xs, places = _listed(arrays), _listed(axes)
-        flags = tuple(axis is not None and axis >= 0 for axis in places)
-        given = [
+        xs, positions = _as_list(arrays), _as_list(axes)
+        flags = tuple(axis is not None and axis >= 0 for axis in positions)
+        operands = [
             mx.moveaxis(x, axis, 0) if flag else x
-            for x, axis, flag in zip(xs, places, flags, strict=True)
+            for x, axis, flag in zip(xs, positions, flags, strict=True)
         ]
-        found = list(function.batch(flags).bound(*given))
-        return found, [0] * len(found)
+        results = [*function.batch(flags).bound(*operands)]
+        return results, [0] * len(results)
 
     return custom  # type: ignore[no-any-return]
 
 
-def _given(arrays: Sequence[Any], types: Sequence[TensorType]) -> list[Any]:
+def _as_arguments(arrays: Sequence[Any], types: Sequence[TensorType]) -> list[Any]:
     return [device_array(x).astype(dtype_of(t.dtype)) for x, t in zip(arrays, types, strict=True)]
 
 
@@ -65,5 +61,5 @@ def _inexact(types: Sequence[TensorType]) -> tuple[int, ...]:
     return tuple(i for i, t in enumerate(types) if is_inexact(t.dtype))
 
 
-def _listed(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple) else [values]

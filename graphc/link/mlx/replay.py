@@ -1,7 +1,7 @@
-"""Functions that MLX traces once and runs again without Python, an operation at a time.
+"""Functions that MLX traces once and then runs without Python, one operation at a time.
 
-MLX has this for functions that are saved and read again: a saved program is run as it is, where
-``mx.compile`` would have a C++ compiler fuse it first.
+MLX offers this for functions that are saved and loaded: a loaded program runs unfused, where
+``mx.compile`` would first call a C++ compiler to fuse it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 
 import mlx.core as mx
 
-from graphc.link.mlx.arrays import bounded
+from graphc.link.mlx.arrays import put_bounded
 
 REFUSED = re.compile(r"\[(export_function|import_function|write|read)\]|no Stream\(")
-"""What the errors of MLX say where it cannot save a program, or run it in this thread."""
+"""Errors of MLX if it cannot save a program, or cannot run one in this thread."""
 
 
 class Replayed(threading.local):
-    """A function that is traced for each combination of shapes, and then run without Python.
+    """A function that MLX traces for each combination of shapes, and then runs without Python.
 
-    What MLX cannot save is called instead; so is every function in other threads than the first,
-    where MLX does not run what was saved.
+    Python's function is called instead if MLX cannot save it, and in all threads but the first,
+    where MLX cannot run loaded programs.
 
     Args:
-        traced: Takes arrays, and gives a list of them, while MLX traces.
-        plain: The same while it does not.
+        traced: Function of arrays that returns a list of arrays, called while MLX traces.
+        plain: The same function, called while MLX does not trace.
     """
 
     def __init__(self, traced: Callable[..., Any], plain: Callable[..., Any]) -> None:
@@ -38,45 +38,45 @@ class Replayed(threading.local):
         self.programs: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The results."""
+        """Return the results."""
         shapes = tuple([x.shape for x in arrays])
         program = self.programs.get(shapes)
         if program is None:
-            program = (_thread.replays and saved(self.traced, arrays)) or self.plain
-            bounded(self.programs, shapes, program)
+            program = (_thread.replays and saved_program(self.traced, arrays)) or self.plain
+            put_bounded(self.programs, shapes, program)
         return [*program(*arrays)]
 
 
-def saved(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any] | None:
-    """The function as MLX saves and reads it, for arrays of these shapes; None where it cannot."""
+def saved_program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any] | None:
+    """Return MLX's saved and loaded program for arrays of these shapes, or None."""
     try:
         with tempfile.NamedTemporaryFile(prefix="graphc-", suffix=".mlxfn") as file:
             mx.export_function(file.name, function, *arrays)
-            read: Any = mx.import_function(file.name)
+            program: Any = mx.import_function(file.name)
     except OSError:
         return None
     except (RuntimeError, ValueError) as error:
         if REFUSED.search(str(error)):
             return None
         raise
-    return read  # type: ignore[no-any-return]
+    return program  # type: ignore[no-any-return]
 
 
-class _Thread(threading.local):
-    """What MLX does in this thread.
+class _ThreadAbilities(threading.local):
+    """Abilities of MLX in this thread.
 
     Attributes:
-        replays: Whether it runs saved programs here.
+        replays: Whether MLX runs loaded programs in this thread.
     """
 
     def __init__(self) -> None:
-        found = saved(lambda x: [x + x], [mx.array(1.0)])
-        self.replays = found is not None
+        program = saved_program(lambda x: [x + x], [mx.array(1.0)])
+        self.replays = program is not None
         try:
-            if found:
-                mx.eval(found(mx.array(1.0)))
+            if program:
+                mx.eval(program(mx.array(1.0)))
         except RuntimeError:
             self.replays = False
 
 
-_thread = _Thread()
+_thread = _ThreadAbilities()

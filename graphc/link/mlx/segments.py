@@ -1,7 +1,8 @@
-"""A program in segments that MLX compiles, and what is driven from Python between them.
+"""A program in segments that MLX compiles, and the steps between them that Python runs.
 
-Loops, branches, and whatever needs a value to know a shape stand between segments; each segment is
-one function for ``mx.compile``. All it computes with is passed to it: constants too.
+Loops, branches, and operations that need a value to know a shape stand between segments. Each
+segment is one function for ``mx.compile``, which takes all of its operands as arguments, also
+constants.
 """
 
 from __future__ import annotations
@@ -19,9 +20,17 @@ import numpy as np
 from graphc.attention.flex import FlexOp
 from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
-from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, key_of, own, tracing
-from graphc.link.mlx.distributed import agree, noting
-from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.arrays import (
+    MAX_OPERATIONS,
+    Trace,
+    device_array,
+    key_of,
+    put_bounded,
+    separate_results,
+    tracing,
+)
+from graphc.link.mlx.distributed import agree, record_exchanges
+from graphc.link.mlx.host import analyse, value_inputs
 from graphc.link.mlx.replay import Replayed
 from graphc.link.mlx.tiers import Tier
 from graphc.link.mlx.watch import Watch, watching
@@ -34,54 +43,54 @@ from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.core.elementwise import Elementwise
 
-SHORT = 8
-"""A loop of no more steps is written out where it stands."""
+MAX_UNROLLED_STEPS = 8
+"""Loops of at most this many steps are unrolled in their segment."""
 
-FEW = 4
-"""The operations that become one kernel or two: a thread to tell of them would cost 1 % of the time
-that MLX takes where it has the kernels already."""
+FEW_OPERATIONS = 4
+"""Operations that become at most two kernels: a thread that reports progress would take 1 % of the
+time of a call whose kernels are cached."""
 
-LARGE = 512
-"""A loop of more operations than that, all its steps together, is not."""
+MAX_UNROLLED_SIZE = 512
+"""Unrolled loops have at most this many operations in all steps together."""
 
-APART = (CoupledRecurrence, Switch, FlexOp, Subgraph)
-"""Operations that are always run between segments: values decide what they do, or the user set them
-apart."""
+BETWEEN_SEGMENTS = (CoupledRecurrence, Switch, FlexOp, Subgraph)
+"""Operations that always run between segments: values decide their work, or the user separates
+them."""
 
 Driver = Callable[..., Any]
 
 DRIVERS: dict[type, Callable[[Any, Mapping[str, Any]], Driver]] = {}
-"""For operations that hold graphs: a class or function that, given one and the mode's options,
-returns what runs it from Python."""
+"""By type of operation, functions that take an operation and a mode's options, and return a driver:
+a function that runs the operation from Python."""
 
 SIZES: dict[Op, Callable[[], int]] = {}
-"""The number of MLX operations in a lowering, where it is large."""
+"""Numbers of MLX operations in large lowerings."""
 
 
 def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
-    """The constants that operations, and those in them, compute with, by key."""
-    found: dict[Any, np.ndarray[Any, Any]] = {}
+    """Return the constants that operations and their graphs compute with, by key."""
+    constants: dict[Any, np.ndarray[Any, Any]] = {}
     for node in nodes:
-        deciding = needed(node) if node.inputs else ()
+        deciding = value_inputs(node) if node.inputs else ()
         for i, x in enumerate(node.inputs):
             if isinstance(x.op, Constant) and i not in deciding:
-                found.setdefault(key_of(x.op.value), x.op.value)
+                constants.setdefault(key_of(x.op.value), x.op.value)
         for held in node.op.graphs():
-            found |= constants_of(held.nodes)
-    return found
+            constants |= constants_of(held.nodes)
+    return constants
 
 
 class CompiledFunction:
     """A function of arrays as MLX runs it, with constants as further arguments.
 
     Attributes:
-        function: Takes arrays, and gives a list of them.
-        constants: The values, by key.
-        shapes: Those of the arrays that it was traced for.
-        run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
-        exchanges: For shapes for which it has sums over processes, what these are of.
-        watch: Of the executable that it is all of, which opens a call only when MLX compiles.
-        fused: What runs it, once that is fused.
+        function: Function of arrays that returns a list of arrays.
+        constants: The constants, by key.
+        shapes: Shapes of arguments for which the function was traced.
+        run: Function of arrays and constants: fused by ``mx.compile``, or one operation at a time.
+        exchanges: Sums over processes for each combination of shapes that has any.
+        watch: Watch of the executable that the function is all of; it opens a call to compile.
+        fused: The function fused by MLX; None before.
     """
 
     watch: Watch | None = None
@@ -105,112 +114,112 @@ class CompiledFunction:
             self.fuse()
         elif self.tier:
             replayed = Replayed(partial(self.trace, fuses=False), self.plain)
-            self.run = partial(self._unfused, self.tier, replayed)
+            self.run = partial(self._run_unfused, self.tier, replayed)
 
     def fuse(self) -> None:
         """Run fused from now on."""
         self.run = self.fused = mx.compile(self.fusible)
 
     def fusible(self, *arrays: Any) -> Any:
-        """The results, for MLX to trace and fuse."""
+        """Return the results, for MLX to trace and fuse."""
         return self.trace(*arrays)
 
     def outputs(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The results as they are fused, traced by MLX and not evaluated."""
+        """Return the results as they are fused, traced by MLX and not evaluated."""
         return mx.compile(partial(self.trace))(*arrays)
 
     def trace(self, *arrays: Any, fuses: bool = True) -> list[Any]:
-        """The results, while MLX traces."""
+        """Return the results while MLX traces."""
         constants = dict(zip(self.keys, arrays[len(arrays) - len(self.keys) :], strict=True))
         return self._results(arrays, Trace(constants, fuses=fuses))
 
     def plain(self, *arrays: Any) -> list[Any]:
-        """The results, by Python's calls of MLX."""
-        return own(self._results(arrays, None), arrays)
+        """Return the results of Python's calls of MLX."""
+        return separate_results(self._results(arrays, None), arrays)
 
     def _results(self, arrays: Sequence[Any], trace: Trace | None) -> list[Any]:
-        # Without a trace, it is called for known shapes too.
+        # Unless MLX traces, Python calls the function for known shapes too.
         shapes = tuple([x.shape for x in arrays])
-        given = arrays[: len(arrays) - len(self.keys)]
+        operands = arrays[: len(arrays) - len(self.keys)]
         if shapes not in self.shapes:
-            call = watching() if self.watch is None else self.watch.open(given)
+            call = watching() if self.watch is None else self.watch.open(operands)
             if call is not None:
                 call.compiles()
-        with tracing(trace), noting() as exchanges:
-            found = [device_array(y) for y in self.function(*given)]
+        with tracing(trace), record_exchanges() as exchanges:
+            results = [device_array(y) for y in self.function(*operands)]
         if exchanges:
             self.exchanges[shapes] = "; ".join(exchanges)
         self.shapes.add(shapes)
-        return found
+        return results
 
-    def _unfused(self, tier: Tier, replayed: Callable[..., Any], *arrays: Any) -> Any:
+    def _run_unfused(self, tier: Tier, replayed: Callable[..., Any], *arrays: Any) -> Any:
         tier.note(self, arrays)
         return replayed(*arrays)
 
     def __call__(self, *arrays: Any) -> Any:
         arrays = (*arrays, *self.constants)
-        found = self.run(*arrays)
-        # Of a function that the user's code transforms, nothing is known to be called.
+        results = self.run(*arrays)
+        # A function that the user's code transforms need not be called by all processes.
         if self.exchanges and watching() is not None:
             agree(self.exchanges[tuple([x.shape for x in arrays])])
-        return found
+        return results
 
 
 class UntracedError(Exception):
-    """MLX would have to trace a whole program for a call that does not let it."""
+    """Signal that MLX would have to trace a program in a call that forbids it."""
 
 
 class WholeProgram(CompiledFunction):
-    """A program as one function, which MLX traces only in calls that say so.
+    """A program as one function, which MLX traces only in calls that allow it.
 
-    Other calls have nothing to check: MLX refuses them where they have other shapes than calls
-    before, and where it traces the code around them.
+    Other calls need no checks: MLX calls the Python function for new shapes, or if it traces the
+    code around the call, and the Python function then refuses.
 
     Attributes:
-        may_trace: Whether MLX may trace it.
-        when_fused: Called when it has run fused.
+        may_trace: Whether MLX may trace.
+        when_fused: Function to call with the fused function once it has run.
     """
 
     may_trace = False
     when_fused: Callable[[Callable[..., Any]], None] | None = None
 
     def fusible(self, *arrays: Any) -> Any:
-        """The results, for MLX to trace and fuse.
+        """Return the results, for MLX to trace and fuse.
 
         Raises:
-            UntracedError: It may not.
+            UntracedError: If MLX may not trace in this call.
         """
         if not self.may_trace:
             raise UntracedError
-        # A call within the program, by the user's code, is another one.
+        # User code in the program may call the function again: a call without permission.
         self.may_trace = False
         try:
             return self.trace(*arrays)
         finally:
             self.may_trace = True
 
-    def traceable(self, *arrays: Any) -> Any:
-        """The results; MLX may trace."""
+    def trace_and_run(self, *arrays: Any) -> Any:
+        """Return the results; MLX may trace."""
         self.may_trace = True
         try:
-            found = self(*arrays)
+            results = self(*arrays)
         finally:
             self.may_trace = False
         if self.fused is not None and self.when_fused is not None:
             self.when_fused(self.fused)
             self.when_fused = None
-        return found
+        return results
 
 
 @dataclass
 class Segment:
-    """Steps of a program that are compiled as one.
+    """Steps of a program that are compiled as one function.
 
     Attributes:
-        steps: In order.
-        arrays: The places of what it takes as arrays.
-        known: The places of what it needs to know; there is a function for each set of values.
-        results: The places of what is needed of it.
+        steps: The steps in order.
+        arrays: Indices of the values that are array arguments.
+        known: Indices of the values that must be known; each set of values has its own function.
+        results: Indices of the values that are used outside of the segment.
     """
 
     program: Program
@@ -223,52 +232,52 @@ class Segment:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether what follows would make too deep a graph of it."""
-        return 2 * sum(size_of(step.node) for step in self.steps) > LIMIT
+        """Return whether MLX's graph of this segment and the next ones would be too deep."""
+        return 2 * sum(size_of(step.node) for step in self.steps) > MAX_OPERATIONS
 
     def run(self, values: list[Any]) -> None:
-        """Put its results among the values."""
-        known = [values[i] for i in self.known]
-        key = tuple([key_of(x) for x in known])
-        # Taken out and put at the end: another thread may do the same.
-        function = self.functions.pop(key, None) or self.made(known)
-        bounded(self.functions, key, function)
+        """Put the results among the values."""
+        known_values = [values[i] for i in self.known]
+        key = tuple([key_of(x) for x in known_values])
+        # Remove and append, to mark as used last: another thread may do the same.
+        function = self.functions.pop(key, None) or self.build(known_values)
+        put_bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def made(self, known: Sequence[Any]) -> CompiledFunction:
-        constants = {key_of(x): x for x in known}
+    def build(self, known_values: Sequence[Any]) -> CompiledFunction:
+        constants = {key_of(x): x for x in known_values}
         constants |= constants_of([step.node for step in self.steps])
-        fixed = [*zip(self.known, known, strict=True), *self.program.constants]
+        fixed = [*zip(self.known, known_values, strict=True), *self.program.constants]
         size = len(self.program.places)
 
-        def traced(*arrays: Any) -> list[Any]:
+        def run_steps(*arrays: Any) -> list[Any]:
             values: list[Any] = [None] * size
             for i, x in (*fixed, *zip(self.arrays, arrays, strict=True)):
                 values[i] = x
             self.program.advance(self.steps, values)
             return [values[i] for i in self.results]
 
-        return CompiledFunction(traced, constants, self.options)
+        return CompiledFunction(run_steps, constants, self.options)
 
 
 class Segments:
     """A program that runs segment by segment.
 
     Attributes:
-        stages: For each segment what is run before it, and the segment, which may be empty.
+        stages: For each segment, the steps that run before it, and the segment, which may be empty.
     """
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program = program
         self.options = options
-        self.places = _Placement(program)
+        self.placement = _SegmentPlacement(program)
         self.stages: list[tuple[list[Step], Segment]] = []
         self._cut()
 
     def run(self, *arguments: Any) -> list[Any]:
-        """The outputs: MLX arrays, or NumPy's where they are known on the host."""
+        """Return the outputs: MLX arrays, or NumPy arrays of values known on the host."""
         program = self.program
         values = program.initial_values(arguments)
         for before, segment in self.stages:
@@ -281,14 +290,14 @@ class Segments:
 
     @property
     def is_large(self) -> bool:
-        """Whether MLX may make more than a kernel or two of it."""
-        return bool(self.places.driven) or sum(self.places.sizes.values()) > FEW
+        """Return whether MLX may make more than two kernels of the program."""
+        return bool(self.placement.driven) or sum(self.placement.sizes.values()) > FEW_OPERATIONS
 
     @property
     def direct(self) -> WholeProgram | None:
-        """The whole program as one function of MLX's, where one segment is all and knows nothing.
+        """Return the program as one MLX function, or None if it is not one plain segment.
 
-        What it checks of its arguments it does while MLX traces, for each combination of shapes.
+        The function checks its arguments while MLX traces, for each combination of shapes.
         """
         if len(self.stages) != 1 or self.options["compile"] is False:
             return None
@@ -299,41 +308,41 @@ class Segments:
         return WholeProgram(self.program.trace, constants_of(nodes), self.options)
 
     def _cut(self) -> None:
-        places = self.places
-        count = 1 + max((places.stage[s.place] for s in self.program.steps), default=0)
+        placement = self.placement
+        count = 1 + max((placement.stage[s.place] for s in self.program.steps), default=0)
         segments = [Segment(self.program, self.options) for _ in range(count + 1)]
         before: list[list[Step]] = [[] for _ in segments]
         for step in self.program.steps:
-            place = step.place
-            if place in places.driven:
-                before[places.stage[place]].append(_driven(step, self.options))
-            elif place in places.hosted:
-                if place in places.results:
-                    before[places.after[place]].append(step)
-                for k in places.inner.get(place, ()):
+            index = step.place
+            if index in placement.driven:
+                before[placement.stage[index]].append(_with_driver(step, self.options))
+            elif index in placement.hosted:
+                if index in placement.results:
+                    before[placement.after[index]].append(step)
+                for k in placement.inner.get(index, ()):
                     segments[k].steps.append(step)
             else:
-                segment = segments[places.stage[place]]
+                segment = segments[placement.stage[index]]
                 segment.steps.append(step)
-                if place in places.results:
-                    segment.results.append(place)
+                if index in placement.results:
+                    segment.results.append(index)
         for k, segment in enumerate(segments):
-            segment.arrays, segment.known = map(sorted, places.taken(k))
+            segment.arrays, segment.known = map(sorted, placement.arguments_of(k))
         self.stages = [
             stage for stage in zip(before, segments, strict=True) if stage[0] or stage[1].results
         ]
 
 
-class _Placement:
-    """Where each step of a program is run.
+class _SegmentPlacement:
+    """The segment or the step between segments for each value, by the value's index.
 
     Attributes:
-        hosted: The places of what NumPy computes.
-        driven: The places of what is run between segments.
-        stage: For each place the segment that it belongs to, or that it is run before.
-        after: For what NumPy computes, the segment before which it can be known.
-        results: The places of values that are needed outside of the segment that makes them.
-        inner: For what NumPy computes, the segments in which it is computed while MLX traces.
+        hosted: Values that NumPy computes.
+        driven: Values that are computed between segments.
+        stage: For each value, the segment that computes it, or that follows its computation.
+        after: For values of NumPy, the first segment before which they can be computed.
+        results: Values that are used outside of the segment that computes them.
+        inner: For values of NumPy, the segments that compute them while MLX traces.
     """
 
     def __init__(self, program: Program) -> None:
@@ -353,12 +362,12 @@ class _Placement:
         for step in program.steps:
             self._place(step)
         for step in reversed(program.steps):
-            self._want(step)
+            self._mark_operands(step)
 
     def _place(self, step: Step) -> None:
         if self._is_driven(step):
             self.driven.add(step.place)
-        outside = max((self._known(i) for i in step.operands), default=0)
+        outside = max((self._available_at(i) for i in step.operands), default=0)
         if step.place in self.driven:
             self.stage[step.place] = outside
             return
@@ -366,16 +375,16 @@ class _Placement:
         self.after[step.place] = outside
         if step.place not in self.hosted:
             size = size_of(step.node)
-            while self.sizes[stage] + size > LIMIT and self.sizes[stage]:
+            while self.sizes[stage] + size > MAX_OPERATIONS and self.sizes[stage]:
                 stage += 1
             self.sizes[stage] += size
         self.stage[step.place] = stage
 
-    def _known(self, place: int) -> int:
-        """The first segment before which a value is there."""
-        if place not in self.steps or place in self.driven:
-            return self.stage.get(place, 0)
-        return self.after[place] if place in self.hosted else self.stage[place] + 1
+    def _available_at(self, index: int) -> int:
+        """Return the first segment before which a value is available."""
+        if index not in self.steps or index in self.driven:
+            return self.stage.get(index, 0)
+        return self.after[index] if index in self.hosted else self.stage[index] + 1
 
     def _is_driven(self, step: Step) -> bool:
         node = step.node
@@ -383,75 +392,84 @@ class _Placement:
             return step.operands[0] in self.driven
         if step.place not in self.hosted and not is_plain(node, self.program.backend):
             return True
-        known = self.hosted | self.constants
-        return any(step.operands[i] not in known for i in needed(node))
+        host_values = self.hosted | self.constants
+        return any(step.operands[i] not in host_values for i in value_inputs(node))
 
-    def _want(self, step: Step) -> None:
-        """Note the values that a step needs, if it is needed itself."""
-        place = step.place
-        if place in self.driven:
+    def _mark_operands(self, step: Step) -> None:
+        """Mark the operands of a step as used, if its result is used."""
+        index = step.place
+        if index in self.driven:
             self.results.update(step.operands)
-        elif place not in self.hosted:
-            deciding = needed(step.node)
+        elif index not in self.hosted:
+            deciding = value_inputs(step.node)
             for i, x in enumerate(step.operands):
-                self._use(self.stage[place], x, i in deciding)
+                self._mark_use(self.stage[index], x, must_know=i in deciding)
         else:
-            if place in self.results:
+            if index in self.results:
                 self.results.update(step.operands)
-            for k in self.inner.get(place, ()):
+            for k in self.inner.get(index, ()):
                 for x in step.operands:
-                    self._use(k, x, known=True)
+                    self._mark_use(k, x, must_know=True)
 
-    def _use(self, segment: int, place: int, known: bool) -> None:
-        """A segment computes with it, or needs to know it."""
-        if place in self.constants:
+    def _mark_use(self, segment: int, index: int, *, must_know: bool) -> None:
+        """Mark a value as an array argument of a segment, or as a value it must know."""
+        if index in self.constants:
             return
-        step = self.steps.get(place)
-        if step is not None and place not in self.driven:
-            if place not in self.hosted and self.stage[place] == segment:
+        step = self.steps.get(index)
+        if step is not None and index not in self.driven:
+            if index not in self.hosted and self.stage[index] == segment:
                 return
-            if place in self.hosted and self.after[place] > segment:
-                self.inner.setdefault(place, set()).add(segment)
+            if index in self.hosted and self.after[index] > segment:
+                self.inner.setdefault(index, set()).add(segment)
                 return
-        self.results.add(place)
+        self.results.add(index)
         arrays, values = self.uses.setdefault(segment, (set(), set()))
-        (values if known and place in self.hosted else arrays).add(place)
+        (values if must_know and index in self.hosted else arrays).add(index)
 
-    def taken(self, segment: int) -> tuple[set[int], set[int]]:
-        """The places of a segment's array arguments, and of the values that it must know."""
+    def arguments_of(self, segment: int) -> tuple[set[int], set[int]]:
+        """Return the indices of a segment's array arguments, and of its known values."""
         arrays, known = self.uses.get(segment, (set(), set()))
         return arrays - known, known
 
 
-def driven_steps(program: Program) -> list[Step]:
-    """The steps of a program that are run between segments."""
-    places = _Placement(program)
-    return [step for step in program.steps if step.place in places.driven]
+def steps_between_segments(program: Program) -> list[Step]:
+    """Return the steps of a program that run between segments."""
+    placement = _SegmentPlacement(program)
+    return [step for step in program.steps if step.place in placement.driven]
 
 
 def is_plain(node: Node, backend: Backend) -> bool:
-    """Whether it can be a part of what MLX compiles, given what it needs to know."""
+    """Return whether MLX can compile a node as part of a segment, given its known values."""
     op = node.op
-    if isinstance(op, APART) or backend.calls_back(node):
+    if isinstance(op, BETWEEN_SEGMENTS) or backend.calls_back(node):
         return False
     if isinstance(op, Recurrence):
-        return bool(node.type.is_static and math.prod(node.type.shape) <= LARGE)
+        return bool(node.type.is_static and math.prod(node.type.shape) <= MAX_UNROLLED_SIZE)
     if not isinstance(op, Loop):
         return True
-    if op.steps is None or op.steps > SHORT or op.stops or op.counted or size_of(node) > LARGE:
+    if (
+        op.steps is None
+        or op.steps > MAX_UNROLLED_STEPS
+        or op.stops
+        or op.counted
+        or size_of(node) > MAX_UNROLLED_SIZE
+    ):
         return False
     (step,), (passed,) = op.graphs(), op.passes()
-    deciding = needed(node)
+    deciding = value_inputs(node)
     host = analyse(step, [i for i, place in enumerate(passed) if place in deciding])
     return all(
         isinstance(inner.op, Input | Constant)
-        or (is_plain(inner, backend) and all(inner.inputs[i] in host.nodes for i in needed(inner)))
+        or (
+            is_plain(inner, backend)
+            and all(inner.inputs[i] in host.nodes for i in value_inputs(inner))
+        )
         for inner in step.nodes
     )
 
 
 def size_of(node: Node) -> int:
-    """The number of operations in MLX's program, where loops are written out."""
+    """Return the number of MLX operations of a node, with loops unrolled."""
     op = node.op
     if isinstance(op, Elementwise | Threefry) and op in SIZES:
         return SIZES[op]()
@@ -459,8 +477,7 @@ def size_of(node: Node) -> int:
     return max(1, times * sum(size_of(inner) for held in op.graphs() for inner in held.nodes))
 
 
-def _driven(step: Step, options: Mapping[str, Any]) -> Step:
-    """A step that is run from Python."""
+def _with_driver(step: Step, options: Mapping[str, Any]) -> Step:
     make = DRIVERS.get(type(step.node.op))
     if make is None:
         return step

@@ -1,9 +1,9 @@
-"""When fused kernels are compiled: once a program that runs without them has taken long enough.
+"""When fused kernels are compiled: once a program's unfused runs have taken long enough.
 
-On the processor the C++ compiler takes about a second for each kernel; many a program has done all
-that it is made for by then. So it first runs an operation at a time (``replay.py``). Once it has
-taken a part of the time that its kernels would take, a thread compiles these, and the program goes
-on as before until they are there.
+On the processor the C++ compiler takes about a second for each kernel, and many programs have
+ended by then. So a program first runs one operation at a time (``replay.py``). Once its runs have
+taken a fraction of the time that its kernels would take, a thread compiles them; the program runs
+unfused until the kernels are ready.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from graphc.link.mlx.arrays import device_of
 from graphc.link.mlx.compiler import has_kernels, new_kernels, note_kernels
 
 LEAST = 0.25
-"""Seconds that a program takes, all calls together, before its kernels are counted."""
+"""Seconds of all calls together before a program's kernels are counted."""
 
 SHARE = 0.25
-"""The part of the time for its kernels that a program takes before they are compiled."""
+"""Ratio of a program's running time to its kernels' compile time at which they are compiled."""
 
 KERNEL = re.compile(r'label ="(Compiled\w+)"')
-"""A fused kernel, in MLX's picture of a program."""
+"""A fused kernel in MLX's picture of a program."""
 
 
 class Fusable(Protocol):
-    """A function that can run unfused, and fused."""
+    """A function that can run unfused and fused."""
 
     def outputs(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Its results for these arrays, traced by MLX and not evaluated."""
+        """Return the results for these arrays, traced by MLX and not evaluated."""
 
     def fuse(self) -> None:
         """Run fused from now on."""
@@ -51,12 +51,13 @@ class Tier:
     """The functions of one executable, and how long they have run unfused.
 
     Attributes:
-        options: The mode's.
-        key: That of the program's graph.
+        options: Options of the mode.
+        key: Key of the program's graph.
         spent: Seconds of calls in which a function ran unfused.
-        price: Seconds after which the kernels are compiled, or counted at first.
-        kernels: How many the functions have that were looked at, about; None before.
+        price: Value of ``spent`` at which the kernels are compiled, or counted at first.
+        kernels: Approximate number of kernels of the functions examined; None before.
         is_fused: Whether kernels were compiled.
+        was_unfused: Whether a function ran unfused in the current call.
     """
 
     def __init__(self, options: Mapping[str, Any], key: str, price: float) -> None:
@@ -65,9 +66,9 @@ class Tier:
         self.spent = 0.0
         self.price = price
         self.kernels: int | None = None
-        self._found: dict[Fusable, Sequence[Any]] | None = None
+        self._candidates: dict[Fusable, Sequence[Any]] | None = None
         self._is_busy = False
-        self._refused: set[Fusable] = set()
+        self._unfusable: set[Fusable] = set()
         self.is_fused = False
         self.was_unfused = False
         if key:
@@ -82,89 +83,89 @@ class Tier:
         return f"{number}, to be compiled once calls take {self.price:.2g} s"
 
     def note(self, function: Fusable, arrays: Sequence[Any]) -> None:
-        """A function runs unfused, for these arrays."""
-        if function not in self._refused:
+        """Note that a function runs unfused for these arrays."""
+        if function not in self._unfusable:
             self.was_unfused = True
-            if self._found is not None:
-                self._found.setdefault(function, arrays)
+            if self._candidates is not None:
+                self._candidates.setdefault(function, arrays)
 
     def after_call(self, seconds: float) -> None:
-        """A call is over, in which functions ran unfused."""
+        """Add the seconds of a call in which functions ran unfused, and start compilation."""
         self.was_unfused = False
         self.spent += seconds
-        found, self._found = self._found, None
-        if found:
-            # Another thread can read what is evaluated.
-            mx.eval([*found.values()])
+        functions, self._candidates = self._candidates, None
+        if functions:
+            # Another thread can read evaluated arrays only.
+            mx.eval([*functions.values()])
             self._is_busy = True
-            WORKER.put(lambda: self._compile(found))
+            WORKER.put(lambda: self._compile(functions))
         elif self.spent >= self.price and not self._is_busy:
-            self._found = {}
+            self._candidates = {}
 
-    def _compile(self, found: dict[Fusable, Sequence[Any]]) -> None:
-        """Compile the kernels of these functions, or find out what that takes."""
+    def _compile(self, functions: dict[Fusable, Sequence[Any]]) -> None:
+        """Compile the kernels of these functions, or only count them."""
         device = self.options.get("device")
         try:
             with mx.stream(device_of(self.options)) if device else nullcontext():
-                self._fuse(found)
-        except Exception:  # whatever MLX or the C++ compiler raise: unfused they do run
-            self._refused |= found.keys()
+                self._fuse(functions)
+        except Exception:  # whatever MLX or the C++ compiler raise: unfused, the functions run
+            self._unfusable |= functions.keys()
         finally:
             self._is_busy = False
 
-    def _fuse(self, found: dict[Fusable, Sequence[Any]]) -> None:
-        traced = {f: f.outputs(arrays) for f, arrays in found.items()}
+    def _fuse(self, functions: dict[Fusable, Sequence[Any]]) -> None:
+        traced = {f: f.outputs(arrays) for f, arrays in functions.items()}
         names = [name for ys in traced.values() for name in kernels_of(ys)]
         expected = len(set(names))
         self.price = SHARE * expected * SECONDS.each
-        counted = (self.kernels or 0) * self.is_fused
-        self.kernels = counted + expected
+        compiled = (self.kernels or 0) * self.is_fused
+        self.kernels = compiled + expected
         if self.spent < self.price:
             return
         since, start = time(), perf_counter()
         for ys in traced.values():
             mx.eval(ys)
-        # MLX looks kernels up in none of them while it waits for the C++ compiler.
+        # While MLX waits for the C++ compiler, it looks up no kernels: fuse only now.
         for function in traced:
             function.fuse()
         self.is_fused = True
-        SECONDS.measured(new_kernels(since), perf_counter() - start)
+        SECONDS.set_time(new_kernels(since), perf_counter() - start)
         note_kernels(self.key)
 
 
 TIERS: WeakValueDictionary[str, Tier] = WeakValueDictionary()
-"""By the keys of programs."""
+"""Tiers by the keys of their programs."""
 
 
-class _Seconds:
-    """How long the C++ compiler takes for a kernel, as measured in this process."""
+class _KernelSeconds:
+    """The time that the C++ compiler takes for a kernel, as measured in this process."""
 
     def __init__(self) -> None:
         self.each = 0.5
 
-    def measured(self, kernels: int, seconds: float) -> None:
-        """So many took so long."""
+    def set_time(self, kernels: int, seconds: float) -> None:
+        """Set the time per kernel from a number of kernels and their total time."""
         if kernels:
             self.each = seconds / kernels
 
 
-SECONDS = _Seconds()
+SECONDS = _KernelSeconds()
 
 
 def kernels_of(ys: Sequence[Any]) -> list[str]:
-    """The names of the fused kernels in what MLX traced: equal ones may be in it several times."""
+    """Return the names of the fused kernels in traced arrays, with repetitions."""
     picture = io.StringIO()
     mx.export_to_dot(picture, *ys)
     return KERNEL.findall(picture.getvalue())
 
 
 def tier_of(options: Mapping[str, Any], key: Callable[[], str], *, at_once: bool) -> bool | Tier:
-    """How the functions of an executable run: fused, by Python's calls of MLX, or by a tier.
+    """Return how an executable's functions run: True if fused, False if unfused, or a tier.
 
     Args:
-        options: The mode's.
-        key: Gives that of the program's graph.
-        at_once: Whether nothing of the program may run once more, as the thread has it do.
+        options: Options of the mode.
+        key: Function that returns the key of the program's graph.
+        at_once: Whether no operation may run twice, as the compiling thread would make it.
     """
     chosen: bool | str = options.get("compile", "auto")
     if isinstance(chosen, bool):
@@ -178,7 +179,7 @@ def tier_of(options: Mapping[str, Any], key: Callable[[], str], *, at_once: bool
 
 
 class _Worker:
-    """The thread that compiles kernels: one job after the other, each a thread's."""
+    """A thread that compiles kernels, one job after the other."""
 
     def __init__(self) -> None:
         self._jobs: deque[Callable[[], None]] = deque()
@@ -186,7 +187,7 @@ class _Worker:
         self._thread: threading.Thread | None = None
 
     def put(self, job: Callable[[], None]) -> None:
-        """Run it when those before it are done."""
+        """Run a job after all jobs before it."""
         with self._lock:
             self._jobs.append(job)
             if self._thread is None:
@@ -194,13 +195,12 @@ class _Worker:
                 self._thread.start()
 
     def wait(self) -> None:
-        """Wait until all is done."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def stop(self) -> None:
-        """Wait until the kernel that is compiled is there; no other is."""
+        """Drop all jobs, and wait for the kernel that is being compiled."""
         self._jobs.clear()
         if self._thread is None:
             return

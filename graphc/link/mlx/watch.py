@@ -1,7 +1,7 @@
-"""Compilations by MLX in the calls of an executable, noticed and recorded.
+"""Detection and records of MLX's compilations in the calls of an executable.
 
-MLX compiles a function for the shapes that it is called with and does not report it; but it calls
-the function to do so, which is seen here.
+MLX compiles a function for the shapes that it is called with and does not report it. But MLX calls
+the Python function to trace it, and that call is detected here.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from graphc.link.mlx.compiler import new_kernels
 from graphc.progress import stage
 
 
-class _Current(threading.local):
+class _CallState(threading.local):
     call: Call | None = None
 
 
-_current = _Current()
+_state = _CallState()
 
 
 def watching() -> Call | None:
-    """The call of an executable that this thread is in."""
-    return _current.call
+    """Return the call of an executable that this thread is in, or None."""
+    return _state.call
 
 
 class Watch:
-    """Over the calls of one executable.
+    """The calls of one executable.
 
     Args:
-        spec: How it is called.
-        context: Where compilations are recorded.
-        is_large: Whether compiling it may take seconds, which are then told.
+        spec: Call specification of the executable.
+        context: Record of compilations.
+        is_large: Whether compilation may take seconds, so that progress is reported.
 
     Attributes:
-        calls: Those that are open, each within the one before it.
+        calls: Open calls, each nested in the one before it.
     """
 
     def __init__(self, spec: CallSpec, context: CompileContext, *, is_large: bool) -> None:
@@ -50,7 +50,7 @@ class Watch:
         self.calls: list[Call] = []
 
     def open(self, arguments: Sequence[Any]) -> Call:
-        """A call of this executable, in this thread until it is closed."""
+        """Return a call of this executable in this thread, open until ``close``."""
         call = Call(self, arguments)
         self.calls.append(call)
         if self.is_new:
@@ -58,14 +58,14 @@ class Watch:
         return call
 
     def close(self) -> Call:
-        """The last call that was opened, which is over."""
+        """Close the last open call, and return it."""
         call = self.calls.pop()
         call.close()
         return call
 
 
 class Call:
-    """A call; within it there may be others, of the same executable too.
+    """A call of an executable; calls may be nested, also in calls of the same executable.
 
     A call is recorded once, however many functions MLX compiles in it; the first call always is.
     """
@@ -77,31 +77,31 @@ class Call:
         self.arguments = arguments
         self.since: float | None = None
         self.stage: stage | None = None
-        self.outer = _current.call
-        _current.call = self
+        self.outer = _state.call
+        _state.call = self
 
     def close(self) -> None:
-        """It is over."""
-        _current.call = self.outer
+        """End the call and its progress report."""
+        _state.call = self.outer
         if self.stage is not None:
             self.stage.__exit__()
 
     def compiles(self) -> None:
-        """MLX is about to compile something for this call.
+        """Note that MLX is about to compile something for this call.
 
         Raises:
-            RecompileError: It is not to.
+            RecompileError: If the context forbids compilation.
         """
         if self.since is None:
             shapes, values = self._signature()
             self.watch.context.before_compile(shapes, values)
             self.since = perf_counter()
             if self.watch.is_large:
-                self.stage = stage(_Kernels(), blocking=True)
+                self.stage = stage(_KernelProgress(), blocking=True)
                 self.stage.__enter__()
 
     def record(self) -> None:
-        """Record it when it is over and nothing failed."""
+        """Record a compilation in this call, once the call has ended without an error."""
         if self.since is not None:
             self.watch.is_new = False
             shapes, values = self._signature()
@@ -112,8 +112,8 @@ class Call:
         return [tuple(x.shape) for x in self.arguments], values
 
 
-class _Kernels:
-    """What is told of a call while MLX compiles."""
+class _KernelProgress:
+    """The progress report while MLX compiles."""
 
     def __init__(self) -> None:
         self.since = time()

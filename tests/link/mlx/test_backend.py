@@ -17,7 +17,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ModeError, UnsupportedOperationError
-from graphc.link.mlx.arrays import LIMIT
+from graphc.link.mlx.arrays import MAX_OPERATIONS
 from graphc.link.mlx.gaps import GAPS
 from graphc.link.mlx.segments import size_of
 from graphc.tensor.core.elementwise import ROWS
@@ -328,4 +328,4 @@ def test_a_loop_with_a_special_function_in_its_step_has_shorter_chunks() -> None
         np.testing.assert_allclose(y, exact, 1e-11)
     sizes = [size_of(ROWS[name](*[b] * ROWS[name].arity)) for name in ("betainc", "betaincinv")]
     assert sizes[0] > 500
-    assert sizes[1] > LIMIT
+    assert sizes[1] > MAX_OPERATIONS

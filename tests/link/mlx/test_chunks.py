@@ -17,7 +17,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.link.mlx import arrays
-from graphc.link.mlx.arrays import LIMIT, current
+from graphc.link.mlx.arrays import MAX_OPERATIONS, current
 from graphc.link.mlx.lower import loop as chunks
 from graphc.link.mlx.segments import CompiledFunction
 
@@ -85,7 +85,7 @@ def test_ever_other_numbers_of_steps_come_to_an_end_of_compiling(
     for k in [*range(1, 130, 3), 500, 77, 78]:
         f(0.5, k)
     # A whole chunk, a few last ones as they are, and powers of two.
-    for_each_loop = 1 + chunks.FEW + 5
+    for_each_loop = 1 + chunks.MAX_TAIL_LENGTHS + 5
     assert len(sizes(traces)) <= for_each_loop * (3 if gradient else 1)
     before = len(traces)
     for k in (1000, 333, 79):
@@ -107,9 +107,9 @@ def test_a_loop_that_stops_begins_with_a_short_chunk(traces: Traces) -> None:
     states = graphc.scan(lambda h: (h * 1.5, graphc.until(h > 10)), outputs_info=a, n_steps=1000)
     f = graphc.function([a], states, "MLX")
     f(9.0)
-    assert sizes(traces) == [chunks.FIRST]
+    assert sizes(traces) == [chunks.FIRST_CHUNK]
     f(1e-9)
-    assert sizes(traces) == [chunks.FIRST, chunks.CHUNK]
+    assert sizes(traces) == [chunks.FIRST_CHUNK, chunks.CHUNK]
 
 
 @pytest.mark.exhaustive
@@ -119,7 +119,7 @@ def test_a_long_inner_loop_shortens_the_chunk_of_the_outer_one(traces: Traces) -
 
     f = graphc.function([x, h0, n], graphc.scan(step, sequences=x, outputs_info=h0), "MLX")
     data = np.ones((64, 3))
-    for inner in (2, 200, LIMIT, 2):
+    for inner in (2, 200, MAX_OPERATIONS, 2):
         f(data, H, inner)
     assert len(traces) < 20
     assert chunks.CHUNK in sizes(traces)
@@ -230,13 +230,13 @@ def test_a_long_loop_holds_no_more_memory_than_a_short_one() -> None:
 
 def test_a_long_chain_is_cut(traces: Traces) -> None:
     y = v
-    for _ in range(LIMIT // 2 + 300):
+    for _ in range(MAX_OPERATIONS // 2 + 300):
         y = gt.sin(y) * a
     f = graphc.function([v, a], [y, y.sum()], "MLX", returns="numpy")
     found, _ = f(np.ones(3), 1.01)
     assert len(traces) == 2
     expected = np.ones(3)
-    for _ in range(LIMIT // 2 + 300):
+    for _ in range(MAX_OPERATIONS // 2 + 300):
         expected = np.sin(expected) * 1.01
     np.testing.assert_allclose(found, expected, 1e-9)
 

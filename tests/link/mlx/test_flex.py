@@ -20,7 +20,7 @@ import graphc.attention as ga
 import graphc.tensor as gt
 from graphc.errors import ShapeError
 from graphc.link.mlx.lower import flex
-from graphc.link.mlx.lower.grids import Sizes, groups
+from graphc.link.mlx.lower.grids import FlexSizes, groups
 from tests.attention import reference
 from tests.attention.worlds import static
 from tests.link.mlx.test_old_release import OLD, ROOT, old_release
@@ -105,7 +105,7 @@ def seen(rows: list[list[int]], full: bool) -> tuple[np.ndarray[Any, Any], ...]:
 
 def test_blocks_beside_each_other_are_one_slice() -> None:
     tables = seen([[0, 1, 3, 4], [], [2]], full=True)
-    ((group,),) = groups(tables, Sizes(2, 3, 2, 11, 14), (4, 3), masked=True)
+    ((group,),) = groups(tables, FlexSizes(2, 3, 2, 11, 14), (4, 3), masked=True)
     assert (group.batches, group.heads, group.sharing) == (slice(0, 2), slice(0, 3), slice(0, 2))
     assert [row.queries for row in group.rows] == [slice(0, 4), slice(4, 8), slice(8, 11)]
     first, empty, last = (row.pieces for row in group.rows)
@@ -115,7 +115,7 @@ def test_blocks_beside_each_other_are_one_slice() -> None:
 
 
 def test_blocks_of_which_a_mask_keeps_some_are_a_piece_of_their_own() -> None:
-    sizes, block = Sizes(1, 1, 1, 4, 14), (4, 3)
+    sizes, block = FlexSizes(1, 1, 1, 4, 14), (4, 3)
     tables = (*seen([[1, 4]], full=False)[:2], *seen([[0, 2]], full=True)[2:])
     ((group,),) = groups(tables, sizes, block, masked=True)
     assert [(piece.blocks, piece.partial) for piece in group.rows[0].pieces] == [
@@ -132,16 +132,16 @@ def test_batches_and_heads_are_apart_where_their_blocks_differ(
     shape: tuple[int, int], parts: tuple[int, int]
 ) -> None:
     keep = np.random.default_rng(0).random((*shape, *LENGTHS)) < 0.1
-    found = groups(reference.tables(keep, BLOCK), Sizes(3, 2, 2, *LENGTHS), BLOCK, masked=True)
+    found = groups(reference.tables(keep, BLOCK), FlexSizes(3, 2, 2, *LENGTHS), BLOCK, masked=True)
     assert (len(found), len(found[0])) == parts
     same = np.broadcast_to(keep[:1, :1], (3, 4, *LENGTHS))
-    found = groups(reference.tables(same, BLOCK), Sizes(3, 2, 2, *LENGTHS), BLOCK, masked=True)
+    found = groups(reference.tables(same, BLOCK), FlexSizes(3, 2, 2, *LENGTHS), BLOCK, masked=True)
     assert (len(found), len(found[0])) == (1, 1)
 
 
 def test_tables_of_other_lengths_are_refused() -> None:
     tables = seen([[0], [1]], full=True)
-    for sizes in (Sizes(1, 1, 1, 12, 14), Sizes(1, 1, 1, 8, 10)):
+    for sizes in (FlexSizes(1, 1, 1, 12, 14), FlexSizes(1, 1, 1, 8, 10)):
         with pytest.raises(ShapeError, match="rows of"):
             groups(tables, sizes, (4, 3), masked=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.link.mlx.kernels import MOST
+from graphc.link.mlx.kernels import MAX_OPERATIONS_PER_KERNEL
 from tests.modes import uncompiled
 
 FUNCTIONS = [gt.tanh, gt.square, gt.abs, gt.sqrt, gt.arctan, gt.expm1, gt.log1p, gt.floor]
@@ -36,7 +36,7 @@ def test_a_kernel_ends_where_it_would_be_large(
     values = np.linspace(0.1, 1, 5, dtype=np.float32)
     found = f(values)
     operations = sum(node.inputs != () for node in f.graph.nodes)
-    assert (operations > MOST) == bool(ends)
-    assert len(ends) <= operations / (MOST / 2)
+    assert (operations > MAX_OPERATIONS_PER_KERNEL) == bool(ends)
+    assert len(ends) <= operations / (MAX_OPERATIONS_PER_KERNEL / 2)
     wanted = graphc.function([x], tree(x, leaves), "NUMPY")(values)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)

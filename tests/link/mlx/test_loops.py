@@ -314,8 +314,13 @@ def test_a_step_may_hold_an_operation_of_the_users(
 def test_steps_written_out_and_steps_run_one_by_one_are_the_same(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segments, "SHORT", 0)
-    for name, size in (("CHUNK", chunk), ("FIRST", 2), ("APART", 2), ("FEW", 1)):
+    monkeypatch.setattr(segments, "MAX_UNROLLED_STEPS", 0)
+    for name, size in (
+        ("CHUNK", chunk),
+        ("FIRST_CHUNK", 2),
+        ("EVALUATE_EVERY", 2),
+        ("MAX_TAIL_LENGTHS", 1),
+    ):
         monkeypatch.setattr(chunks, name, size)
     for reverse in (False, True):
         states = rnn(go_backwards=reverse)

@@ -1,4 +1,4 @@
-"""Normalized slices, attention and rotations, each one function of ``mx.fast``."""
+"""Normalization, attention and rotations by functions of ``mx.fast``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphc.tensor.attention import Attention, LayerNorm, RMSNorm, Rotation
 
 
 def layer_norm(op: LayerNorm, x: Any, weight: Any = None, bias: Any = None) -> Any:
-    """In float32 within."""
+    """Normalize in float32."""
     return mx.fast.layer_norm(x, weight, bias, op.eps)
 
 
 def rms_norm(op: RMSNorm, x: Any, weight: Any = None) -> Any:
-    """In float32 within."""
+    """Normalize in float32."""
     return mx.fast.rms_norm(x, weight, op.eps)
 
 
 def rotation(op: Rotation, x: Any, speed: Any) -> Any:
-    """In float32 within."""
+    """Rotate in float32."""
     n, width = x.shape[-2:]
     if 2 * speed.shape[0] != width:
         raise ShapeError(
@@ -32,7 +32,7 @@ def rotation(op: Rotation, x: Any, speed: Any) -> Any:
         )
     if not x.size:
         return x
-    found = mx.fast.rope(
+    y = mx.fast.rope(
         mx.reshape(x, (-1, n, width)),
         width,
         traditional=op.pairs,
@@ -41,11 +41,11 @@ def rotation(op: Rotation, x: Any, speed: Any) -> Any:
         offset=0,
         freqs=mx.reciprocal(speed),
     )
-    return mx.reshape(found, x.shape)
+    return mx.reshape(y, x.shape)
 
 
-# On the CPU MLX makes them of what a user would write, and fused by mx.compile that took up to
-# twice as long as what graphc compiles of it (5.1 ms against 2.2 ms, of 32 x 128 x 256 float32).
+# On the CPU MLX composes them of basic operations; fused by mx.compile, they took up to twice as
+# long as graphc's expansions (5.1 ms against 2.2 ms, for 32 x 128 x 256 float32).
 if mx.is_available(mx.Device(mx.gpu)):
     backend.lower(LayerNorm)(layer_norm)
     backend.lower(RMSNorm)(rms_norm)
@@ -54,7 +54,7 @@ if mx.is_available(mx.Device(mx.gpu)):
 
 @backend.lower(Attention)
 def attention(op: Attention, q: Any, k: Any, v: Any, *others: Any) -> Any:
-    """The queries are scaled, as a scale that is not known before would compile anew."""
+    """Return attention; the queries are scaled first, as MLX would compile for each scale."""
     *batch, n, _ = q.shape
     shape = (*batch, n, v.shape[-1])
     if 0 in (*shape, k.shape[-2]):
@@ -69,16 +69,16 @@ def attention(op: Attention, q: Any, k: Any, v: Any, *others: Any) -> Any:
     y = mx.reshape(y, shape)
     if op.fill is None:
         return y
-    # What MLX gives where nothing is kept is another thing on each device.
-    anything = mx.any(mx.broadcast_to(mask, (*mask.shape[:-1], k.shape[-2])), -1, keepdims=True)
-    return mx.where(anything, y, filled(op.fill, v))
+    # MLX's result for a query without keys depends on the device.
+    has_keys = mx.any(mx.broadcast_to(mask, (*mask.shape[:-1], k.shape[-2])), -1, keepdims=True)
+    return mx.where(has_keys, y, fill_value(op.fill, v))
 
 
-def filled(fill: float, v: Any) -> Any:
-    """The values weighted by a softmax of nothing but what fills the place of scores."""
+def fill_value(fill: float, v: Any) -> Any:
+    """Return the mean value for a finite fill, else NaN: the weights of equal scores."""
     return mx.mean(v, -2, keepdims=True) if math.isfinite(fill) else math.nan
 
 
 def by_heads(x: Any) -> Any:
-    """The batch axes as one, and one of heads."""
+    """Merge the batch axes, and add an axis of one head."""
     return mx.reshape(x, (math.prod(x.shape[:-2]), 1, *x.shape[-2:]))

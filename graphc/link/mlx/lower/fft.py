@@ -1,4 +1,4 @@
-"""Fourier transforms, in 32 bits: complex128 is a gap, and with it the transform of float64."""
+"""Fourier transforms in 32 bits; complex128 is a gap, and so is the transform of float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphc.tensor.fft import Fourier, HermitianFourier, RealFourier, needs_elem
 
 @backend.lower(Fourier)
 def fourier(op: Fourier, x: Any) -> Any:
-    """Over all axes at once."""
+    """Transform all axes at once."""
     for axis in op.axes:
         needs_elements(op, x.shape[axis])
     if not x.size:
@@ -23,7 +23,7 @@ def fourier(op: Fourier, x: Any) -> Any:
 
 @backend.lower(RealFourier)
 def real_fourier(op: RealFourier, x: Any) -> Any:
-    """The half of it."""
+    """Return the half of the spectrum of a real array."""
     needs_elements(op, x.shape[op.axis])
     if not x.size:
         return mx.zeros(op.half(x.shape), mx.complex64)
@@ -32,7 +32,7 @@ def real_fourier(op: RealFourier, x: Any) -> Any:
 
 @backend.lower(HermitianFourier)
 def hermitian_fourier(op: HermitianFourier, x: Any, *symbolic: Any) -> Any:
-    """Its inverse; the length is a Python integer here."""
+    """Return the inverse of the half spectrum, for a known length."""
     n = op.count(x, symbolic)
     if not x.size:
         return mx.zeros((*x.shape[: op.axis], n, *x.shape[op.axis + 1 :]), mx.float32)

@@ -1,8 +1,8 @@
-"""Loops on MLX, which has none: steps are written out in chunks while MLX traces.
+"""Loops on MLX, which has no loop: steps are unrolled in chunks while MLX traces.
 
-A loop of any length is chunks of some tens of steps, each one compiled function, called from Python
-and evaluated while the next one is put together. A loop within what is being traced is written out
-there; where that is too long, or needs a value, the loop around it goes step by step instead.
+A loop of any length consists of chunks of some tens of steps. Each chunk is one compiled function,
+called from Python and evaluated while Python prepares the next one. A loop in a traced program is
+unrolled in it; if that is too long, or needs a value, the outer loop runs step by step instead.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
 from graphc.link.mlx.arrays import (
-    LIMIT,
+    MAX_OPERATIONS,
     NotTraceableError,
-    bounded,
     contiguous,
     current,
     device_array,
     dtype_of,
     end_of_kernel,
     host_array,
-    host_places,
+    host_positions,
     key_of,
-    saves_any_length,
+    put_bounded,
+    saves_dynamic_lengths,
 )
 from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
@@ -41,54 +41,54 @@ from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
 
 CHUNK = 32
-"""The number of steps traced as one where ``unroll`` does not say it.
+"""Number of steps traced as one chunk, unless ``unroll`` sets it.
 
-A step takes as long in chunks of 8 to 128, and larger ones take longer to trace.
+A step takes the same time in chunks of 8 to 128 steps, and larger chunks take longer to trace.
 """
 
-FEW = 4
-"""The number of lengths of last chunks that are compiled as such. Further ones are put together of
-powers of two, so that loops of ever new lengths stop compiling."""
+MAX_TAIL_LENGTHS = 4
+"""Number of lengths of last chunks that are compiled. Other last chunks are split into powers of
+two, so that loops of ever new lengths stop compiling."""
 
-FIRST = 8
-"""The number of steps in the first chunk of a loop that stops."""
+FIRST_CHUNK = 8
+"""Number of steps in the first chunk of a loop that can stop."""
 
-APART = 8
-"""The number of steps, run one by one, after which their results are evaluated."""
+EVALUATE_EVERY = 8
+"""Number of steps, run one by one, after which the results are evaluated."""
 
 Step = Callable[..., Sequence[Any]]
 
 
 @backend.lower(Loop)
 def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
-    """All steps written out, within what MLX traces."""
-    given = _on_device(op, op.parts(values))
-    n = op.number_of_steps(given)
+    """Unroll all steps in the program that MLX traces."""
+    inputs = _convert_inputs(op, op.parts(values))
+    n = op.number_of_steps(inputs)
     if n == ENDLESS:
         raise NotTraceableError
-    step = _Step(op, given.consts)
-    count = given.count
+    step = _LoopStep(op, inputs.consts)
+    count = inputs.count
     if isinstance(count, mx.array) or op.stops:
-        *found, taken, _ = _masked(step, given, n, count)
-        return (*found, taken) if op.stops else tuple(found)
-    return _written_out(step, given, n, n if count is None else int(count))
+        *results, steps_done, _ = _run_masked(step, inputs, n, count)
+        return (*results, steps_done) if op.stops else tuple(results)
+    return _unroll(step, inputs, n, n if count is None else int(count))
 
 
-def _on_device(op: Loop, given: LoopInputs[Any]) -> LoopInputs[Any]:
-    """Arrays, but for what is to be known."""
+def _convert_inputs(op: Loop, inputs: LoopInputs[Any]) -> LoopInputs[Any]:
+    """Return the inputs as MLX arrays, except values that must be known."""
     deciding = set(deciding_in_graph(op.step))
-    places = enumerate(given.consts, op.carries + op.sequences)
-    consts = [host_array(x) if i in deciding else device_array(x) for i, x in places]
-    steps = None if given.steps is None else host_array(given.steps)
-    init, xs = ([device_array(x) for x in part] for part in (given.init, given.xs))
-    return LoopInputs(steps, given.count, init, xs, consts)
+    pairs = enumerate(inputs.consts, op.carries + op.sequences)
+    consts = [host_array(x) if i in deciding else device_array(x) for i, x in pairs]
+    steps = None if inputs.steps is None else host_array(inputs.steps)
+    init, xs = ([device_array(x) for x in part] for part in (inputs.init, inputs.xs))
+    return LoopInputs(steps, inputs.count, init, xs, consts)
 
 
-class _Step:
-    """A loop's step with its constants, while it is traced.
+class _LoopStep:
+    """A loop's step with its constants, while MLX traces it.
 
     Attributes:
-        apart: Whether nothing is fused with what is in the next step.
+        apart: Whether no operation is fused with the next step's.
     """
 
     def __init__(
@@ -107,63 +107,62 @@ class _Step:
         self.trace = naming_step(op.title, program.trace)
 
     def __call__(self, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
-        """The step's outputs."""
         if (trace := current()) is not None:
             trace.spend(self.size)
-        found = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
-        self.op.check_carry(carry, found)
+        outputs = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
+        self.op.check_carry(carry, outputs)
         if self.apart:
-            found = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(found)]
-        return found
+            outputs = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(outputs)]
+        return outputs
 
 
 def step_program(op: Loop, consts: Sequence[Any]) -> Program:
-    """A step as a program, given which of its constants are on the host."""
-    return held_program(op.step, host_places(consts, op.carries + op.sequences))
+    """Return a step as a program, given its constants on the host."""
+    return held_program(op.step, host_positions(consts, op.carries + op.sequences))
 
 
-def _written_out(step: _Step, given: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
-    """The carries and rows after ``done`` of ``n`` steps."""
+def _unroll(step: _LoopStep, inputs: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
+    """Return the carries and rows after ``done`` of ``n`` steps."""
     op = step.op
-    carry, rows = list(given.init), _RowBuffer(op)
-    elements = [_elements(x, done) for x in given.xs]
+    carry, rows = list(inputs.init), _RowBuffer(op)
+    elements = [_slice_elements(x, done) for x in inputs.xs]
     for i in range(done)[:: -1 if op.reverse else 1]:
-        found = step(carry, [x[i] for x in elements])
-        carry = found[: op.carries]
-        rows.put(op.rows_of(found))
-    return (*carry, *rows.stacked(0, n - done, partial(_blank, op, step, given)))
+        outputs = step(carry, [x[i] for x in elements])
+        carry = outputs[: op.carries]
+        rows.put(op.rows_of(outputs))
+    return (*carry, *rows.stack(0, n - done, partial(_blank_rows, op, step, inputs)))
 
 
-def _masked(step: _Step, given: LoopInputs[Any], n: int, count: Any) -> tuple[Any, ...]:
-    """All steps are done, and what comes after the last one that counts is left out.
+def _run_masked(step: _LoopStep, inputs: LoopInputs[Any], n: int, count: Any) -> tuple[Any, ...]:
+    """Run all steps, and discard the results of steps after the last one that counts.
 
-    Results are the carries, the rows, how many steps counted, and whether more would.
+    Return the carries, the rows, the number of steps that counted, and whether another would count.
     """
     op = step.op
-    carry, rows = list(given.init), _RowBuffer(op)
-    elements = [_elements(x, n) for x in given.xs]
+    carry, rows = list(inputs.init), _RowBuffer(op)
+    elements = [_slice_elements(x, n) for x in inputs.xs]
     runs, counted = mx.array(True), []
-    within = None if count is None else _elements(mx.arange(n) < count, n)
+    within = None if count is None else _slice_elements(mx.arange(n) < count, n)
     for i in range(n)[:: -1 if op.reverse else 1]:
-        found = step(carry, [x[i] for x in elements])
+        outputs = step(carry, [x[i] for x in elements])
         here = runs if within is None else mx.logical_and(runs, within[i])
-        carry = [mx.where(here, new, old) for new, old in zip(found, carry, strict=False)]
-        rows.put([mx.where(here, y, mx.zeros_like(y)) for y in op.rows_of(found)])
+        carry = [mx.where(here, new, old) for new, old in zip(outputs, carry, strict=False)]
+        rows.put([mx.where(here, y, mx.zeros_like(y)) for y in op.rows_of(outputs)])
         counted.append(here)
         if op.stops:
-            runs = mx.logical_and(runs, mx.logical_not(mx.logical_and(here, found[-1])))
-    taken = mx.sum(mx.stack(counted).astype(mx.int64)) if counted else mx.array(0, mx.int64)
-    return (*carry, *rows.stacked(0, 0, partial(_blank, op, step, given)), taken, runs)
+            runs = mx.logical_and(runs, mx.logical_not(mx.logical_and(here, outputs[-1])))
+    steps_done = mx.sum(mx.stack(counted).astype(mx.int64)) if counted else mx.array(0, mx.int64)
+    return (*carry, *rows.stack(0, 0, partial(_blank_rows, op, step, inputs)), steps_done, runs)
 
 
-def _elements(x: Any, n: int) -> list[Any]:
-    """The first elements of a sequence: each a view, by one operation of MLX's in place of two."""
+def _slice_elements(x: Any, n: int) -> list[Any]:
+    """Return the first n elements of a sequence as views, by one MLX operation each."""
     if not n:
         return []
-    if saves_any_length():
+    if saves_dynamic_lengths():
         return [mx.take(x, i, 0) for i in range(n)]
     trace = current()
-    if trace is not None and trace.is_users:  # MLX cannot batch the operation below
+    if trace is not None and trace.is_users:  # MLX cannot batch as_strided
         return [mx.squeeze(x[i : i + 1], 0) for i in range(n)]
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -172,77 +171,76 @@ def _elements(x: Any, n: int) -> list[Any]:
 
 
 class _RowBuffer:
-    """Rows in the order of the steps, until they are stacked in that of their places."""
+    """Rows in the order of the steps, to be stacked in the order of their indices."""
 
     def __init__(self, op: Loop) -> None:
         self.op = op
         self.single: list[list[Any]] = [[] for _ in range(op.stacked)]
-        self.parts: list[list[Any]] = [[] for _ in range(op.stacked)]
+        self.blocks: list[list[Any]] = [[] for _ in range(op.stacked)]
 
     def put(self, rows: Sequence[Any]) -> None:
-        """A step's."""
-        for found, row in zip(self.single, rows, strict=True):
-            found.append(row)
+        for rows_so_far, row in zip(self.single, rows, strict=True):
+            rows_so_far.append(row)
 
     def put_several(self, rows: Sequence[Any]) -> None:
-        """Those of some steps, stacked."""
-        for found, part in zip(self.parts, rows, strict=True):
-            found.append(part)
+        for blocks, block in zip(self.blocks, rows, strict=True):
+            blocks.append(block)
 
     def join(self) -> list[Any]:
         """Stack the rows that were added one by one."""
-        found = [_stacked(self._ordered(rows)) for rows in self.single if rows]
-        if found:
-            self.put_several(found)
+        stacks = [_stack_rows(self._order(rows)) for rows in self.single if rows]
+        if stacks:
+            self.put_several(stacks)
             self.single = [[] for _ in self.single]
-        return found
+        return stacks
 
-    def stacked(self, before: int, after: int, blank: Callable[[], Sequence[Any]]) -> list[Any]:
-        """All of them, between as many that are zero."""
+    def stack(self, before: int, after: int, blank: Callable[[], Sequence[Any]]) -> list[Any]:
+        """Return all rows, with zero rows before and after."""
         self.join()
         if not self.op.stacked:
             return []
-        if not self.parts[0]:
+        if not self.blocks[0]:
             return [mx.zeros((before + after, *row.shape), row.dtype) for row in blank()]
-        return [self._whole(before, after, self._ordered(parts)) for parts in self.parts]
+        return [self._join(before, after, self._order(blocks)) for blocks in self.blocks]
 
-    def _whole(self, before: int, after: int, parts: list[Any]) -> Any:
-        shape, dtype = parts[0].shape[1:], parts[0].dtype
+    def _join(self, before: int, after: int, blocks: list[Any]) -> Any:
+        shape, dtype = blocks[0].shape[1:], blocks[0].dtype
         if before:
-            parts = [mx.zeros((before, *shape), dtype), *parts]
+            blocks = [mx.zeros((before, *shape), dtype), *blocks]
         if after:
-            parts = [*parts, mx.zeros((after, *shape), dtype)]
-        return mx.concatenate(parts) if len(parts) > 1 else parts[0]
+            blocks = [*blocks, mx.zeros((after, *shape), dtype)]
+        return mx.concatenate(blocks) if len(blocks) > 1 else blocks[0]
 
-    def _ordered(self, found: list[Any]) -> list[Any]:
-        return found[::-1] if self.op.reverse else found
+    def _order(self, items: list[Any]) -> list[Any]:
+        return items[::-1] if self.op.reverse else items
 
 
-def _stacked(rows: list[Any]) -> Any:
-    """Rows below each other; only scalars need an axis of their own before they are joined."""
-    if rows[0].ndim and not saves_any_length():
+def _stack_rows(rows: list[Any]) -> Any:
+    """Return stacked rows; only scalars need a new axis before they are concatenated."""
+    if rows[0].ndim and not saves_dynamic_lengths():
         return mx.reshape(mx.concatenate(rows), (len(rows), *rows[0].shape))
     return mx.stack(rows)
 
 
-def _blank(op: Loop, step: Step, given: LoopInputs[Any]) -> list[Any]:
-    """Return rows of the right shapes, where no step is done."""
-    blanks = [mx.zeros(x.shape[1:], x.dtype) for x in given.xs]
-    shapes = op.blank_shapes(given.init, lambda: step(given.init, blanks))
+def _blank_rows(op: Loop, step: Step, inputs: LoopInputs[Any]) -> list[Any]:
+    """Return rows of zeros of the right shapes, for a loop of no steps."""
+    blanks = [mx.zeros(x.shape[1:], x.dtype) for x in inputs.xs]
+    shapes = op.blank_shapes(inputs.init, lambda: step(inputs.init, blanks))
     rows = op.rows_of(op.step.outputs)
     pairs = zip(shapes, rows, strict=True)
     return [mx.zeros(shape, dtype_of(y.type.dtype)) for shape, y in pairs]
 
 
-class Driven:
-    """A loop that is run from Python, chunk by chunk, or step by step.
+class LoopDriver:
+    """A loop that runs from Python, in chunks or step by step.
 
     Attributes:
-        functions: Compiled chunks, by how many steps they have and what they know.
-        programs: A step, by which of its constants are on the host.
-        tails: The lengths of last chunks there were.
-        most: How many steps a chunk may have.
-        longest: How many it may have for some shapes; 0 where steps are run one by one.
+        functions: Compiled chunks, by their number of steps and their known values.
+        programs: Programs of a step, by the positions of its constants on the host.
+        bodies: Segments of a step, by the positions of its constants on the host.
+        tails: Lengths of last chunks so far.
+        max_chunk: Maximum number of steps in a chunk.
+        longest: The same for some shapes; 0 if steps run one by one.
     """
 
     def __init__(self, op: Loop, options: Mapping[str, Any]) -> None:
@@ -254,31 +252,31 @@ class Driven:
         self.tails: set[int] = set()
         self.longest: OrderedDict[Any, int] = OrderedDict()
         size = sum(map(size_of, op.step.nodes))
-        self.most = min(op.unroll if op.unroll > 1 else CHUNK, max(1, LIMIT // size))
+        self.max_chunk = min(op.unroll if op.unroll > 1 else CHUNK, max(1, MAX_OPERATIONS // size))
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        """The loop's results: MLX arrays, and NumPy's of how many steps were done."""
+        """Return the results: MLX arrays, and NumPy's number of steps done."""
         call = _LoopCall(self, self.op.parts(values))
-        # Another loop in the step may be longer for other shapes.
+        # A nested loop in the step may be longer for other shapes.
         key = tuple([x.shape for x in values])
-        longest = self.longest.get(key, self.most)
+        longest = self.longest.get(key, self.max_chunk)
         while longest:
             try:
-                return call.in_chunks(longest)
+                return call.run_in_chunks(longest)
             except NotTraceableError:
                 longest //= 4
-                bounded(self.longest, key, longest)
-        return call.in_steps()
+                put_bounded(self.longest, key, longest)
+        return call.run_in_steps()
 
     def sizes(self, steps: int, longest: int) -> Iterator[int]:
-        """The number of steps in each chunk."""
-        size = min(FIRST, longest) if self.op.stops else longest
+        """Return the number of steps in each chunk."""
+        size = min(FIRST_CHUNK, longest) if self.op.stops else longest
         while steps >= size:
             yield size
             steps -= size
-            # A loop that stops may well do so soon; what is done after that is in vain.
+            # A loop may stop soon, and later steps would be wasted.
             size = longest
-        if steps in self.tails or (steps and len(self.tails) < FEW):
+        if steps in self.tails or (steps and len(self.tails) < MAX_TAIL_LENGTHS):
             self.tails.add(steps)
             yield steps
             return
@@ -288,117 +286,121 @@ class Driven:
             steps -= size
 
     def body(self, consts: Sequence[Any]) -> Segments:
-        """A step as a program of its own."""
+        """Return a step as segments."""
         op = self.op
-        known = host_places(consts, op.carries + op.sequences)
-        if known not in self.bodies:
-            self.bodies[known] = Segments(held_program(op.step, known), self.options)
-        return self.bodies[known]
+        positions = host_positions(consts, op.carries + op.sequences)
+        if positions not in self.bodies:
+            self.bodies[positions] = Segments(held_program(op.step, positions), self.options)
+        return self.bodies[positions]
 
     def chunk(self, size: int, consts: Sequence[Any], known: Any) -> CompiledFunction:
-        """A compiled function of some steps, given what these know."""
-        found = self.functions.get((size, known))
-        if found is None:
+        """Return a compiled function of several steps with these known values."""
+        function = self.functions.get((size, known))
+        if function is None:
             fixed = [None if isinstance(x, mx.array) else x for x in consts]
             constants = constants_of(self.op.step.nodes)
-            found = CompiledFunction(partial(self.steps_of, size, fixed), constants, self.options)
-            bounded(self.functions, (size, known), found)
-        return found
+            function = CompiledFunction(
+                partial(self.steps_of, size, fixed), constants, self.options
+            )
+            put_bounded(self.functions, (size, known), function)
+        return function
 
     def steps_of(self, size: int, fixed: Sequence[Any], *arrays: Any) -> Sequence[Any]:
-        """The carries and rows; how many steps counted, and whether more would, if it can stop."""
-        op, left = self.op, iter(arrays)
-        init, xs = list(islice(left, op.carries)), list(islice(left, op.sequences))
-        consts = [next(left) if x is None else x for x in fixed]
-        # What MLX fuses across steps has kernels of its own for each length.
-        is_last = size < self.most and mx.default_device().type == mx.cpu
-        places = host_places(consts)
-        if places not in self.programs:
-            self.programs[places] = step_program(op, consts)
-        step = _Step(op, consts, self.programs[places], apart=is_last)
-        given = LoopInputs(None, None, init, xs, consts)
+        """Return the carries and rows of several steps.
+
+        If the loop can stop, also return the number of steps that counted, and whether another
+        would.
+        """
+        op, remaining = self.op, iter(arrays)
+        init, xs = list(islice(remaining, op.carries)), list(islice(remaining, op.sequences))
+        consts = [next(remaining) if x is None else x for x in fixed]
+        # Kernels fused across steps would be compiled for each length.
+        is_last = size < self.max_chunk and mx.default_device().type == mx.cpu
+        positions = host_positions(consts)
+        if positions not in self.programs:
+            self.programs[positions] = step_program(op, consts)
+        step = _LoopStep(op, consts, self.programs[positions], apart=is_last)
+        inputs = LoopInputs(None, None, init, xs, consts)
         if op.stops:
-            return _masked(step, given, size, None)
-        return _written_out(step, given, size, size)
+            return _run_masked(step, inputs, size, None)
+        return _unroll(step, inputs, size, size)
 
 
 class _LoopCall:
-    """A call of a loop, run from Python.
+    """A call of a loop that runs from Python.
 
     Attributes:
-        steps: How long the rows are.
-        most: How many steps are done, but for a loop that stops before.
+        steps: Length of the rows.
+        max_steps: Number of steps, unless the loop stops before.
     """
 
-    def __init__(self, driven: Driven, values: LoopInputs[Any]) -> None:
+    def __init__(self, driven: LoopDriver, values: LoopInputs[Any]) -> None:
         self.driven = driven
         self.op = driven.op
         self.values = values
-        self.given = _on_device(driven.op, values)
-        self.steps = driven.op.number_of_steps(self.given)
+        self.inputs = _convert_inputs(driven.op, values)
+        self.steps = driven.op.number_of_steps(self.inputs)
         count = values.count
-        self.most = self.steps if count is None else min(int(host_array(count)), self.steps)
+        self.max_steps = self.steps if count is None else min(int(host_array(count)), self.steps)
 
-    def in_chunks(self, longest: int) -> tuple[Any, ...]:
-        """The results, chunk by chunk."""
-        op, given = self.op, self.given
-        # Views would have a kernel of their own in the first step: another run of the C++ compiler.
-        carry, rows = [mx.contiguous(x) for x in given.init], _RowBuffer(op)
-        arrays = [x for x in given.consts if isinstance(x, mx.array)]
-        known = tuple([key_of(x) for x in given.consts if not isinstance(x, mx.array)])
-        walked = taken = 0
-        for size in self.driven.sizes(self.most, longest):
-            first = self.most - walked - size if op.reverse else walked
-            xs = given.xs if size == self.steps else [x[first : first + size] for x in given.xs]
-            found = self.driven.chunk(size, given.consts, known)(*carry, *xs, *arrays)
-            carry = found[: op.carries]
-            rows.put_several(op.rows_of(found))
-            walked += size
+    def run_in_chunks(self, longest: int) -> tuple[Any, ...]:
+        op, inputs = self.op, self.inputs
+        # Views would need a separate kernel in the first step: another run of the C++ compiler.
+        carry, rows = [mx.contiguous(x) for x in inputs.init], _RowBuffer(op)
+        constants = [x for x in inputs.consts if isinstance(x, mx.array)]
+        known = tuple([key_of(x) for x in inputs.consts if not isinstance(x, mx.array)])
+        steps_run = steps_done = 0
+        for size in self.driven.sizes(self.max_steps, longest):
+            first = self.max_steps - steps_run - size if op.reverse else steps_run
+            xs = inputs.xs if size == self.steps else [x[first : first + size] for x in inputs.xs]
+            results = self.driven.chunk(size, inputs.consts, known)(*carry, *xs, *constants)
+            carry = results[: op.carries]
+            rows.put_several(op.rows_of(results))
+            steps_run += size
             if op.stops:
-                mx.eval(found)
-                taken += int(found[-2])
-                if not bool(found[-1]):
+                mx.eval(results)
+                steps_done += int(results[-2])
+                if not bool(results[-1]):
                     break
-            elif size < self.most:
-                mx.async_eval(found)  # type: ignore[no-untyped-call]
-        return self._results(carry, rows, walked, taken)
+            elif size < self.max_steps:
+                mx.async_eval(results)  # type: ignore[no-untyped-call]
+        return self._results(carry, rows, steps_run, steps_done)
 
-    def in_steps(self) -> tuple[Any, ...]:
-        """The results, step by step."""
-        op, given = self.op, self.given
-        carry, rows = list(given.init), _RowBuffer(op)
+    def run_in_steps(self) -> tuple[Any, ...]:
+        op, inputs = self.op, self.inputs
+        carry, rows = list(inputs.init), _RowBuffer(op)
         step = naming_step(op.title, self.driven.body(self.values.consts).run, numbered=True)
-        walked = 0
-        for i in range(self.most)[:: -1 if op.reverse else 1]:
-            found = step(*carry, *[x[i] for x in given.xs], *self.values.consts)
-            found = [device_array(y) for y in found]
-            op.check_carry(carry, found)
-            carry = found[: op.carries]
-            rows.put(op.rows_of(found))
-            walked += 1
-            if op.stops and bool(found[-1]):
+        steps_run = 0
+        for i in range(self.max_steps)[:: -1 if op.reverse else 1]:
+            outputs = step(*carry, *[x[i] for x in inputs.xs], *self.values.consts)
+            outputs = [device_array(y) for y in outputs]
+            op.check_carry(carry, outputs)
+            carry = outputs[: op.carries]
+            rows.put(op.rows_of(outputs))
+            steps_run += 1
+            if op.stops and bool(outputs[-1]):
                 break
-            if walked % APART == 0:
+            if steps_run % EVALUATE_EVERY == 0:
                 mx.async_eval(*carry, *rows.join())  # type: ignore[no-untyped-call]
-        return self._results(carry, rows, walked, walked)
+        return self._results(carry, rows, steps_run, steps_run)
 
     def _results(
-        self, carry: Sequence[Any], rows: _RowBuffer, walked: int, taken: int
+        self, carry: Sequence[Any], rows: _RowBuffer, steps_run: int, steps_done: int
     ) -> tuple[Any, ...]:
-        before = self.most - walked if self.op.reverse else 0
-        after = self.steps - walked - before if self.op.stacked else 0
-        found = rows.stacked(before, after, self._blank)
-        return (*carry, *found, *([np.array(taken, np.int64)] if self.op.stops else []))
+        before = self.max_steps - steps_run if self.op.reverse else 0
+        after = self.steps - steps_run - before if self.op.stacked else 0
+        stacks = rows.stack(before, after, self._blank_rows)
+        return (*carry, *stacks, *([np.array(steps_done, np.int64)] if self.op.stops else []))
 
-    def _blank(self) -> Sequence[Any]:
+    def _blank_rows(self) -> Sequence[Any]:
         try:
-            return _blank(self.op, _Step(self.op, self.given.consts), self.given)
+            return _blank_rows(self.op, _LoopStep(self.op, self.inputs.consts), self.inputs)
         except NotTraceableError:
-            return _blank(self.op, self._single, self.given)
+            return _blank_rows(self.op, self._single, self.inputs)
 
     def _single(self, carry: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
         consts = self.values.consts
         return [*map(device_array, self.driven.body(consts).run(*carry, *elements, *consts))]
 
 
-DRIVERS[Loop] = Driven
+DRIVERS[Loop] = LoopDriver

@@ -1,6 +1,6 @@
 """Mask and score functions on MLX: for tiles of elements, one operation at a time.
 
-Nothing of them is compiled: a tile may have any number of keys, and MLX would compile for each.
+They are not compiled: a tile may have any number of keys, and MLX would compile for each number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphc.ir import Graph, Node, TensorType
 from graphc.link.legalize import inline
 from graphc.link.mlx.arrays import device_array
 from graphc.link.mlx.backend import backend, held_program
-from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.segments import Segments, steps_between_segments
 from graphc.loop.step import stand_in
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.core.tensor import Tensor
@@ -25,11 +25,11 @@ Run = Callable[..., Sequence[Any]]
 
 
 class Mods:
-    """The functions that attention holds, of vectors of indices.
+    """The mask and score functions of attention, of vectors of indices.
 
     Attributes:
         op: The attention, or its gradient.
-        options: The mode's.
+        options: Options of the mode.
     """
 
     def __init__(self, op: Flex | FlexGradient, options: Mapping[str, Any]) -> None:
@@ -37,54 +37,61 @@ class Mods:
         self.options = {**options, "compile": False}
 
     @cached_property
-    def kept(self) -> Run | None:
-        """Of indices and what it captures: what is kept, 1 along axes it does not look at."""
+    def mask_function(self) -> Run | None:
+        """The mask function of indices and captured arrays.
+
+        Its result has length 1 along axes that the mask ignores.
+        """
         graph = self.op.mask
         if graph is None:
             return None
-        indices, captured = _indices(), _captured(graph, len(INDICES))
+        indices, captured = _index_inputs(), _captured_inputs(graph, len(INDICES))
         return self._run([*indices, *captured], [map_over_grid(graph, captured, indices)])
 
     @cached_property
-    def scored(self) -> Run | None:
-        """Of scores, indices and what it captures: the scores that it makes of them."""
-        made = self._scores()
-        return None if made is None else self._run(made.inputs, made.outputs)
+    def score_function(self) -> Run | None:
+        """The score function of scores, indices and captured arrays."""
+        graph = self._score_graph()
+        return None if graph is None else self._run(graph.inputs, graph.outputs)
 
     @cached_property
-    def pulled(self) -> Run | None:
-        """Of cotangents, and what ``scored`` takes: those of the scores before, and of arrays."""
-        made = self._scores()
-        if made is None or not isinstance(self.op, FlexGradient):
-            return None
-        (y,) = made.outputs
-        g = stand_in(y)
-        score, *others = made.inputs
-        wrt = [score, *self.op.wanted_of(others[len(INDICES) :])]
-        found = cotangents({y: g}, wrt)
-        pairs = zip(wrt, found, strict=True)
-        zeros = [zeros_like(x) if part is None else part for x, part in pairs]
-        return self._run([g, *made.inputs], zeros)
+    def score_pullback(self) -> Run | None:
+        """The pullback of the score function.
 
-    def _scores(self) -> Graph | None:
+        Given cotangents and the arguments of ``score_function``, return the cotangents of the
+        scores before the score function, and of captured arrays.
+        """
+        graph = self._score_graph()
+        if graph is None or not isinstance(self.op, FlexGradient):
+            return None
+        (y,) = graph.outputs
+        g = stand_in(y)
+        score, *others = graph.inputs
+        wrt = [score, *self.op.wanted_of(others[len(INDICES) :])]
+        gradients = cotangents({y: g}, wrt)
+        pairs = zip(wrt, gradients, strict=True)
+        outputs = [zeros_like(x) if gradient is None else gradient for x, gradient in pairs]
+        return self._run([g, *graph.inputs], outputs)
+
+    def _score_graph(self) -> Graph | None:
         graph = self.op.score
         if graph is None:
             return None
         score = TensorType(graph.inputs[0].type.dtype, (None,) * len(INDICES))("score")
-        indices, captured = _indices(), _captured(graph, 1 + len(INDICES))
+        indices, captured = _index_inputs(), _captured_inputs(graph, 1 + len(INDICES))
         return Graph([score, *indices, *captured], [map_over_grid(graph, captured, indices, score)])
 
     def _run(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> Run:
         program = held_program(inline(Graph(inputs, outputs), backend), ())
-        # Loops and the like have drivers of their own.
-        is_plain = not driven_steps(program)
+        # Loops and branches need their drivers.
+        is_plain = not steps_between_segments(program)
         run = program.trace if is_plain else Segments(program, self.options).run
         return lambda *arrays: [device_array(y) for y in run(*arrays)]
 
 
-def _indices() -> list[Tensor]:
+def _index_inputs() -> list[Tensor]:
     return [TensorType("int32", (None,))(name) for name in INDICES]
 
 
-def _captured(graph: Graph, first: int) -> list[Tensor]:
+def _captured_inputs(graph: Graph, first: int) -> list[Tensor]:
     return [stand_in(x) for x in graph.inputs[first:]]

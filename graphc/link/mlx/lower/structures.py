@@ -1,4 +1,4 @@
-"""Products with structures that MLX has an algorithm of its own for."""
+"""Products with structured matrices for which MLX has a special algorithm."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ WIDE.add(ToeplitzProduct)
 
 @backend.lower(ToeplitzProduct)
 def toeplitz_product(op: ToeplitzProduct, t: Any, x: Any) -> Any:
-    """By Fourier transforms in 32 bits; by blocks in float64, which those do not have."""
+    """Multiply by Fourier transforms in 32 bits, or by blocks in float64."""
     return product(numpy_like(t), t, x, op.m, op.n)

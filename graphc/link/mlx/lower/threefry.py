@@ -1,4 +1,4 @@
-"""The hash that random numbers are made of, in ``mlx.core``."""
+"""The Threefry hash of random numbers in ``mlx.core``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from graphc.link.mlx.segments import SIZES
 from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
 
 SIZE = 150
-"""The number of operations in the hash."""
+"""Number of operations in the hash."""
 
 
 @backend.lower(Threefry)
 def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
-    """One kernel, ten times: a C++ compiler takes a second for each other one.
+    """Return the hash by one kernel, called ten times: each kernel takes the C++ compiler a second.
 
-    So the numbers of bits and the key's words are passed to it, zeros where none are added.
+    So rotations and key words are arguments of the kernel, and zeros if nothing is added.
     """
     k0, k1, x0, x1 = (end_of_kernel(device_array(x)) for x in words)
-    # Parts of arrays: a number would be written into the kernel.
+    # Elements of arrays: a number would be written into the kernel.
     table, numbers = mx.array(ROTATIONS, mx.uint32), mx.arange(1, INJECTIONS + 1, dtype=mx.uint32)
     keys = (k0, k1, end_of_kernel(k0 ^ k1 ^ int(PARITY)))
     zero = end_of_kernel(mx.zeros((), mx.uint32))
@@ -39,7 +39,7 @@ SIZES[Threefry()] = lambda: SIZE
 
 
 def two_rounds(x0: Any, x1: Any, a: Any, b: Any, k0: Any, k1: Any) -> tuple[Any, Any]:
-    """Two rounds that rotate by so many bits, and words of the key added."""
+    """Return two rounds with these rotations, and add two words of the key."""
     x0, x1 = end_of_kernel(x0), end_of_kernel(x1)
     for bits in (a, b):
         x0 = x0 + x1

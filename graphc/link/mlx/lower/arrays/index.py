@@ -1,11 +1,11 @@
-"""Indexing: views, one copy of what runs backwards, gathers and scatters.
+"""Indexing: views, one copy of parts that run backwards, gathers and scatters.
 
-MLX has miscompiled what reads an array whose strides are negative, so no operation ever sees one:
-a part that runs backwards is copied as soon as it is taken, and a value that is written backwards
-is turned round, by a copy, before it is written. Positive steps stay views.
+MLX has miscompiled operations that read an array of negative strides, so no operation sees one: a
+part that runs backwards is copied at once, and a value that is written backwards is reversed, by a
+copy, before it is written. Positive steps stay views.
 
-MLX checks no index. Those that are known on the host are checked here; of the others, what is out
-of range is brought into it in reading, and in writing nothing is written for it.
+MLX checks no index. Indices on the host are checked here. Other indices are clipped in reads, and
+ignored in writes if they are out of bounds.
 """
 
 from __future__ import annotations
@@ -22,121 +22,130 @@ import numpy as np
 from graphc.link.mlx.arrays import contiguous, device_array
 from graphc.link.mlx.backend import backend
 from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero, selection
+from graphc.tensor.arrays.select import CheckedIndices
 
-Box = Sequence[range]
-"""Places of each axis."""
+Ranges = Sequence[range]
+"""Indices of each axis."""
 
 
 @backend.lower(Index)
 def getitem(op: Index, x: Any, *symbolic: Any) -> Any:
-    """A basic index slices; others gather."""
+    """Return slices for a basic index; gather for index arrays."""
     x = device_array(x)
-    place = Place.of(op, x.shape, symbolic)
-    x = squeezed(part_of(x, place.box), place.dropped)
-    if place.arrays:
-        x = gathered(x, place)
-    return mx.expand_dims(x, place.new) if place.new else x
+    index = ResolvedIndex.of(op, x.shape, symbolic)
+    x = squeeze_axes(part_of(x, index.ranges), index.dropped)
+    if index.arrays:
+        x = gather(x, index)
+    return mx.expand_dims(x, index.new) if index.new else x
 
 
 @backend.lower(IndexUpdate)
 def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
-    """A basic index writes a slice; others scatter into it, repeated indices adding up."""
+    """Write a slice for a basic index; scatter for index arrays, whose repeated indices add up."""
     x = device_array(x)
-    place = Place.of(op, x.shape, symbolic)
-    value = place.turned(device_array(value))
-    box = [rising(places) for places in place.box]
-    write = with_part_added if op.accumulate else with_part
-    if place.arrays:
-        part = squeezed(part_of(x, box), place.dropped)
-        value, write = scattered(part, place, value, op.accumulate), with_part
-    return write(x, box, mx.expand_dims(value, place.dropped) if place.dropped else value)
+    index = ResolvedIndex.of(op, x.shape, symbolic)
+    value = index.align_value(device_array(value))
+    ranges = [ascending(indices) for indices in index.ranges]
+    write = add_to_part if op.accumulate else replace_part
+    if index.arrays:
+        part = squeeze_axes(part_of(x, ranges), index.dropped)
+        value, write = scatter(part, index, value, op.accumulate), replace_part
+    return write(x, ranges, mx.expand_dims(value, index.dropped) if index.dropped else value)
 
 
 @backend.lower(Nonzero)
 def nonzero(op: Nonzero, x: Any) -> Any:
-    """Found by NumPy, between compiled segments: how many places there are decides a shape."""
+    """Return NumPy's result, between compiled segments: the values decide a shape."""
     return op.perform(x)
+
+
+@backend.lower(CheckedIndices)
+def checked_indices(op: CheckedIndices, i: Any, n: Any) -> Any:
+    """Return indices; those on the host are checked."""
+    if isinstance(i, np.ndarray | np.generic) and isinstance(n, np.ndarray | np.generic):
+        return op.perform(np.asarray(i), np.asarray(n))
+    shape = np.broadcast_shapes(i.shape, n.shape)
+    return i if i.shape == shape else mx.broadcast_to(device_array(i), shape)
 
 
 # Basic indices: integers, slices and new axes.
 
 
-def as_slice(places: range) -> slice:
-    """The slice that takes these places."""
-    if not places:
+def as_slice(indices: range) -> slice:
+    """Return the slice that takes these indices."""
+    if not indices:
         return slice(0, 0, 1)
-    end = places[-1] + (1 if places.step > 0 else -1)
-    return slice(places[0], None if end < 0 else end, places.step)
+    end = indices[-1] + (1 if indices.step > 0 else -1)
+    return slice(indices[0], None if end < 0 else end, indices.step)
 
 
-def rising(places: range) -> range:
-    """The same places in rising order."""
-    return places[::-1] if places.step < 0 else places
+def ascending(indices: range) -> range:
+    """Return the same indices in ascending order."""
+    return indices[::-1] if indices.step < 0 else indices
 
 
-def is_whole(x: Any, box: Box) -> bool:
-    """Whether these are all places of an array, in order."""
-    return all(places == range(n) for places, n in zip(box, x.shape, strict=True))
+def is_whole(x: Any, ranges: Ranges) -> bool:
+    """Return whether the ranges take all elements of an array, in order."""
+    return all(indices == range(n) for indices, n in zip(ranges, x.shape, strict=True))
 
 
-def part_of(x: Any, box: Box) -> Any:
-    """The places of each axis: a view, and a single copy of it where some run backwards."""
-    if is_whole(x, box):
+def part_of(x: Any, ranges: Ranges) -> Any:
+    """Return the elements in ranges: a view, or one copy if a range runs backwards."""
+    if is_whole(x, ranges):
         return x
-    part = x[tuple(map(as_slice, box))]
-    return part if all(places.step > 0 for places in box) else contiguous(part)
+    part = x[tuple(map(as_slice, ranges))]
+    return part if all(indices.step > 0 for indices in ranges) else contiguous(part)
 
 
-def with_part(x: Any, box: Box, value: Any) -> Any:
-    """An array with the places of each axis, which rise, replaced."""
-    value = repeated(value, box)
-    if not all(box):
+def replace_part(x: Any, ranges: Ranges, value: Any) -> Any:
+    """Return an array with the elements in ascending ranges replaced."""
+    value = broadcast_value(value, ranges)
+    if not all(ranges):
         return x
-    if is_whole(x, box):
+    if is_whole(x, ranges):
         return value
-    # A handle of its own: to assign to it makes it stand for another array, and x for what it did.
+    # A new handle: an assignment changes the handle's array, and x keeps its own.
     y = x[...]
-    y[tuple(map(as_slice, box))] = value
+    y[tuple(map(as_slice, ranges))] = value
     return y
 
 
-def with_part_added(x: Any, box: Box, value: Any) -> Any:
-    """An array with a value added to the places of each axis, which rise; of bools, "or"."""
-    value = repeated(value, box)
-    if not all(box):
+def add_to_part(x: Any, ranges: Ranges, value: Any) -> Any:
+    """Return an array with a value added to the elements in ascending ranges; bool is "or"."""
+    value = broadcast_value(value, ranges)
+    if not all(ranges):
         return x
-    if is_whole(x, box):
+    if is_whole(x, ranges):
         return x | value if x.dtype == mx.bool_ else x + value
     if x.dtype == mx.bool_:
-        return with_part(x, box, part_of(x, box) | value)
-    return x.at[tuple(map(as_slice, box))].add(value)
+        return replace_part(x, ranges, part_of(x, ranges) | value)
+    return x.at[tuple(map(as_slice, ranges))].add(value)
 
 
-def repeated(value: Any, box: Box) -> Any:
-    """A value in the shape of the part that it is for; an error if it does not go there."""
-    shape = tuple(map(len, box))
+def broadcast_value(value: Any, ranges: Ranges) -> Any:
+    """Return a value in the shape of ranges; raise if it does not broadcast."""
+    shape = tuple(map(len, ranges))
     return value if value.shape == shape else mx.broadcast_to(value, shape)
 
 
-def squeezed(x: Any, axes: Sequence[int]) -> Any:
-    """Without these axes, of length 1."""
+def squeeze_axes(x: Any, axes: Sequence[int]) -> Any:
     return mx.squeeze(x, axes) if axes else x
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedIndex:
     """An index of an array of known lengths.
 
     Attributes:
-        box: What slices and integers take of each axis; all of it where an array indexes it.
-        dropped: The axes that an integer takes one place of.
-        new: The axes of the result that are new.
-        arrays: Index arrays, by the axis that they index once the dropped ones are gone.
-        depth: How many axes of the result they have together.
-        first: Where these stand in the result, the new axes left out.
+        ranges: Indices of slices and integers for each axis; all indices for an index array.
+        dropped: Axes that an integer indexes.
+        new: New axes of the result.
+        arrays: Index arrays, by the axis that they index without the dropped axes.
+        depth: Number of axes of the broadcast index arrays.
+        first: Position of these axes in the result without its new axes.
     """
 
-    box: Box
+    ranges: Ranges
     dropped: tuple[int, ...]
     new: tuple[int, ...]
     arrays: Mapping[int, Any]
@@ -144,99 +153,105 @@ class Place:
     first: int
 
     @classmethod
-    def of(cls, op: Index | IndexUpdate, lengths: Sequence[int], symbolic: Sequence[Any]) -> Place:
-        """That of an operation, given what stands for its holes.
+    def of(
+        cls, op: Index | IndexUpdate, lengths: Sequence[int], symbolic: Sequence[Any]
+    ) -> ResolvedIndex:
+        """Return the index of an operation, given its symbolic entries.
 
         Raises:
-            IndexError: An integer that is known on the host is out of bounds.
+            IndexError: If an integer on the host is out of bounds.
         """
-        box: list[range] = []
+        ranges: list[range] = []
         dropped: list[int] = []
         arrays: dict[int, Any] = {}
-        own: list[bool] = []
+        is_slice: list[bool] = []
         for entry in selection(op.entries, symbolic):
             if entry is None:
-                own.append(False)
+                is_slice.append(False)
                 continue
-            axis, places = len(box), range(lengths[len(box)])
+            axis, indices = len(ranges), range(lengths[len(ranges)])
             if isinstance(entry, slice):
-                own.append(True)
-                places = places[entry]
+                is_slice.append(True)
+                indices = indices[entry]
             elif is_number(entry):
                 dropped.append(axis)
-                i = bounded(int(entry), len(places), axis)
-                places = places[i : i + 1]
+                i = normalize_index(int(entry), len(indices), axis)
+                indices = indices[i : i + 1]
             else:
-                arrays[axis - len(dropped)] = checked(entry, len(places), axis)
-            # A single place runs in no direction.
-            box.append(places if len(places) > 1 else rising(places))
+                arrays[axis - len(dropped)] = check_indices(entry, len(indices), axis)
+            # A single index has no direction.
+            ranges.append(indices if len(indices) > 1 else ascending(indices))
         first = Index(op.entries).place() if arrays else 0
         depth = max((x.ndim for x in arrays.values()), default=0)
-        new = tuple(i + depth * (i >= first) for i, kept in enumerate(own) if not kept)
-        return cls(box, tuple(dropped), new, arrays, depth, sum(own[:first]))
+        new = tuple(i + depth * (i >= first) for i, flag in enumerate(is_slice) if not flag)
+        return cls(ranges, tuple(dropped), new, arrays, depth, sum(is_slice[:first]))
 
-    def turned(self, value: Any) -> Any:
-        """A value for the part, without the new axes, in rising order of the places."""
+    def align_value(self, value: Any) -> Any:
+        """Return a value for the part, without new axes, for ascending indices."""
         sliced = [
-            places for axis, places in enumerate(self.without_dropped()) if axis not in self.arrays
+            indices for axis, indices in enumerate(self.kept_ranges()) if axis not in self.arrays
         ]
         sides = sliced[: self.first], sliced[self.first :]
         ndim = len(sliced) + self.depth
         missing = ndim + len(self.new) - value.ndim
         value = mx.expand_dims(value, tuple(range(missing))) if missing else value
-        value = squeezed(value, self.new)
+        value = squeeze_axes(value, self.new)
         whole = [range(n) for n in value.shape]
-        steps = [places.step for places in (*sides[0], *[range(1)] * self.depth, *sides[1])]
-        # What is repeated along an axis is the same in either direction.
+        steps = [indices.step for indices in (*sides[0], *[range(1)] * self.depth, *sides[1])]
+        # A broadcast axis is the same in either direction.
         return part_of(
             value,
             [
-                places[::-1] if step < 0 and len(places) > 1 else places
-                for places, step in zip(whole, steps, strict=True)
+                indices[::-1] if step < 0 and len(indices) > 1 else indices
+                for indices, step in zip(whole, steps, strict=True)
             ],
         )
 
-    def without_dropped(self) -> Box:
-        """The places taken of each axis that is left."""
-        return [places for axis, places in enumerate(self.box) if axis not in self.dropped]
+    def kept_ranges(self) -> Ranges:
+        """Return the ranges of the axes that are not dropped."""
+        return [indices for axis, indices in enumerate(self.ranges) if axis not in self.dropped]
 
 
 def is_number(entry: Any) -> bool:
-    """Whether an entry is an integer that is known on the host."""
+    """Return whether an entry is an integer on the host."""
     return isinstance(entry, int) or (isinstance(entry, np.ndarray | np.generic) and not entry.ndim)
 
 
-def bounded(i: int, n: int, axis: int) -> int:
-    """A place of an axis, counted from its start.
+def normalize_index(i: int, n: int, axis: int) -> int:
+    """Return an index of an axis counted from its start.
 
     Raises:
-        IndexError: There is no such place.
+        IndexError: If the index is out of bounds.
     """
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of bounds for axis {axis} of length {n}")
     return i % n
 
 
-def checked(places: Any, n: int, axis: int) -> Any:
-    """Places of an axis, which must be within it if they are known on the host."""
-    if isinstance(places, np.ndarray) and places.size:
-        bounded(int(places.min()), n, axis)
-        bounded(int(places.max()), n, axis)
-    return places
+def check_indices(indices: Any, n: int, axis: int) -> Any:
+    """Return indices of an axis; check those on the host.
+
+    Raises:
+        IndexError: If an index on the host is out of bounds.
+    """
+    if isinstance(indices, np.ndarray) and indices.size:
+        normalize_index(int(indices.min()), n, axis)
+        normalize_index(int(indices.max()), n, axis)
+    return indices
 
 
-# Index arrays. An index of arrays and whole axes alone is MLX's own ``x[key]``.
+# Index arrays: an index of arrays and full slices only is MLX's ``x[key]``.
 
 
 @dataclass(frozen=True)
-class Key:
-    """Index arrays whose places are all within their axes.
+class ArrayKey:
+    """Index arrays whose indices are all within bounds.
 
     Attributes:
-        entries: For each axis of the array, an index array or the slice of everything.
-        shape: The shape that the index arrays have together.
-        first: Where their axes stand in what MLX gives.
-        inside: Which of the places were within their axes; None where all are known to be.
+        entries: An index array or the full slice for each axis of the array.
+        shape: Shape of the broadcast index arrays.
+        first: Position of their axes in MLX's result.
+        inside: Mask of indices that were within bounds; None if all are known to be.
     """
 
     entries: tuple[Any, ...]
@@ -245,66 +260,66 @@ class Key:
     inside: Any
 
     @classmethod
-    def of(cls, arrays: Mapping[int, Any], lengths: Sequence[int]) -> Key:
-        """The key for an array of these lengths, which are not 0 on axes with index arrays."""
+    def of(cls, arrays: Mapping[int, Any], lengths: Sequence[int]) -> ArrayKey:
+        """Return the key for an array whose indexed axes are not empty."""
         entries: list[Any] = [slice(None)] * len(lengths)
         inside = None
-        for axis, places in arrays.items():
-            entries[axis], within = settled(places, lengths[axis])
+        for axis, indices in arrays.items():
+            entries[axis], within = normalize_indices(indices, lengths[axis])
             inside = within if inside is None else inside if within is None else inside & within
         shape = np.broadcast_shapes(*[x.shape for x in arrays.values()])
         axes = [*arrays]
-        together = axes == [*range(axes[0], axes[-1] + 1)]
-        return cls(tuple(entries), shape, axes[0] if together else 0, inside)
+        are_adjacent = axes == [*range(axes[0], axes[-1] + 1)]
+        return cls(tuple(entries), shape, axes[0] if are_adjacent else 0, inside)
 
     @property
     def index(self) -> tuple[Any, ...]:
-        """The entries without the slices behind the last array, with which MLX fails to scatter."""
+        """Return the entries up to the last array: MLX fails to scatter with slices behind it."""
         arrays = [i for i, entry in enumerate(self.entries) if not isinstance(entry, slice)]
         return self.entries[: arrays[-1] + 1]
 
-    def taken(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """The shape of what it takes of an array of these lengths."""
+    def result_shape(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the indexed elements of an array of these lengths."""
         pairs = zip(lengths, self.entries, strict=True)
-        rest = [n for n, entry in pairs if isinstance(entry, slice)]
-        return (*rest[: self.first], *self.shape, *rest[self.first :])
+        sliced = [n for n, entry in pairs if isinstance(entry, slice)]
+        return (*sliced[: self.first], *self.shape, *sliced[self.first :])
 
-    def along(self) -> Any:
-        """Which places were within their axes, in a shape that broadcasts against what is taken."""
+    def mask(self) -> Any:
+        """Return the mask of indices within bounds, to broadcast against the elements."""
         behind = sum(isinstance(entry, slice) for entry in self.entries) - self.first
         inside = mx.broadcast_to(self.inside, self.shape)
         return mx.reshape(inside, (*self.shape, *[1] * behind))
 
 
-def number(n: int, like: Any) -> Any:
-    """A length in a dtype; not a literal, for each of which MLX would compile another kernel."""
+def scalar_like(n: int, like: Any) -> Any:
+    """Return a length as an array: for each literal, MLX would compile another kernel."""
     return mx.full((), n, like.dtype)
 
 
-def settled(places: Any, n: int) -> tuple[Any, Any]:
-    """Places of an axis of n elements, counted from its start, and which were within it.
+def normalize_indices(indices: Any, n: int) -> tuple[Any, Any]:
+    """Return indices of an axis of length n, counted from its start, and a mask of those in bounds.
 
-    The latter is None where they are known on the host, and thus within it.
+    The mask is None for indices on the host, which have been checked.
     """
-    known = isinstance(places, np.ndarray)
-    i = device_array(places)
+    is_on_host = isinstance(indices, np.ndarray)
+    i = device_array(indices)
     i = i.astype(mx.int32) if i.dtype.size < 4 else i
-    signed = mx.issubdtype(i.dtype, mx.signedinteger)
-    if signed and (not known or (places < 0).any()):
-        counted = mx.where(i < 0, i + number(n, i), i)
+    is_signed = mx.issubdtype(i.dtype, mx.signedinteger)
+    if is_signed and (not is_on_host or (indices < 0).any()):
+        from_start = mx.where(i < 0, i + scalar_like(n, i), i)
     else:
-        counted = i
-    if known:
-        return counted.astype(mx.int32), None
-    # Both from the places as given: so each is one kernel.
-    inside = i < number(n, i)
-    if signed:
-        counted, inside = mx.maximum(counted, 0), inside & (i >= number(-n, i))
-    return mx.minimum(counted, number(n - 1, i)).astype(mx.int32), inside
+        from_start = i
+    if is_on_host:
+        return from_start.astype(mx.int32), None
+    # Computed from the original indices, so that each result is one kernel.
+    inside = i < scalar_like(n, i)
+    if is_signed:
+        from_start, inside = mx.maximum(from_start, 0), inside & (i >= scalar_like(-n, i))
+    return mx.minimum(from_start, scalar_like(n - 1, i)).astype(mx.int32), inside
 
 
-def moved(x: Any, depth: int, source: int, target: int) -> Any:
-    """So many axes that stand together, taken to another place among the others."""
+def move_axes(x: Any, depth: int, source: int, target: int) -> Any:
+    """Move ``depth`` adjacent axes to another position among the others."""
     if source == target or not depth:
         return x
     block = [*range(source, source + depth)]
@@ -312,66 +327,66 @@ def moved(x: Any, depth: int, source: int, target: int) -> Any:
     return mx.transpose(x, (*rest[:target], *block, *rest[target:]))
 
 
-def gathered(x: Any, place: Place) -> Any:
+def gather(x: Any, index: ResolvedIndex) -> Any:
     """Return the elements of an array that index arrays take.
 
     Raises:
-        IndexError: They take elements of an axis that has none.
+        IndexError: If the index arrays take elements of an empty axis.
     """
-    empty = [axis for axis in place.arrays if not x.shape[axis]]
-    key = Key.of(place.arrays, x.shape)
-    shape = key.taken(x.shape)
-    if 0 not in shape and empty:
-        raise IndexError(f"an index is out of bounds for axis {empty[0]} of length 0")
+    empty_axes = [axis for axis in index.arrays if not x.shape[axis]]
+    key = ArrayKey.of(index.arrays, x.shape)
+    shape = key.result_shape(x.shape)
+    if 0 not in shape and empty_axes:
+        raise IndexError(f"an index is out of bounds for axis {empty_axes[0]} of length 0")
     if 0 in shape:
         y = mx.zeros(shape, x.dtype)
-    elif len(place.arrays) == 1:
+    elif len(index.arrays) == 1:
         y = mx.take(x, key.entries[key.first], key.first)
     else:
         y = x[key.index]
-    return moved(y, place.depth, key.first, place.first)
+    return move_axes(y, index.depth, key.first, index.first)
 
 
-def scattered(x: Any, place: Place, value: Any, accumulate: bool) -> Any:
-    """An array with the places that index arrays take replaced, or added to."""
-    key = Key.of(place.arrays, x.shape)
+def scatter(x: Any, index: ResolvedIndex, value: Any, accumulate: bool) -> Any:
+    """Return an array with the elements of index arrays replaced, or with a value added to them."""
+    key = ArrayKey.of(index.arrays, x.shape)
     if 0 in x.shape or 0 in key.shape:
         return x
-    value = moved(value, place.depth, place.first, key.first)
+    value = move_axes(value, index.depth, index.first, key.first)
     with on_a_device_that_scatters(x):
         if accumulate:
-            return with_added(x, key, value)
+            return add_at(x, key, value)
         if key.inside is None:
-            return with_set(x, key, value)
+            return set_at(x, key, value)
         if math.prod(key.shape) == 1:
-            return with_set(x, key, mx.where(key.along(), value, x[key.index]))
-        return part_of(with_set(*with_spare_place(x, key), value), [range(n) for n in x.shape])
+            return set_at(x, key, mx.where(key.mask(), value, x[key.index]))
+        return part_of(set_at(*append_spare(x, key), value), [range(n) for n in x.shape])
 
 
 def on_a_device_that_scatters(x: Any) -> AbstractContextManager[Any]:
-    """Metal's scatter has no elements of 8 bytes; the CPU shares its memory, and has them."""
+    """Use the CPU for elements of 8 bytes, which Metal cannot scatter; both share memory."""
     return mx.stream(mx.cpu) if x.dtype.size == 8 else nullcontext()
 
 
-def with_set(x: Any, key: Key, value: Any) -> Any:
-    """An array with places replaced."""
+def set_at(x: Any, key: ArrayKey, value: Any) -> Any:
+    """Return an array with elements replaced."""
     y = x[...]
     y[key.index] = value
     return y
 
 
-def with_added(x: Any, key: Key, value: Any) -> Any:
-    """An array with a value added to places that are within it; of bools, "or"."""
+def add_at(x: Any, key: ArrayKey, value: Any) -> Any:
+    """Return an array with a value added to elements within bounds; bool is "or"."""
     if key.inside is not None:
-        value = mx.where(key.along(), value, mx.zeros((), x.dtype))
+        value = mx.where(key.mask(), value, mx.zeros((), x.dtype))
     to = x.at[key.index]
     return to.maximum(value) if x.dtype == mx.bool_ else to.add(value)
 
 
-def with_spare_place(x: Any, key: Key) -> tuple[Any, Key]:
-    """An array with one more place on an axis, to which the key goes where it was out of bounds."""
+def append_spare(x: Any, key: ArrayKey) -> tuple[Any, ArrayKey]:
+    """Append an element to an axis, which indices out of bounds then address."""
     entries = [*key.entries]
     axis = next(i for i, entry in enumerate(entries) if not isinstance(entry, slice))
-    entries[axis] = mx.where(key.inside, entries[axis], number(x.shape[axis], entries[axis]))
+    entries[axis] = mx.where(key.inside, entries[axis], scalar_like(x.shape[axis], entries[axis]))
     spare = mx.zeros([1 if i == axis else n for i, n in enumerate(x.shape)], x.dtype)
     return mx.concatenate([x, spare], axis), replace(key, entries=tuple(entries))

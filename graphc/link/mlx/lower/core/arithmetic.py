@@ -1,9 +1,8 @@
-"""Rows of arithmetic in MLX: several steps each, some of them on the bits."""
+"""Rows of arithmetic in MLX that take several operations, some of them on bits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -26,13 +25,13 @@ from graphc.link.mlx.lower.core.elementwise import (
 from graphc.link.mlx.lower.core.exponential import exp2
 
 FRACTION = {mx.float16: 10, mx.bfloat16: 7, mx.float32: 23, mx.float64: 52}
-"""The number of bits in a float's fraction: the lowest ones, below the exponent's."""
+"""Number of bits in a float's fraction, which are the lowest ones."""
 
 GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
 
 
 def hypot(a: Any, b: Any) -> Any:
-    """Scaled by the larger one, so that no square overflows; infinite where either is."""
+    """Return ``high * sqrt(1 + (low / high)**2)``: no square overflows. Infinite if a or b is."""
     a, b = mx.abs(a), mx.abs(b)
     high, low = mx.maximum(a, b), mx.minimum(a, b)
     ratio = low / mx.where(mx.equal(high, 0), 1, high)
@@ -42,10 +41,10 @@ def hypot(a: Any, b: Any) -> Any:
 
 
 def cbrt(x: Any) -> Any:
-    """A power, and a step of Newton's, as 1/3 is rounded and x may be large."""
+    """Return a power, corrected by a step of Newton's method, as 1/3 is rounded."""
     size = mx.abs(x)
     near = mx.power(size, 1 / 3)
-    # Of 0, an infinity and NaN it is what it was.
+    # Zeros, infinities and NaN are exact.
     steady = mx.logical_and(mx.greater(near, 0), mx.less(near, math.inf))
     divisor = mx.where(steady, near * near, 1)
     closer = near - (near - size / divisor) / 3
@@ -53,21 +52,21 @@ def cbrt(x: Any) -> Any:
 
 
 def fmax(a: Any, b: Any) -> Any:
-    """The larger of the two that are numbers."""
+    """Return the larger operand that is not NaN."""
     if is_integer(a):
         return mx.maximum(a, b)
     return mx.where(mx.logical_or(mx.greater_equal(a, b), mx.not_equal(b, b)), a, b)
 
 
 def fmin(a: Any, b: Any) -> Any:
-    """The smaller of the two that are numbers."""
+    """Return the smaller operand that is not NaN."""
     if is_integer(a):
         return mx.minimum(a, b)
     return mx.where(mx.logical_or(mx.less_equal(a, b), mx.not_equal(b, b)), a, b)
 
 
 def fmod(a: Any, b: Any) -> Any:
-    """NumPy's: with the sign of a; an integer modulo zero gives 0."""
+    """Return the remainder with the sign of a; as in NumPy, an integer modulo zero gives 0."""
     if not is_integer(a):
         return float_fmod(a, b)
     rest = remainder(magnitude(a), magnitude(b)).astype(a.dtype)
@@ -75,15 +74,18 @@ def fmod(a: Any, b: Any) -> Any:
 
 
 def heaviside(a: Any, b: Any) -> Any:
-    """NaN stays."""
+    """Return 0, b or 1 for a negative, zero or positive a; NaN for NaN."""
     side = mx.where(mx.less(a, 0), 0, mx.where(mx.greater(a, 0), 1, a))
     return mx.where(mx.equal(a, 0), b, side)
 
 
 def logaddexp2(a: Any, b: Any) -> Any:
-    """Of near numbers one more and a little, so that digits are left where that is next to 0."""
+    """Return ``log2(2**a + 2**b)``.
+
+    For near operands, ``high + 1 + c`` keeps the digits of a result near 0.
+    """
     high = mx.maximum(a, b)
-    # Without inf - inf.
+    # Avoid inf - inf.
     gap = mx.where(mx.equal(a, b), 0, -mx.abs(a - b))
     near = high + 1 + mx.log1p(mx.expm1(gap * math.log(2)) / 2) / math.log(2)
     far = high + mx.log1p(exp2(gap)) / math.log(2)
@@ -94,17 +96,21 @@ def logaddexp2(a: Any, b: Any) -> Any:
 
 
 def nextafter(a: Any, b: Any) -> Any:
-    """The next integer of the bits is the next number away from 0."""
-    held = bits(a)
-    step = mx.where(mx.equal(mx.greater(b, a), mx.greater(a, 0)), 1, -1).astype(held.dtype)
-    smallest = copysign(mx.view(mx.ones_like(held), a.dtype), b)
-    y = mx.where(mx.equal(a, 0), smallest, mx.view(held + step, a.dtype))
-    same = mx.logical_or(mx.equal(a, b), mx.not_equal(b, b))
-    return mx.where(same, b, mx.where(mx.not_equal(a, a), a, y))
+    """Return the next number: the next integer of the bits is the next number away from 0."""
+    integers = bits(a)
+    step = mx.where(mx.equal(mx.greater(b, a), mx.greater(a, 0)), 1, -1).astype(integers.dtype)
+    smallest = copysign(mx.view(mx.ones_like(integers), a.dtype), b)
+    y = mx.where(mx.equal(a, 0), smallest, mx.view(integers + step, a.dtype))
+    is_end = mx.logical_or(mx.equal(a, b), mx.not_equal(b, b))
+    return mx.where(is_end, b, mx.where(mx.not_equal(a, a), a, y))
 
 
 def ldexp(a: Any, b: Any) -> Any:
-    """By powers of two that there are, the largest one last, so that one product alone rounds."""
+    """Return ``a * 2**b``.
+
+    The product has three representable powers, the largest one last, so that only one product
+    rounds.
+    """
     most = _bias(a)
     first = mx.clip(b, 1 - most, most)
     second = mx.clip(b - first, 1 - most, most)
@@ -114,9 +120,8 @@ def ldexp(a: Any, b: Any) -> Any:
 
 
 def _power_of_two(n: Any) -> Any:
-    """Put into the bits."""
-    whole = mx.where(mx.not_equal(n, n), 0, n).astype(SIGNED[n.dtype.size])
-    return mx.view(mx.left_shift(whole + _bias(n), FRACTION[n.dtype]), n.dtype)
+    exponent = mx.where(mx.not_equal(n, n), 0, n).astype(SIGNED[n.dtype.size])
+    return mx.view(mx.left_shift(exponent + _bias(n), FRACTION[n.dtype]), n.dtype)
 
 
 def _bias(x: Any) -> int:
@@ -124,11 +129,11 @@ def _bias(x: Any) -> int:
 
 
 def exponent(x: Any) -> Any:
-    """The exponent as it is in the bits, of the smallest numbers when they are made larger."""
+    """Return the exponent from the bits; subnormal numbers are scaled first."""
     fraction, bias = FRACTION[x.dtype], _bias(x)
     small = mx.less(mx.abs(x), 2.0 ** (1 - bias))
-    shown = mx.abs(mx.where(small, x * 2.0**fraction, x))
-    y = mx.right_shift(bits(shown), fraction) + (1 - bias)
+    normal = mx.abs(mx.where(small, x * 2.0**fraction, x))
+    y = mx.right_shift(bits(normal), fraction) + (1 - bias)
     y = mx.where(small, y - fraction, y).astype(x.dtype)
     return mx.where(mx.logical_and(mx.not_equal(x, 0), mx.isfinite(x)), y, 0)
 
@@ -137,7 +142,7 @@ def exponent(x: Any) -> Any:
 
 
 def magnitude(x: Any) -> Any:
-    """The magnitude in the unsigned dtype, which holds that of the lowest integer too."""
+    """Return the magnitude in the unsigned dtype, which also holds the lowest integer's."""
     if not is_signed(x):
         return x
     y = x.astype(UNSIGNED[x.dtype.size])
@@ -145,22 +150,25 @@ def magnitude(x: Any) -> Any:
 
 
 def gcd(a: Any, b: Any) -> Any:
-    """Euclid's algorithm, of so many steps as two neighbours among Fibonacci's numbers need."""
+    """Return the greatest common divisor by Euclid's algorithm.
+
+    The number of steps is the maximum, which two neighbouring Fibonacci numbers need.
+    """
     high, low = mx.broadcast_arrays(magnitude(a), magnitude(b))
     y, rest = high, low
     for _ in range(math.ceil(8 * high.dtype.size / math.log2(GOLDEN_RATIO) / 2)):
         y = _modulo(y, rest)
         rest = _modulo(rest, y)
-    # One of the two is 0 now. Only of equal numbers, or of 0, was the largest one among them.
-    alone = mx.logical_or(mx.equal(high, low), mx.equal(low, 0))
-    found = mx.where(alone, high, mx.where(mx.equal(high, 0), low, mx.bitwise_or(y, rest)))
-    return found.astype(a.dtype)
+    # Now y or rest is 0. The largest integer occurs only if high == low or low == 0.
+    is_high = mx.logical_or(mx.equal(high, low), mx.equal(low, 0))
+    divisor = mx.where(is_high, high, mx.where(mx.equal(high, 0), low, mx.bitwise_or(y, rest)))
+    return divisor.astype(a.dtype)
 
 
 def _modulo(a: Any, b: Any) -> Any:
-    """A kernel of its own, as all steps fused would take the C++ compiler a minute.
+    """Return ``a % b`` by a separate kernel: all steps fused would take the C++ compiler a minute.
 
-    What is smaller than the largest number stays modulo that one.
+    For ``b == 0``, return a, except for the largest integer.
     """
     size = a.dtype.size
     largest = from_numpy(np.array(2 ** (8 * size) - 1, f"u{size}"))
@@ -168,43 +176,44 @@ def _modulo(a: Any, b: Any) -> Any:
 
 
 def lcm(a: Any, b: Any) -> Any:
-    """The product over the greatest common divisor, 0 where either is."""
+    """Return ``|a| / gcd(a, b) * |b|``, or 0 if either is 0."""
     common = magnitude(gcd(a, b))
     over = mx.floor_divide(magnitude(a), mx.where(mx.equal(common, 0), 1, common))
     return (over * magnitude(b)).astype(a.dtype)
 
 
 def bitwise_count(x: Any) -> Any:
-    """The bits of the magnitude, added up in pairs, fours and eights."""
+    """Return the number of set bits of the magnitude, added up in pairs, fours and eights."""
     x = magnitude(x.astype(mx.uint8) if x.dtype == mx.bool_ else x)
-    ones, twos, fours = (_repeated(byte, x.dtype.size) for byte in (0x55, 0x33, 0x0F))
-    x = x - mx.bitwise_and(mx.right_shift(x, 1), ones)
-    x = mx.bitwise_and(x, twos) + mx.bitwise_and(mx.right_shift(x, 2), twos)
-    x = mx.bitwise_and(x + mx.right_shift(x, 4), fours)
+    size = x.dtype.size
+    mask1, mask2, mask4 = (_repeat_byte(byte, size) for byte in (0x55, 0x33, 0x0F))
+    x = x - mx.bitwise_and(mx.right_shift(x, 1), mask1)
+    x = mx.bitwise_and(x, mask2) + mx.bitwise_and(mx.right_shift(x, 2), mask2)
+    x = mx.bitwise_and(x + mx.right_shift(x, 4), mask4)
     # The highest byte of the product is the sum of all of them.
-    return mx.right_shift(x * _repeated(1, x.dtype.size), 8 * (x.dtype.size - 1)).astype(mx.uint8)
+    return mx.right_shift(x * _repeat_byte(1, size), 8 * (size - 1)).astype(mx.uint8)
 
 
-def _repeated(byte: int, size: int) -> int:
+def _repeat_byte(byte: int, size: int) -> int:
     return int.from_bytes(bytes([byte] * size), "big")
 
 
-ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "hypot": in_float32(hypot),
-    "cbrt": in_float32(cbrt),
-    "signbit": signbit,
-    "copysign": copysign,
-    "fmax": fmax,
-    "fmin": fmin,
-    "fmod": fmod,
-    "heaviside": heaviside,
-    "logaddexp2": in_float32(logaddexp2),
-    "nextafter": nextafter,
-    "ldexp": in_float32(ldexp),
-    "exponent": in_float32(exponent),
-    "gcd": gcd,
-    "lcm": lcm,
-    "bitwise_count": bitwise_count,
-}
-
-enter(ARITHMETIC)
+enter(
+    {
+        "hypot": in_float32(hypot),
+        "cbrt": in_float32(cbrt),
+        "signbit": signbit,
+        "copysign": copysign,
+        "fmax": fmax,
+        "fmin": fmin,
+        "fmod": fmod,
+        "heaviside": heaviside,
+        "logaddexp2": in_float32(logaddexp2),
+        "nextafter": nextafter,
+        "ldexp": in_float32(ldexp),
+        "exponent": in_float32(exponent),
+        "gcd": gcd,
+        "lcm": lcm,
+        "bitwise_count": bitwise_count,
+    }
+)

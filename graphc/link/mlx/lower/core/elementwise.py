@@ -1,4 +1,4 @@
-"""Elementwise rows in ``mlx.core``, which broadcasts the operands itself; dtypes are known."""
+"""Elementwise rows in ``mlx.core``, which broadcasts the operands itself."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from graphc.tensor.core.elementwise import ROWS, Cast, Where
 HALVES = (mx.float16, mx.bfloat16)
 SIGNED = {1: mx.int8, 2: mx.int16, 4: mx.int32, 8: mx.int64}
 UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint64}
-"""Integers by how many bytes they have."""
+"""Unsigned integer dtypes by their number of bytes."""
 
 
 def is_integer(x: Any) -> bool:
-    """Whether the values are integers or bool."""
+    """Return whether the dtype is integer or bool."""
     return not mx.issubdtype(x.dtype, mx.inexact)
 
 
 def is_signed(x: Any) -> bool:
-    """Whether the values are integers of either sign."""
+    """Return whether the dtype is a signed integer's."""
     return bool(mx.issubdtype(x.dtype, mx.signedinteger))
 
 
 def is_complex(x: Any) -> bool:
-    """Whether the values are complex."""
+    """Return whether the dtype is complex."""
     return bool(x.dtype == mx.complex64)
 
 
 def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of half-width floats in float32, as several steps would round several times."""
+    """Return the function that computes half-width floats in float32, to round only once."""
 
     def compute(*xs: Any) -> Any:
         dtype = xs[0].dtype
@@ -46,7 +46,7 @@ def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def enter(table: Mapping[str, Callable[..., Any]]) -> None:
-    """Enter what computes each row, given operands of one dtype, as its lowering."""
+    """Enter functions of operands as lowerings of rows."""
     for name, compute in table.items():
         backend.lower(ROWS[name])(_without_operation(compute))
 
@@ -59,27 +59,27 @@ def _without_operation(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bits(x: Any) -> Any:
-    """The bits of floats, as signed integers."""
+    """Return the bits of floats, as signed integers."""
     return mx.view(x, SIGNED[x.dtype.size])
 
 
 def signbit(x: Any) -> Any:
-    """The sign of a zero counts, and that of NaN."""
+    """Return whether the sign bit is set, also for zeros and NaN."""
     return mx.less(x if is_integer(x) else bits(x), 0)
 
 
 def copysign(a: Any, b: Any) -> Any:
-    """The sign is the highest bit."""
+    """Return a with the sign bit of b."""
     return mx.where(mx.less(mx.bitwise_xor(bits(a), bits(b)), 0), mx.negative(a), a)
 
 
 def from_parts(a: Any, b: Any) -> Any:
-    """Pairs of float32 seen as complex numbers: of a + 1j * b an infinite part would make NaN."""
+    """Return ``a + 1j * b`` as pairs of float32: the product would make infinities NaN."""
     pairs = mx.stack([*mx.broadcast_arrays(a, b)], -1)
     return mx.view(pairs, mx.complex64).squeeze(-1)
 
 
-# Quotients. No integer is divided by 0, and the lowest one not by -1: it ends the process.
+# Quotients: a division of integers by 0, or of the lowest one by -1, would end the process.
 
 
 def _is_small(b: Any) -> Any:
@@ -88,31 +88,33 @@ def _is_small(b: Any) -> Any:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """NumPy's: an integer divided by zero gives 0."""
+    """Return the floored quotient; as in NumPy, an integer divided by zero gives 0."""
     if not is_integer(a):
         return _float_floor_divide(a, b)
-    # a * b is the quotient by 1, and by -1, and what is wanted of one by 0.
+    # a * b is the quotient for b in (1, -1), and NumPy's result for b == 0.
     small = _is_small(b)
     return mx.where(small, mx.multiply(a, b), mx.floor_divide(a, mx.where(small, 1, b)))
 
 
 @in_float32
 def _float_floor_divide(a: Any, b: Any) -> Any:
-    """From the exact remainder, as a / b may round up to a whole number."""
+    """Return the floored quotient from the exact remainder, as ``a / b`` may round up."""
     rest = fmod(a, b)
-    below = mx.logical_and(mx.not_equal(rest, 0), mx.not_equal(mx.less(rest, 0), mx.less(b, 0)))
-    whole = mx.round((a - rest) / b)
-    whole = mx.where(below, whole - 1, whole)
+    needs_floor = mx.logical_and(
+        mx.not_equal(rest, 0), mx.not_equal(mx.less(rest, 0), mx.less(b, 0))
+    )
+    floored = mx.round((a - rest) / b)
+    floored = mx.where(needs_floor, floored - 1, floored)
     quotient = a / b
-    # The sign of a zero is that of the quotient.
-    whole = mx.where(mx.equal(whole, 0), copysign(whole, quotient), whole)
-    return mx.where(mx.equal(b, 0), quotient, whole)
+    # A zero has the sign of the quotient.
+    floored = mx.where(mx.equal(floored, 0), copysign(floored, quotient), floored)
+    return mx.where(mx.equal(b, 0), quotient, floored)
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """NumPy's: an integer modulo zero gives 0."""
+    """Return the remainder; as in NumPy, an integer modulo zero gives 0."""
     if is_integer(a):
-        # Modulo 1 and -1 it is 0 too.
+        # The remainder modulo 1 and -1 is 0 too.
         return mx.remainder(a, mx.where(_is_small(b), 1, b))
     return _float_remainder(a, b)
 
@@ -120,39 +122,39 @@ def remainder(a: Any, b: Any) -> Any:
 @in_float32
 def _float_remainder(a: Any, b: Any) -> Any:
     rest = mx.remainder(a, b)
-    # Not -0.0 and 0.0: mx.compile takes constants that compare equal for one.
+    # Not literals -0.0 and 0.0: mx.compile merges constants that compare equal.
     zero = mx.abs(rest)
     return mx.where(mx.equal(rest, 0), mx.where(mx.less(b, 0), -zero, zero), rest)
 
 
 @in_float32
 def fmod(a: Any, b: Any) -> Any:
-    """The remainder of the magnitudes, with the sign of a."""
+    """Return the remainder of the magnitudes, with the sign of a."""
     return copysign(mx.remainder(mx.abs(a), mx.abs(b)), a)
 
 
-# Shifts by so many bits as there are or more, which C++ leaves open; so are negative ones.
+# Shifts by at least the number of bits, or by negative numbers, are undefined in C++.
 
 
 def left_shift(a: Any, b: Any) -> Any:
-    """No bit is left of what is shifted by all of them."""
-    return mx.where(_fits(b), mx.left_shift(a, b), 0)
+    """Return ``a << b``, or 0 if all bits are shifted out."""
+    return mx.where(_is_in_width(b), mx.left_shift(a, b), 0)
 
 
 def right_shift(a: Any, b: Any) -> Any:
-    """The sign of a signed integer stays."""
+    """Return ``a >> b``; if all bits are shifted out, the sign bit stays."""
     if is_signed(a):
-        return mx.right_shift(a, mx.where(_fits(b), b, 8 * b.dtype.size - 1))
-    return mx.where(_fits(b), mx.right_shift(a, b), 0)
+        return mx.right_shift(a, mx.where(_is_in_width(b), b, 8 * b.dtype.size - 1))
+    return mx.where(_is_in_width(b), mx.right_shift(a, b), 0)
 
 
-def _fits(b: Any) -> Any:
+def _is_in_width(b: Any) -> Any:
     fits = mx.less(b, 8 * b.dtype.size)
     return mx.logical_and(fits, mx.greater_equal(b, 0)) if is_signed(b) else fits
 
 
 def bitwise_xor(a: Any, b: Any) -> Any:
-    """Of bool, whether they differ: MLX 0.32.3 is wrong where it writes over an operand."""
+    """Return ``a ^ b``; MLX 0.32.3 fails for bools if it overwrites an operand."""
     return mx.not_equal(a, b) if a.dtype == mx.bool_ else mx.bitwise_xor(a, b)
 
 
@@ -160,91 +162,69 @@ def bitwise_xor(a: Any, b: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """MLX's, which has 0 for NaN on some devices."""
+    """Return MLX's sign, but NaN for NaN, which is 0 on some devices."""
     y = mx.sign(x)
     return y if is_integer(x) or is_complex(x) else mx.where(mx.not_equal(x, x), x, y)
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """x limited to between low and high, of which the upper one goes before."""
+    """Return x limited to [low, high]; ``high`` wins if it is below ``low``."""
     return mx.minimum(mx.maximum(x, low), high)
 
 
 def angle(x: Any) -> Any:
-    """The angle of a complex number, or of a real one."""
+    """Return the angle of a complex or real number."""
     if is_complex(x):
         return mx.arctan2(mx.imag(x), mx.real(x))
     return mx.arctan2(mx.array(0, x.dtype), x)
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part, 0 for a real x."""
+    """Return the imaginary part, 0 for a real x."""
     return mx.imag(x) if is_complex(x) else mx.zeros_like(x)
 
 
-MLX: dict[str, Callable[..., Any]] = {
-    "add": mx.add,
-    "subtract": mx.subtract,
-    "multiply": mx.multiply,
-    "divide": mx.divide,
-    "floor_divide": floor_divide,
-    "remainder": remainder,
-    "negative": mx.negative,
-    "abs": mx.abs,
-    "sign": sign,
-    "square": mx.square,
-    "sqrt": mx.sqrt,
-    "reciprocal": mx.reciprocal,
-    "floor": mx.floor,
-    "ceil": mx.ceil,
-    "trunc": mx.trunc,
-    "round": mx.round,
-    "maximum": mx.maximum,
-    "minimum": mx.minimum,
-    "equal": mx.equal,
-    "not_equal": mx.not_equal,
-    "less": mx.less,
-    "less_equal": mx.less_equal,
-    "greater": mx.greater,
-    "greater_equal": mx.greater_equal,
-    "isnan": mx.isnan,
-    "isinf": mx.isinf,
-    "isfinite": mx.isfinite,
-    "logical_not": mx.logical_not,
-    "logical_and": mx.logical_and,
-    "logical_or": mx.logical_or,
-    "logical_xor": mx.not_equal,
-    "invert": mx.bitwise_invert,
-    "bitwise_and": mx.bitwise_and,
-    "bitwise_or": mx.bitwise_or,
-    "bitwise_xor": bitwise_xor,
-    "left_shift": left_shift,
-    "right_shift": right_shift,
-    "real": mx.real,
-    "imag": imag,
-    "conj": mx.conj,
-    "angle": angle,
-    "complex": from_parts,
-    "clip": clip,
-}
-"""The function that computes a row of ``graphc.tensor.core.elementwise``."""
+SAME_NAMES = (
+    *("add", "subtract", "multiply", "divide", "negative", "reciprocal", "abs", "square", "sqrt"),
+    *("floor", "ceil", "trunc", "round", "maximum", "minimum"),
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("isnan", "isinf", "isfinite", "logical_not", "logical_and", "logical_or"),
+    *("bitwise_and", "bitwise_or", "real", "conj"),
+)
+"""Rows that are functions of ``mlx.core`` of the same name."""
 
-enter(MLX)
+enter(
+    {
+        **{name: getattr(mx, name) for name in SAME_NAMES},
+        "floor_divide": floor_divide,
+        "remainder": remainder,
+        "sign": sign,
+        "logical_xor": mx.not_equal,
+        "invert": mx.bitwise_invert,
+        "bitwise_xor": bitwise_xor,
+        "left_shift": left_shift,
+        "right_shift": right_shift,
+        "imag": imag,
+        "angle": angle,
+        "complex": from_parts,
+        "clip": clip,
+    }
+)
 
 
 @backend.lower(Cast)
 def cast(op: Cast, x: Any) -> Any:
-    """Anything to bool asks whether it is not zero."""
+    """Return the array in another dtype; bool is ``x != 0``."""
     return mx.not_equal(x, 0) if op.dtype == "bool" else x.astype(dtype_of(op.dtype))
 
 
 @backend.lower(Where)
 def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
-    """A selection; the three broadcast."""
+    """Return a selection; the three operands broadcast."""
     return mx.where(condition, a, b)
 
 
 @backend.lower(Barrier)
 def barrier(op: Barrier, x: Any) -> Any:
-    """Derivatives are taken before."""
+    """Return the array itself: derivatives have been computed."""
     return x

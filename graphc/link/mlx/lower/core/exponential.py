@@ -1,4 +1,4 @@
-"""Exponentials and logarithms in MLX, whose own ``exp`` of float64 is a polynomial for float32."""
+"""Exponentials and logarithms in MLX, whose float64 ``exp`` is inaccurate."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from graphc.link.mlx.lower.core.elementwise import (
 
 
 def exp(x: Any) -> Any:
-    """``e ** x``; of float64 by ``expm1``, which is exact there: relative error 3e-16.
+    """Return ``e**x``; in float64 by ``expm1``, which is accurate there: relative error 3e-16.
 
-    On the processor MLX has infinity from 88.03 on, where float32 ends at 88.72: there it is a
-    power, with a relative error of 3e-6.
+    On the processor, MLX's ``exp`` of float32 overflows at 88.03 instead of 88.72, so a power is
+    computed, with a relative error of 3e-6.
     """
     if x.dtype in {mx.float32, mx.bfloat16} and mx.default_device().type == mx.cpu:
         return mx.power(math.e, x.astype(mx.float32)).astype(x.dtype)
@@ -31,38 +31,41 @@ def exp(x: Any) -> Any:
 
 
 def exp2(x: Any) -> Any:
-    """A power of 2."""
+    """Return ``2**x``."""
     return mx.power(mx.array(2, x.dtype), x)
 
 
 def expm1(x: Any) -> Any:
-    """Of a complex number by parts: neither loses the digits of a small one."""
+    """Return ``exp(x) - 1``.
+
+    For ``x = a + b i``, the real part is ``expm1(a) - 2 sin(b / 2)**2 exp(a)``, as
+    ``cos(b) = 1 - 2 sin(b / 2)**2``: no digits of a small x are lost.
+    """
     if not is_complex(x):
         return mx.expm1(x)
     a, b = mx.real(x), mx.imag(x)
     half = mx.sin(b / 2)
-    # exp(a) cos(b) - 1, and cos(b) is 1 - 2 sin(b / 2)**2.
     rise = mx.expm1(a)
     return from_parts(rise - 2 * half * half * (rise + 1), (rise + 1) * mx.sin(b))
 
 
 def power(a: Any, b: Any) -> Any:
-    """A power; those of integers wrap around, and MLX computes them by repeated squares."""
+    """Return ``a**b``; powers of integers wrap around, by MLX's repeated squares."""
     if is_complex(a):
         return _complex_power(a, b)
     if not is_integer(a):
         return mx.power(a, b)
     if not mx.issubdtype(b.dtype, mx.signedinteger):
         return mx.power(a, b)
-    # To a negative power only 1 and -1 leave anything, by whether it is odd.
+    # Negative powers are 0 except of 1 and -1, whose powers depend on b's parity.
     negative = mx.less(b, 0)
     y = mx.power(a, mx.where(negative, mx.bitwise_and(b, 1), b))
     return mx.where(mx.logical_and(negative, mx.not_equal(mx.abs(a), 1)), 0, y)
 
 
 def _complex_power(a: Any, b: Any) -> Any:
-    # MLX takes the logarithm of 0, which has powers that are 0, one that is 1, and no other.
-    # 0 / 0, as mx.compile writes no C++ for a complex constant of NaN.
+    # MLX computes log(0) for a == 0, where powers are 0, 1 for b == 0, and else NaN.
+    # NaN is 0 / 0, as mx.compile cannot write a complex NaN in C++.
     other = mx.where(mx.greater(mx.real(b), 0), a, mx.divide(a, a))
     of_zero = mx.where(mx.equal(b, 0), 1, other)
     return mx.where(mx.equal(a, 0), of_zero, mx.power(a, b))
@@ -70,17 +73,17 @@ def _complex_power(a: Any, b: Any) -> Any:
 
 @in_float32
 def logaddexp(a: Any, b: Any) -> Any:
-    """MLX's, but for float64, of which its ``exp`` loses digits."""
+    """Return ``log(exp(a) + exp(b))``; in float64 MLX's ``exp`` is inaccurate."""
     if a.dtype != mx.float64:
         return mx.logaddexp(a, b)
     high = mx.maximum(a, b)
-    # Without inf - inf.
+    # Avoid inf - inf.
     gap = mx.where(mx.equal(a, b), 0, -mx.abs(a - b))
     return high + mx.log1p(exp(gap))
 
 
 def sigmoid(x: Any) -> Any:
-    """``1 / (1 + exp(-x))``, by what is exact in float64."""
+    """Return ``1 / (1 + exp(-x))``; in float64 by ``expm1``, which is accurate there."""
     if x.dtype != mx.float64:
         return mx.sigmoid(x)
     y = mx.reciprocal(mx.expm1(mx.abs(x)) + 2)
@@ -88,13 +91,13 @@ def sigmoid(x: Any) -> Any:
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x)) without overflow."""
+    """Return ``log(1 + exp(x))`` without overflow."""
     return logaddexp(x, mx.array(0, x.dtype))
 
 
 @in_float32
 def log1mexp(x: Any) -> Any:
-    """log(1 - exp(x)) for x < 0."""
+    """Return ``log(1 - exp(x))`` for x < 0."""
     near = mx.log(-mx.expm1(x))
     far = mx.log1p(-exp(x))
     return mx.where(mx.greater(x, -math.log(2)), near, far)

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions in MLX, whose own sine of float64 is one for float32."""
+"""Trigonometric and hyperbolic functions in MLX, whose float64 sine is inaccurate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from graphc.link.mlx.lower.core.elementwise import enter, is_complex
 
 
 def sin(x: Any) -> Any:
-    """The sine; of float64 by the tangent of half the angle: relative error 5e-16."""
+    """Return the sine; in float64 ``2 t / (1 + t**2)`` with ``t = tan(x / 2)``.
+
+    The relative error is 5e-16.
+    """
     if x.dtype != mx.float64:
         return mx.sin(x)
     t = mx.tan(x / 2)
@@ -19,19 +22,20 @@ def sin(x: Any) -> Any:
 
 
 def cos(x: Any) -> Any:
-    """The cosine; of float64 by tangents, with its digits next to its zeros too."""
+    """Return the cosine; in float64 by tangents, which are accurate near its zeros too."""
     if x.dtype != mx.float64:
         return mx.cos(x)
-    half, whole = mx.tan(x / 2), mx.tan(x)
+    half, full = mx.tan(x / 2), mx.tan(x)
     square = half * half
     direct = (1 - half) * (1 + half) / (1 + square)
-    return mx.where(mx.abs(whole) < 1, direct, 2 * half / (1 + square) / whole)
+    return mx.where(mx.abs(full) < 1, direct, 2 * half / (1 + square) / full)
 
 
 def complex_on_cpu(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, of complex numbers on the CPU: Metal lacks some, and has few digits of others.
+    """Return the function that computes complex numbers on the CPU.
 
-    Memory is the same one there, so that nothing is copied.
+    Metal lacks some functions of complex numbers, and computes others inaccurately. The devices
+    share memory, so nothing is copied.
     """
     return lambda x: f(x, stream=mx.cpu) if is_complex(x) else f(x)
 

@@ -1,4 +1,4 @@
-"""Products over axes, as matrix products."""
+"""Products over axes, as products of matrices."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Any
 
 import mlx.core as mx
 
-from graphc.link.mlx.arrays import are_open, reshaped
+from graphc.link.mlx.arrays import are_dynamic, reshape_array
 from graphc.link.mlx.backend import backend
-from graphc.link.mlx.lower.arrays.reduce import added_along, in_doubles
+from graphc.link.mlx.lower.arrays.reduce import sum_along, sum_in_float64
 from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
 
-FEW = 2**20
-"""So many products of integers, 8 MB, are made before they are added up."""
+MAX_EXPANDED = 2**20
+"""Products of integers, 8 MB, that are computed before they are added up."""
 
 LIMB = 16
-"""Bits of an integer that are multiplied at a time."""
+"""Bits of a limb: the digits of integers that are multiplied."""
 
 BLOCK = 2**13
-"""So many terms of a product are added up one after the other: their rounding is 1e-4 at worst."""
+"""Terms of a product that are added one by one: the rounding error is 1e-4 at worst."""
 
 MOST_TERMS = 2 ** (53 - 2 * LIMB)
-"""The sum of so many products of limbs is exact in float64."""
+"""Products of limbs whose sum is exact in float64."""
 
 
 @backend.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
-    """Axes of each kind are merged into one, and put in order only where they are not."""
+    """Merge the axes of each kind into one; transpose only if their order requires it."""
     batch = [a.shape[i] for i in op.batch_axes[0]]
     rows, columns = op.free(0, a.ndim), op.free(1, b.ndim)
     shape = [*batch, *[a.shape[i] for i in rows], *[b.shape[i] for i in columns]]
-    left = ordered(a, (*op.batch_axes[0], *rows, *op.contract[0]))
-    right = ordered(b, (*op.batch_axes[1], *op.contract[1], *columns))
+    left = order_axes(a, (*op.batch_axes[0], *rows, *op.contract[0]))
+    right = order_axes(b, (*op.batch_axes[1], *op.contract[1], *columns))
     terms = math.prod(a.shape[i] for i in op.contract[0])
-    left = reshaped(left, (*batch, math.prod(a.shape[i] for i in rows), terms))
-    right = reshaped(right, (*batch, terms, math.prod(b.shape[i] for i in columns)))
-    return reshaped(product(left, right), shape)
+    left = reshape_array(left, (*batch, math.prod(a.shape[i] for i in rows), terms))
+    right = reshape_array(right, (*batch, terms, math.prod(b.shape[i] for i in columns)))
+    return reshape_array(product(left, right), shape)
 
 
 def product_and_sum(op: ProductAndSum, a: Any, b: Any, c: Any) -> Any:
-    """As one product of matrices."""
+    """Return ``a @ b + c`` by one call."""
     shape = (*a.shape[:-1], b.shape[-1])
     if 0 in (*a.shape, *b.shape):
         return mx.broadcast_to(c, shape)
@@ -50,57 +50,57 @@ def product_and_sum(op: ProductAndSum, a: Any, b: Any, c: Any) -> Any:
     return mx.reshape(mx.addmm(c, rows, b), shape)
 
 
-# On the CPU MLX copies c first, and fuses the sum no longer with what follows: up to 1.5 times as
-# long (tanh of 1024 x 1024 float32).
+# On the CPU MLX copies c first, and cannot fuse the sum with what follows: this takes up to 1.5
+# times as long (tanh of 1024 x 1024 float32).
 if mx.is_available(mx.Device(mx.gpu)):
     backend.lower(ProductAndSum)(product_and_sum)
 
 
-def ordered(x: Any, axes: tuple[int, ...]) -> Any:
-    """The axes in this order."""
+def order_axes(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the array with its axes in this order."""
     return x if axes == (*range(x.ndim),) else mx.transpose(x, axes)
 
 
 def product(a: Any, b: Any) -> Any:
-    """Of matrices; bool is "or" of "and", integers wrap around."""
+    """Return the product of matrices; bool is "or" of "and", integers wrap around."""
     if a.dtype in {mx.float32, mx.complex64}:
-        return of_narrow_floats(a, b)
+        return narrow_product(a, b)
     if mx.issubdtype(a.dtype, mx.inexact):
         return mx.matmul(a, b)
     if a.dtype == mx.bool_:
-        # A count of trues may round, but not to zero.
+        # The number of true terms may be rounded, but not to zero.
         return mx.matmul(a.astype(mx.float32), b.astype(mx.float32)) != 0
-    if a.size * b.shape[-1] <= FEW:
+    if a.size * b.shape[-1] <= MAX_EXPANDED:
         terms = mx.expand_dims(a, -1) * mx.expand_dims(b, -3)
         return mx.sum(terms, -2).astype(a.dtype)
-    return of_integers(a, b)
+    return integer_product(a, b)
 
 
-def of_narrow_floats(a: Any, b: Any) -> Any:
-    """Of many terms, the sum of products of blocks.
+def narrow_product(a: Any, b: Any) -> Any:
+    """Return the product of float32 or complex64 matrices, as a sum of blocks if it has many terms.
 
-    MLX adds them one after the other on the CPU: of a million equal ones, that left 1 % wrong.
+    On the CPU MLX adds terms one by one: the sum of a million equal terms was 1 % off.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
-    if are_open(k):
-        return in_doubles(mx.matmul, a, b)
-    # The blocks' results are no larger than the operands.
+    if are_dynamic(k):
+        return sum_in_float64(mx.matmul, a, b)
+    # Blocks only pay if their results are no larger than the operands.
     if k <= BLOCK or BLOCK * (m + n) < m * n or mx.default_device().type != mx.cpu:
         return mx.matmul(a, b)
-    whole = k // BLOCK * BLOCK
-    left = mx.moveaxis(mx.unflatten(a[..., :whole], -1, (-1, BLOCK)), -2, -3)
-    right = mx.unflatten(b[..., :whole, :], -2, (-1, BLOCK))
-    y = added_along(mx.matmul(left, right), a.ndim - 2)
-    return y if whole == k else y + mx.matmul(a[..., whole:], b[..., whole:, :])
+    end = k // BLOCK * BLOCK
+    left = mx.moveaxis(mx.unflatten(a[..., :end], -1, (-1, BLOCK)), -2, -3)
+    right = mx.unflatten(b[..., :end, :], -2, (-1, BLOCK))
+    y = sum_along(mx.matmul(left, right), a.ndim - 2)
+    return y if end == k else y + mx.matmul(a[..., end:], b[..., end:, :])
 
 
-def of_integers(a: Any, b: Any) -> Any:
-    """Each exact to its width, by products of their limbs in float64, which the CPU has."""
+def integer_product(a: Any, b: Any) -> Any:
+    """Return the wrapped product of integers, by products of limbs in float64 on the CPU."""
     count = max(a.dtype.size * 8 // LIMB, 1)
     y = mx.zeros((*a.shape[:-1], b.shape[-1]), mx.int64)
     for start in range(0, a.shape[-1], MOST_TERMS):
-        some = slice(start, start + MOST_TERMS)
-        left, right = limbs(a[..., some], count), limbs(b[..., some, :], count)
+        terms = slice(start, start + MOST_TERMS)
+        left, right = limbs(a[..., terms], count), limbs(b[..., terms, :], count)
         for i in range(count):
             for j in range(count - i):
                 part = mx.matmul(left[i], right[j], stream=mx.cpu)
@@ -109,7 +109,7 @@ def of_integers(a: Any, b: Any) -> Any:
 
 
 def limbs(x: Any, count: int) -> list[Any]:
-    """The digits of integers to base 2**16, the lowest first, as float64; the last is signed."""
+    """Return the digits of integers to base 2**16, lowest first, as float64; the last is signed."""
     x = x.astype(mx.int64)
     digits = [(x >> LIMB * i) & (2**LIMB - 1) for i in range(count - 1)]
     last = x >> LIMB * (count - 1)

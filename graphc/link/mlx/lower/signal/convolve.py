@@ -1,4 +1,4 @@
-"""Convolutions: MLX's own of narrow floats, products of windows for the rest."""
+"""Convolutions: MLX's for narrow floats, else products of windows."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from graphc.link.mlx.backend import backend
 from graphc.link.mlx.lower.linalg.dot import product
 from graphc.tensor.signal.convolve import Convolution, FourierConvolution
 
-MOST = 2**24
-"""Windows of so many elements, 128 MB, are laid out at a time."""
+MAX_WINDOW_ELEMENTS = 2**24
+"""Elements of windows, 128 MB, that are copied at a time."""
 
-MOST_AXES = 3
-"""MLX's convolutions have so many spatial axes, and one less in groups."""
+MAX_SPATIAL_AXES = 3
+"""Spatial axes of MLX's convolutions; with groups, one fewer."""
 
 
 @backend.lower(Convolution)
 def convolve(op: Convolution, a: Any, b: Any) -> Any:
-    """By groups, rows, columns and channels, one axis for each."""
+    """Convolve arrays of (groups, rows, channels, ...) and (groups, columns, channels, ...)."""
     a, b, shape = op.merge_axes(a, b)
     if not prod(shape) or not a.shape[2]:
         return mx.zeros(shape, a.dtype)
-    y = at_once(op, a, b) if is_own(a) else by_windows(op, a, b)
+    y = by_library(op, a, b) if has_convolution(a) else by_windows(op, a, b)
     return mx.reshape(y, shape)
 
 
-def is_own(a: Any) -> bool:
-    """Whether MLX's convolution takes such an array; of float64 it gives float32's digits."""
+def has_convolution(a: Any) -> bool:
+    """Return whether MLX's convolution takes the array; float64 would lose digits."""
     floating = mx.issubdtype(a.dtype, mx.floating) and a.dtype != mx.float64
-    return floating and a.ndim - 3 + (a.shape[0] > 1) <= MOST_AXES
+    return floating and a.ndim - 3 + (a.shape[0] > 1) <= MAX_SPATIAL_AXES
 
 
 @backend.lower(FourierConvolution)
 def by_frequencies(op: FourierConvolution, a: Any, b: Any) -> Any:
-    """MLX's transforms are of 32 bits: float64 is convolved directly."""
+    """Convolve by Fourier transforms in 32 bits, or directly in float64."""
     if a.dtype == mx.float64:
         return convolve(op, a, b)
     y = op.by(mx.fft, a.astype(mx.float32), b.astype(mx.float32))
     return y.astype(a.dtype)
 
 
-def at_once(op: Convolution, a: Any, b: Any) -> Any:
-    """As one of MLX's convolutions, whose channels are the last axis."""
+def by_library(op: Convolution, a: Any, b: Any) -> Any:
+    """Convolve by one of MLX's convolutions, whose channels are the last axis."""
     groups, rows, channels, *sizes = a.shape
     columns, kernel = b.shape[1], b.shape[3:]
     left = mx.reshape(mx.swapaxes(a, 0, 1), (rows, groups * channels, *sizes))
@@ -61,29 +61,29 @@ def at_once(op: Convolution, a: Any, b: Any) -> Any:
 
 
 def by_windows(op: Convolution, a: Any, b: Any) -> Any:
-    """A product of matrices for as many sums as there is room for at a time."""
+    """Convolve by products of matrices, for a limited number of windows at a time."""
     kernel = b.shape[3:]
     if op.full:
         a = mx.pad(a, [*[(0, 0)] * 3, *((k - 1, k - 1) for k in kernel)])
     first, *others = [n - k + 1 for n, k in zip(a.shape[3:], kernel, strict=True)]
     size = prod(a.shape[:3]) * prod(others) * prod(kernel)
-    step = max(MOST // size, 1)
-    parts = [
-        windows(a[:, :, :, start : start + step + kernel[0] - 1], b)
+    step = max(MAX_WINDOW_ELEMENTS // size, 1)
+    blocks = [
+        multiply_windows(a[:, :, :, start : start + step + kernel[0] - 1], b)
         for start in range(0, first, step)
     ]
-    return parts[0] if len(parts) == 1 else mx.concatenate(parts, 3)
+    return blocks[0] if len(blocks) == 1 else mx.concatenate(blocks, 3)
 
 
-def windows(a: Any, b: Any) -> Any:
-    """The elements that each whole sum is of as rows of a matrix, times the other operand."""
+def multiply_windows(a: Any, b: Any) -> Any:
+    """Multiply the windows of elements, as rows of a matrix, with the other operand."""
     groups, rows, channels = a.shape[:3]
     kernel = b.shape[3:]
     spatial = [n - k + 1 for n, k in zip(a.shape[3:], kernel, strict=True)]
     for axis, (m, k) in enumerate(zip(spatial, kernel, strict=True)):
-        # From the last element of each window to the first, as convolution turns one operand.
-        places = mx.arange(m)[:, None] + mx.arange(k - 1, -1, -1)
-        a = mx.moveaxis(mx.take(a, places, 3 + axis), 4 + axis, -1)
+        # From the last element of each window to the first, as convolution reverses one operand.
+        indices = mx.arange(m)[:, None] + mx.arange(k - 1, -1, -1)
+        a = mx.moveaxis(mx.take(a, indices, 3 + axis), 4 + axis, -1)
     a = mx.moveaxis(a, 2, 2 + len(spatial))
     left = mx.reshape(a, (groups, rows * prod(spatial), channels * prod(kernel)))
     right = mx.reshape(b, (groups, b.shape[1], channels * prod(kernel)))

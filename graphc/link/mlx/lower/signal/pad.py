@@ -1,4 +1,4 @@
-"""Padding with a number; the widths are Python integers here."""
+"""Padding with a number, by known widths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphc.tensor.signal.pad import Pad
 
 @backend.lower(Pad)
 def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
-    """All axes at once."""
+    """Pad all axes at once."""
     sides = op.sides(symbolic)
     if not any(map(any, sides)):
         return x

@@ -1,8 +1,8 @@
-"""Functions of statistics and physics in MLX: what they are made of, in float64, on the CPU.
+"""Special functions in MLX: expanded into basic operations in float64 on the CPU.
 
-MLX has erf and erfinv alone, and those for float32. On Apple's GPUs there is no float64, but the
-CPU reads and writes the same memory. A function is some hundred operations: fused, they would take
-the C++ compiler up to minutes. So each stands alone.
+MLX has only erf and erfinv, in float32. Apple's GPUs have no float64, but the CPU shares their
+memory. A function expands to some hundred operations: fused, they would take the C++ compiler up to
+minutes, so they are not fused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphc.ir import Graph, Node, Op, TensorType
 from graphc.link.legalize import inline
 from graphc.link.mlx.arrays import device_array, end_of_kernel
 from graphc.link.mlx.backend import backend
-from graphc.link.mlx.lower.arrays.reduce import in_wide_floats
+from graphc.link.mlx.lower.arrays.reduce import widen_halves
 from graphc.link.mlx.lower.core.elementwise import in_float32
 from graphc.link.mlx.segments import SIZES, size_of
 from graphc.link.program import Program, Step
@@ -47,14 +47,14 @@ from graphc.tensor.special.series import WIDE, polynomial
 from graphc.tensor.special.special import LogSoftmax, Softmax, erf, erfinv
 
 
-class Apart:
-    """A function of graphs as one of float64 arrays of one axis and one length.
+class UnfusedFunction:
+    """A function of graphs as a function of float64 arrays of one axis and one length.
 
     Its operations are not fused with each other.
 
     Attributes:
-        expand: Takes nodes, and gives one or a list of them.
-        arity: How many.
+        expand: Function of nodes that returns a node or a list of nodes.
+        arity: Number of its arguments.
     """
 
     def __init__(self, expand: Callable[..., Any], arity: int) -> None:
@@ -63,64 +63,64 @@ class Apart:
 
     @cached_property
     def program(self) -> Program:
-        """The function as a program; it can be made once all lowerings are known."""
+        """Return the function as a program, once all lowerings are entered."""
         inputs = [TensorType("float64", (None,))() for _ in range(self.arity)]
-        found = self.expand(*inputs)
-        graph = Graph(inputs, found if isinstance(found, list) else [found])
-        return Program(_in_plain_rows(inline(graph, backend)), backend, None)
+        outputs = self.expand(*inputs)
+        graph = Graph(inputs, outputs if isinstance(outputs, list) else [outputs])
+        return Program(_expand_rows(inline(graph, backend)), backend, None)
 
     def size(self) -> int:
-        """The number of operations in it."""
+        """Return the number of operations."""
         return sum(size_of(step.node) for step in self.program.steps)
 
     def __call__(self, *xs: Any) -> Any:
-        found = _Run(self.program, xs).results()
-        return found if len(found) > 1 else found[0]
+        results = _UnfusedRun(self.program, xs).results()
+        return results if len(results) > 1 else results[0]
 
 
-class _Run:
+class _UnfusedRun:
     """The values of a program for these arguments.
 
     Attributes:
-        wide: Values in the shapes of what they have been operands of.
+        wide: Values broadcast to the shapes of the operations that use them.
     """
 
     def __init__(self, program: Program, xs: Sequence[Any]) -> None:
         self.program = program
         self.values = [*xs, *[None] * (len(program.places) - len(xs))]
-        for place, value in program.constants:
-            self.values[place] = value
+        for index, value in program.constants:
+            self.values[index] = value
         self.wide: dict[Any, Any] = {}
 
     def results(self) -> list[Any]:
         for step in self.program.steps:
-            self.values[step.place] = self._apart(step)
+            self.values[step.place] = self._compute(step)
         return [self.values[i] for i in self.program.outputs]
 
-    def _apart(self, step: Step) -> Any:
-        """A step's result outside of fused kernels: its operands have its shape already."""
+    def _compute(self, step: Step) -> Any:
+        """Return a step's result outside of fused kernels, from operands of its shape."""
         operands = [self.values[i] for i in step.operands]
         if isinstance(step.node.op, Elementwise | Cast | Where):
             shape = np.broadcast_shapes(*[x.shape for x in operands])
-            operands = [self._repeated(i, shape) for i in step.operands]
+            operands = [self._broadcast(i, shape) for i in step.operands]
         y = step.compute(*operands)
         return end_of_kernel(y) if isinstance(y, mx.array) else y
 
-    def _repeated(self, place: int, shape: tuple[int, ...]) -> Any:
-        """A value in another shape, without a copy.
+    def _broadcast(self, index: int, shape: tuple[int, ...]) -> Any:
+        """Return a value in another shape, without a copy.
 
-        MLX fuses what broadcasts with its consumers, but not what takes away an axis.
+        MLX fuses a broadcast with its consumers, but not the removal of an axis.
         """
-        found = self.wide.get((place, shape))
-        if found is None:
-            x = device_array(self.values[place])
-            found = x if x.shape == shape else mx.squeeze(mx.broadcast_to(x, (1, *shape)), 0)
-            self.wide[place, shape] = found
-        return found
+        y = self.wide.get((index, shape))
+        if y is None:
+            x = device_array(self.values[index])
+            y = x if x.shape == shape else mx.squeeze(mx.broadcast_to(x, (1, *shape)), 0)
+            self.wide[index, shape] = y
+        return y
 
 
-# Rows whose lowerings are several operations of MLX, in rows that are one each. As there, e ** x,
-# the sine and the cosine go by what is exact in float64.
+# Rows whose lowerings take several MLX operations, expanded to rows that take one each. As in those
+# lowerings, exp, sin and cos use functions that are accurate in float64.
 
 
 def _plain_exp(x: Tensor) -> Any:
@@ -134,10 +134,10 @@ def _plain_sin(x: Tensor) -> Any:
 
 
 def _plain_cos(x: Tensor) -> Any:
-    half, whole = tan(x / 2), tan(x)
+    half, full = tan(x / 2), tan(x)
     square = half * half
     direct = (1 - half) * (1 + half) / (1 + square)
-    return where(less(abs(whole), 1), direct, 2 * half / (1 + square) / whole)
+    return where(less(abs(full), 1), direct, 2 * half / (1 + square) / full)
 
 
 def _plain_hypot(a: Tensor, b: Tensor) -> Any:
@@ -154,7 +154,7 @@ def _plain_isinf(x: Tensor) -> Any:
     return equal(abs(x), np.inf)
 
 
-PLAIN: dict[Op, Callable[..., Any]] = {
+EXPANSIONS: dict[Op, Callable[..., Any]] = {
     exp: _plain_exp,
     sin: _plain_sin,
     cos: _plain_cos,
@@ -164,36 +164,36 @@ PLAIN: dict[Op, Callable[..., Any]] = {
 }
 
 
-def _in_plain_rows(graph: Graph) -> Graph:
+def _expand_rows(graph: Graph) -> Graph:
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
         if node not in done:
             inputs = [done[x] for x in node.inputs]
-            plain = PLAIN.get(node.op) if isinstance(node.op, Elementwise) else None
+            plain = EXPANSIONS.get(node.op) if isinstance(node.op, Elementwise) else None
             done[node] = plain(*inputs) if plain else node.with_inputs(inputs)
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
+def enter_in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
     """Enter a lowering that computes in float64 on the CPU, whatever the operands' dtype.
 
     Args:
         row: The row.
-        compute: Takes float64 arrays of one axis and one length, and gives one.
+        compute: Function of float64 arrays of one axis and one length.
     """
 
-    def lowered(op: Elementwise, *xs: Any) -> Any:
+    def lowering(op: Elementwise, *xs: Any) -> Any:
         dtype = xs[0].dtype
         shape = mx.broadcast_shapes(*[x.shape for x in xs])
         with mx.stream(mx.cpu):
-            wide = [mx.broadcast_to(x, shape).reshape(-1).astype(mx.float64) for x in xs]
-            return compute(*wide).astype(dtype).reshape(shape)
+            operands = [mx.broadcast_to(x, shape).reshape(-1).astype(mx.float64) for x in xs]
+            return compute(*operands).astype(dtype).reshape(shape)
 
-    backend.lower(row)(lowered)
+    backend.lower(row)(lowering)
 
 
-def in_either(row: Elementwise, narrow: Callable[[Any], Any]) -> None:
-    """Enter beside that one another for narrower floats, which computes where they are."""
+def enter_for_narrow_floats(row: Elementwise, narrow: Callable[[Any], Any]) -> None:
+    """Enter another lowering for narrower floats, which computes on their device."""
     exact = backend.lowerings[row]
     single = in_float32(narrow)
     backend.lower(row)(lambda op, x: exact(op, x) if x.dtype == mx.float64 else single(x))
@@ -202,33 +202,33 @@ def in_either(row: Elementwise, narrow: Callable[[Any], Any]) -> None:
 for _row in ROWS.values():
     if _row.expand in WIDE:
         assert _row.expand is not None
-        _apart = Apart(_row.expand, _row.arity)
-        in_float64(_row, _apart)
-        SIZES[_row] = _apart.size
+        _function = UnfusedFunction(_row.expand, _row.arity)
+        enter_in_float64(_row, _function)
+        SIZES[_row] = _function.size
 
 
 def _erf(x: Any) -> Any:
-    """MLX's for |x| >= 1, where it is exact to 1e-7; relative error 3e-7."""
+    """Return MLX's erf for ``|x| >= 1``, where its error is 1e-7; else a polynomial, to 3e-7."""
     near = mx.less(mx.abs(x), 1)
     z = mx.where(near, x, 0)
     return mx.where(near, z * polynomial(2 * z * z - 1, ERF[:9]), mx.erf(x))
 
 
-in_either(erf, _erf)
-in_either(erfinv, mx.erfinv)
+enter_for_narrow_floats(erf, _erf)
+enter_for_narrow_floats(erfinv, mx.erfinv)
 
 
 @backend.lower(Softmax)
 def softmax(op: Softmax, x: Any) -> Any:
-    """In float32 within, in one pass."""
+    """Return the softmax in one pass, computed in float32."""
     return mx.softmax(x, op.axes, precise=True)
 
 
 @backend.lower(LogSoftmax)
 def log_softmax(op: LogSoftmax, x: Any) -> Any:
-    """The largest is taken out first, so that no digits are lost beside it."""
+    """Return ``log(softmax(x))``; subtract the maximum first, to keep the digits."""
     if not x.size:
         return x
-    wide = in_wide_floats(x)
+    wide = widen_halves(x)
     shifted = wide - mx.max(wide, op.axes, keepdims=True)
     return (shifted - mx.logsumexp(shifted, op.axes, keepdims=True)).astype(x.dtype)
