@@ -24,14 +24,14 @@ SUBJECTS |= {f"{path.name}.py" for path in (ROOT / "implicit").glob("*/")}
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
-    *("pure.py", "profile.py", "fusions.py", "mesh.py", "placed.py", "distributed.py"),
+    *("pure.py", "profile.py", "fusions.py", "mesh.py", "mesh_calls.py", "distributed.py"),
     *("hlo.py", "collectives.py", "origins.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.
     *("exported.py", "symbolic.py", "lengths.py", "plans.py", "saved.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
-    *("varying.py", "explicit.py", "divided.py"),
+    *("varying.py", "explicit.py", "partitions.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py"),
     *("watch.py", "written.py"),
     *("replay.py", "tiers.py"),

@@ -12,7 +12,7 @@ from graphc.compile.checkpoint import variables_in
 from graphc.errors import DistributedError
 from graphc.ir.walk import dependent
 from graphc.ir.wrapper import unwrapped
-from graphc.link.jax.distributed import gathered, process
+from graphc.link.jax.distributed import allgather, process
 from graphc.tensor.core.all_sum import holds_sums
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def broadcast(variables: Iterable[Any]) -> None:
         )
     for variable, value in zip(shared, values, strict=True):
         # As bytes, which every dtype has.
-        first = gathered(np.frombuffer(value.tobytes(), np.uint8))[0]
+        first = allgather(np.frombuffer(value.tobytes(), np.uint8))[0]
         new = np.frombuffer(first.tobytes(), value.dtype).reshape(value.shape)
         variable.set_value(new)
 
@@ -82,4 +82,4 @@ def refuse_different(graph: Graph, updates: Iterable[tuple[Shared, Node]]) -> No
 
 def _is_same(content: bytes) -> bool:
     digest = np.frombuffer(blake2b(content, digest_size=8).digest(), np.uint8)
-    return bool((gathered(digest) == digest).all())
+    return bool((allgather(digest) == digest).all())

@@ -250,7 +250,9 @@ def _together(problem: str, expected: Any) -> Iterator[None]:
         cause = error
     except expected as error:
         cause = error
-    failed = [i for i, is_done in enumerate(distributed.succeeded(cause is None)) if not is_done]
+    failed = [
+        i for i, is_done in enumerate(distributed.gather_success(cause is None)) if not is_done
+    ]
     if isinstance(cause, CheckpointError):
         raise cause
     if cause is not None:

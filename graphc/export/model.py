@@ -253,11 +253,11 @@ def _program_for_jax(
             "Make it a Python number before the function is compiled, or leave out programs=.",
         )
     arguments = [(x.type.dtype, dims) for x, dims in zip(inputs, shapes, strict=True)]
-    from graphc.link.jax.exported import exported  # noqa: PLC0415 (JAX is optional)
+    from graphc.link.jax.exported import export_stablehlo  # noqa: PLC0415 (JAX is optional)
 
     order = programs.order
     assert order is not None
-    return exported(program.bound, arguments, programs.platforms, order)
+    return export_stablehlo(program.bound, arguments, programs.platforms, order)
 
 
 def _input(x: In, dims: Shape, arrays: dict[str, Any]) -> dict[str, Any]:

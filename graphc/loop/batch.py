@@ -90,7 +90,7 @@ class _BatchedLoop:
 
     def results(self) -> tuple[Tensor, ...]:
         op, inputs, size, c = self.op, self.inputs, self.size, self.op.carries
-        step = self.step.replaced(dict(zip(self.step.consts, inputs.consts, strict=True)))
+        step = self.step.replace_nodes(dict(zip(self.step.consts, inputs.consts, strict=True)))
         self.init = [
             batch_of(y, size) if lead and not flag else y
             for y, lead, flag in zip(inputs.init, self.batched, self.flags.init, strict=True)

@@ -79,7 +79,7 @@ def unify_lengths(like: Loop, init: list[Tensor], step: LoopStep) -> tuple[list[
         step = replace(step, nexts=nexts)
         if not swaps:
             return init, step
-        step = step.with_parameters([swaps.get(p, p) for p in step.parameters]).replaced(swaps)
+        step = step.with_parameters([swaps.get(p, p) for p in step.parameters]).replace_nodes(swaps)
 
 
 def _check(like: Loop, i: int, parameter: Tensor, x: Tensor, new: Tensor) -> None:
@@ -106,11 +106,11 @@ class OpenedLoop(LoopStep):
 
     Attributes:
         op: The loop.
-        given: The loop's inputs.
+        operands: The inputs of the loop, by their roles.
     """
 
     op: Loop
-    given: LoopInputs[Any]
+    operands: LoopInputs[Any]
 
     @classmethod
     def of(cls, op: Loop, inputs: Sequence[Node]) -> Self:
@@ -124,18 +124,18 @@ class OpenedLoop(LoopStep):
             stop=step.stop,
             consts=step.consts,
             op=op,
-            given=op.parts(inputs),
+            operands=op.parts(inputs),
         )
 
     @property
     def steps(self) -> int | Tensor:
         """The number of steps."""
-        return self.op.steps_of(self.given)
+        return self.op.steps_of(self.operands)
 
     @cached_property
     def constants(self) -> dict[Node, Node]:
         """The loop's constants by the step's inputs for them."""
-        return dict(zip(self.consts, self.given.consts, strict=True))
+        return dict(zip(self.consts, self.operands.consts, strict=True))
 
     def again(
         self,
@@ -144,6 +144,8 @@ class OpenedLoop(LoopStep):
         xs: Sequence[Tensor] | None = None,
     ) -> list[Tensor]:
         """Return the results with another step; carries and sequences default to this loop's."""
-        inputs = self.given
+        inputs = self.operands
         init, xs = inputs.init if init is None else init, inputs.xs if xs is None else xs
-        return build(self.op, self.steps, inputs.count, init, xs, step.replaced(self.constants))
+        return build(
+            self.op, self.steps, inputs.count, init, xs, step.replace_nodes(self.constants)
+        )

@@ -75,7 +75,7 @@ class _Pullback:
 
     def input_cotangents(self) -> list[Tensor | None]:
         results = self._run_backwards()
-        inputs = self.body.given
+        inputs = self.body.operands
         by_init = dict(zip(self.by_carry, results, strict=False))
         results = results[len(self.by_carry) :]
         by_const = dict(zip(self.of_consts, results, strict=False))
@@ -98,7 +98,7 @@ class _Pullback:
         residuals = Residuals.of(wanted, seeds, body, recompute=op.recompute)
         stored = [*(body.carries[i] for i in residuals.carries), *residuals.others]
         forward = body.again(replace(body, rows=[*body.rows, *stored]))
-        walk = _BackwardLoop(self, forward[-1] if op.stops else body.given.count)
+        walk = _BackwardLoop(self, forward[-1] if op.stops else body.operands.count)
         gs = walk.mask(replaced(wanted, residuals.swaps))
         sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
         c, s = len(self.by_carry), len(self.by_carry) + len(sums)
@@ -120,7 +120,7 @@ class _Pullback:
 
     def _initial_carries(self) -> list[Tensor]:
         """Return the final carries' cotangents, and zeros for the constants' sums."""
-        inputs = self.body.given
+        inputs = self.body.operands
         ends = [(inputs.init[i], self.final[i]) for i in self.by_carry]
         finals = [zeros_like(x) if part is None else part for x, part in ends]
         return [*finals, *(zeros_like(inputs.consts[i]) for i in self.of_consts)]
@@ -136,7 +136,7 @@ class _Pullback:
             **dict(zip(stored, traces, strict=True)),
             **{p: forward[op.carries + j] for j, p in residuals.rows.items()},
             **{p: self.stacked[j] for j, p in self.by_row.items()},
-            **dict(zip(body.xs, body.given.xs, strict=True)),
+            **dict(zip(body.xs, body.operands.xs, strict=True)),
         }
 
 
@@ -187,7 +187,7 @@ class _BackwardLoop:
         op = self.op
         if self.index is not None:
             read = {**read, self.index: arange(self.steps, dtype="int64")}
-        step = step.replaced(self.body.constants)
+        step = step.replace_nodes(self.body.constants)
         used = set(toposort(step.outputs))
         xs = {p: x for p, x in read.items() if p in used}
         steps: Any = self.steps
@@ -250,7 +250,7 @@ class _Pushforward:
         self.rows = {j: t for j, t in enumerate(ts[op.carries :]) if t is not None}
 
     def result_tangents(self) -> list[Tensor | None]:
-        op, body, moved, inputs = self.op, self.body, self.moved, self.body.given
+        op, body, moved, inputs = self.op, self.body, self.moved, self.body.operands
         step = LoopStep(
             carries=[*body.carries, *self.of_carries.values()],
             xs=[*body.xs, *self.of_xs.values()],
@@ -261,7 +261,7 @@ class _Pushforward:
         consts: dict[Node, Any] = {t: moved.consts[i] for i, t in self.of_consts.items()}
         starts = [(moved.init[i], inputs.init[i]) for i in self.of_carries]
         results = body.again(
-            step.replaced(consts),
+            step.replace_nodes(consts),
             [*inputs.init, *(zeros_like(x) if t is None else t for t, x in starts)],
             [*inputs.xs, *(moved.xs[i] for i in self.of_xs)],  # type: ignore[list-item]
         )

@@ -94,7 +94,7 @@ def carry_variables(
         carries=[*step.carries, *carries.values()],
         nexts=[*step.nexts, *updates.values()],
     )
-    return [*init, *updates], wider.replaced(swaps)
+    return [*init, *updates], wider.replace_nodes(swaps)
 
 
 def advance_keys(draws: Draws, finals: Mapping[Any, Any]) -> None:

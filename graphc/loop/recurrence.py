@@ -271,7 +271,7 @@ class Recurrence:
             first += count
         updates = dict(zip(step.updates, arrays[first:], strict=False))
         rows = iter(arrays[len(step.carries) :])
-        wrappers = [x.given for x in self.sequences if isinstance(x.given, Wrapper)]
+        wrappers = [x.user_value for x in self.sequences if isinstance(x.user_value, Wrapper)]
         traces: list[Tensor | None] = []
         for s in step.states:
             row = next(rows) if s.traced else None

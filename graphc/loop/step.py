@@ -106,7 +106,7 @@ class LoopStep:
         stop = None if self.stop is None else outputs[r]
         return replace(self, nexts=outputs[:c], rows=outputs[c:r], stop=stop)
 
-    def replaced(self, replacements: Mapping[Node, Node]) -> Self:
+    def replace_nodes(self, replacements: Mapping[Node, Node]) -> Self:
         """Return the step with nodes replaced in its outputs."""
         return self.with_outputs(replaced(self.outputs, replacements))
 

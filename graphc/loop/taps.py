@@ -43,16 +43,16 @@ class TappedSequence:
         title: The sequence's name in messages.
         x: The array.
         taps: The taps in the order of the step's arguments.
-        given: The user's array, or its wrapper.
+        user_value: The user's array, or its wrapper.
     """
 
     title: str
     x: Tensor
     taps: tuple[int, ...]
-    given: Any = None
+    user_value: Any = None
 
     def wrap(self, element: Tensor) -> Any:
-        return self.given.element(element) if isinstance(self.given, Wrapper) else element
+        return self.user_value.element(element) if isinstance(self.user_value, Wrapper) else element
 
     @property
     def ends(self) -> tuple[int, int]:

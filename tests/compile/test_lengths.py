@@ -136,7 +136,9 @@ def specialized(f: Any) -> Any:
     """The cache of executables behind a function for JAX."""
     execute = f._compiled.execute
     return next(
-        cell.cell_contents for cell in execute.__closure__ if hasattr(cell.cell_contents, "known")
+        cell.cell_contents
+        for cell in execute.__closure__
+        if hasattr(cell.cell_contents, "executables")
     )
 
 
@@ -144,7 +146,7 @@ def test_there_is_one_executable_a_value() -> None:
     f = graphc.function([x, n], x[:n], mode="JAX")
     for value in (1, 2, 1, 2, 3, 1):
         f(TEN, value)
-    assert len(specialized(f).known) == 3
+    assert len(specialized(f).executables) == 3
 
 
 def test_the_number_of_executables_is_bounded_and_the_oldest_goes() -> None:
@@ -152,7 +154,7 @@ def test_the_number_of_executables_is_bounded_and_the_oldest_goes() -> None:
     with graphc.config.change_flags(specializations=2):
         for value in (1, 2, 1, 3):
             assert f(TEN, value).shape == (value,)
-    kept = [np.frombuffer(key[0][2], np.int64)[0] for key in specialized(f).known]
+    kept = [np.frombuffer(key[0][2], np.int64)[0] for key in specialized(f).executables]
     assert kept == [1, 3]
 
 

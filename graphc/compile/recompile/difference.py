@@ -192,7 +192,7 @@ class Change:
         node: The node of the new graph that is the value, the input or the operation.
         user: The first node that takes it.
         parameter: The name of an operation's parameter.
-        place: The position of an input.
+        position: The position of an input.
     """
 
     cause: Cause
@@ -201,7 +201,7 @@ class Change:
     node: Node | None = None
     user: Node | None = None
     parameter: str = ""
-    place: int = -1
+    position: int = -1
 
 
 def changes(old: GraphSummary, graph: Graph, new: GraphSummary) -> list[Change]:
@@ -224,17 +224,17 @@ def _of_inputs(old: GraphSummary, graph: Graph) -> Iterator[Change]:
     if len(old.inputs) != len(graph.inputs):
         count = len(old.inputs)
         before = f"{count} input{'' if count == 1 else 's'}"
-        yield Change("structure", before, str(len(graph.inputs)), place=0)
+        yield Change("structure", before, str(len(graph.inputs)), position=0)
         return
     for i, (before, x) in enumerate(zip(old.inputs, graph.inputs, strict=True)):
         if before == x.type:
             continue
         if before.dtype != x.type.dtype:
-            yield Change("dtype", before.dtype, x.type.dtype, x, place=i)
+            yield Change("dtype", before.dtype, x.type.dtype, x, position=i)
         elif before.ndim != x.type.ndim:
-            yield Change("structure", repr(before), repr(x.type), x, place=i)
+            yield Change("structure", repr(before), repr(x.type), x, position=i)
         else:
-            yield Change("shape", before.shape, x.type.shape, x, place=i)
+            yield Change("shape", before.shape, x.type.shape, x, position=i)
 
 
 def _structure(old: GraphSummary, new: GraphSummary, inner: Sequence[Change]) -> Change:

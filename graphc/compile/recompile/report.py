@@ -107,11 +107,11 @@ def _name(
 def _line(change: Change, name: SourceName | None) -> str:
     match change.cause:
         case "dtype":
-            return f"{_input_text(change.node, change.place)}  {change.old} -> {change.new}"
+            return f"{_input_text(change.node, change.position)}  {change.old} -> {change.new}"
         case "shape":
             pairs = enumerate(zip(change.old, change.new, strict=True))
             moved = [f"axis {i}: {_text(a)} -> {_text(b)}" for i, (a, b) in pairs if a != b]
-            return f"{_input_text(change.node, change.place)}  {', '.join(moved)}"
+            return f"{_input_text(change.node, change.position)}  {', '.join(moved)}"
         case "structure":
             return _line_of_structure(change)
     if change.cause == "captured value" and change.old is change.new:
@@ -128,7 +128,7 @@ def _source(name: SourceName | None) -> str:
 
 
 def _line_of_structure(change: Change) -> str:
-    if change.place >= 0:
+    if change.position >= 0:
         return f"{change.old} -> {change.new}"
     texts = [f"{word} {ops}" for word, ops in (("new:", change.new), ("gone:", change.old)) if ops]
     at = where(change.node.site) if change.node is not None else None

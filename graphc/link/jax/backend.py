@@ -38,9 +38,9 @@ from graphc.link.jax.bounded import (
 from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, is_known
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
-from graphc.link.jax.host import called_back
-from graphc.link.jax.mesh import Home, Layout, admitted, layout_of
-from graphc.link.jax.placed import on_mesh
+from graphc.link.jax.host import call_numpy
+from graphc.link.jax.mesh import MeshHome, MeshLayout, check_options, layout_of
+from graphc.link.jax.mesh_calls import on_mesh
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
@@ -59,29 +59,29 @@ mark_own(str(Path(jax.__file__).parent))
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 WIDENED: set[Op | type[Op]] = set()
-"""The operations, or their classes, that may compute in float64 whatever they take and give."""
+"""Operations, or their classes, that may compute in float64 whatever their operands' dtypes."""
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
     """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied.
 
-    Over a mesh every device has it whole.
+    Over a mesh, the array is replicated.
     """
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
     layout = layout_of(options)
     if layout is not None:
         return layout.home(None).put(_copy(value, type.numpy_dtype), "An array")
-    # An array that is kept is made at once, also where the user's code is being traced.
+    # The array outlives a trace of the user's code, so it must not be a tracer.
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return jax.device_put(_copy(value, type.numpy_dtype), device_of(options))
 
 
 ALIGNED = 64
-"""Bytes: memory that begins at a multiple is a processor's array as it is; other is copied."""
+"""Alignment, in bytes, of memory that JAX uses as a CPU array without a copy."""
 
 LARGE = 2**20
-"""Bytes; to align less takes as long as it saves."""
+"""Size, in bytes, from which aligned memory saves more time than its allocation takes."""
 
 
 def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -92,9 +92,9 @@ def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         return np.array(value, dtype)
     memory = np.empty(size + ALIGNED, np.uint8)
     start = -memory.ctypes.data % ALIGNED
-    made = memory[start : start + size].view(dtype).reshape(value.shape)
-    np.copyto(made, value, casting="unsafe")
-    return made
+    aligned = memory[start : start + size].view(dtype).reshape(value.shape)
+    np.copyto(aligned, value, casting="unsafe")
+    return aligned
 
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
@@ -110,7 +110,7 @@ def device_of(options: Mapping[str, Any]) -> Any:
     """Return the device that a mode names: a ``jax.Device``, ``"cpu"``, ``"gpu:1"``; else None.
 
     Raises:
-        ModeError: There is no such device.
+        ModeError: If JAX has no such device.
     """
     wanted = options.get("device")
     if not isinstance(wanted, str):
@@ -119,14 +119,14 @@ def device_of(options: Mapping[str, Any]) -> Any:
     try:
         return jax.devices(platform)[int(number or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
-        found = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
+        present = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
         raise ModeError(
-            f"device={wanted!r}: JAX has no such device.", f"It has {found}."
+            f"device={wanted!r}: JAX has no such device.", f"It has {present}."
         ) from error
 
 
 def describe(options: Mapping[str, Any]) -> str:
-    """JAX's version and the device."""
+    """Return JAX's version and the device."""
     layout = layout_of(options)
     if layout is not None:
         first = layout.mesh.devices.flat[0]
@@ -136,7 +136,7 @@ def describe(options: Mapping[str, Any]) -> str:
 
 
 def wide(program: Program) -> bool:
-    """Whether the program computes in a 64-bit dtype outside of what is computed on the host."""
+    """Return whether the program computes in a 64-bit dtype outside of its part on the host."""
     return _is_wide(program.graph, program.host.nodes if program.host else ())
 
 
@@ -146,18 +146,18 @@ def _is_wide(graph: Graph, host: Container[Node]) -> bool:
         node.op in WIDENED
         or type(node.op) in WIDENED
         or any(x.dtype in WIDE for x in getattr(node.type, "items", (node.type,)))
-        or any(_is_wide(held, ()) for held in node.op.graphs())
+        or any(_is_wide(nested, ()) for nested in node.op.graphs())
         for node in graph.nodes
         if node in outputs or node not in host
     )
 
 
 def _is_foreign(graph: Graph) -> bool:
-    """Whether JAX traces code other than graphc's lowerings, or calls back."""
+    """Return whether JAX traces code other than graphc's lowerings, or calls back to the host."""
     return any(
         type(node.op) in WIDENED
         or (node.op.by_numpy and backend.lowering(node.op) is None)
-        or any(_is_foreign(held) for held in node.op.graphs())
+        or any(_is_foreign(nested) for nested in node.op.graphs())
         for node in graph.nodes
     )
 
@@ -176,20 +176,24 @@ def compile(
     device = device_of(options)
     execute: Executable
     inspect = None if layout is None else _inspect(spec, program)
-    places = layout.places(spec.shardings) if layout else ()
+    shardings = layout.argument_shardings(spec.shardings) if layout else ()
     if spec.static:
-        execute = Specialized(traced, spec, donated, context, inspect, places)
+        execute = Specialized(traced, spec, donated, context, inspect, shardings)
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
-        known = KnownArguments()
-        made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect, made.places, made.over_mesh = inspect, places, layout is not None
+        known_arguments = KnownArguments()
+        executables = Executables(
+            traced.function, donated, context, known_arguments, pure=pure, foreign=foreign
+        )
+        executables.inspect, executables.shardings = inspect, shardings
+        executables.over_mesh = layout is not None
         if device is None and not traced.is_bounded:
-            execute = made.caller(wide=wide)
+            execute = executables.caller(wide=wide)
             if layout is not None:
                 return _on_mesh(execute, layout, spec, program)
             return _in_buckets(execute, traced, spec, options, context)
-        execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
+        caller = executables.caller()
+        execute = traced.trim_results(caller) if traced.is_bounded else caller
     if device is not None:
         execute = on_device(execute, device)
     execute = in_64_bits(execute) if wide else execute
@@ -205,7 +209,6 @@ def _in_buckets(
     options: Mapping[str, Any],
     context: CompileContext,
 ) -> Executable:
-    """The executable for one length after the other, or for buckets of lengths where asked for."""
     if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec.buckets, options):
         return exact
     # Most programs are for exact lengths.
@@ -222,23 +225,26 @@ def asks_for_buckets(buckets: Sequence[Buckets | None], options: Mapping[str, An
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
-    """What warns of declared shardings that an executable does not keep; None where it need not."""
+    """Return a function that warns of declared shardings which an executable does not keep.
+
+    None if no sharding of an argument is declared.
+    """
     declared = [x for x in spec.shardings[: spec.given] if x is not None]
     if not any(entry is not None for sharding in declared for entry in sharding):
         return None
     # Most programs are for one device.
-    from graphc.link.jax.collectives import warn_of_gathered  # noqa: PLC0415
+    from graphc.link.jax.collectives import warn_of_gathers  # noqa: PLC0415
 
-    return partial(warn_of_gathered, program, spec)
+    return partial(warn_of_gathers, program, spec)
 
 
 def _on_mesh(
-    execute: Executable, layout: Layout, spec: CallSpec, program: Callable[[], Program]
+    execute: Executable, layout: MeshLayout, spec: CallSpec, program: Callable[[], Program]
 ) -> Executable:
-    def name(place: int) -> str:
-        x = program().arguments[place]
-        what = "captured array" if isinstance(x.op, Leaf) else "argument"
-        return with_role(f"{what} {x!r}", x.op)
+    def name(position: int) -> str:
+        x = program().arguments[position]
+        role = "captured array" if isinstance(x.op, Leaf) else "argument"
+        return with_role(f"{role} {x!r}", x.op)
 
     return on_mesh(execute, layout, spec, backend.kinds[-1], name)
 
@@ -282,10 +288,10 @@ class JAXBackend(Backend):
         return not settings.jax_enable_x64 and jax.dtypes.canonicalize_dtype(dtype) != dtype
 
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
-        """Return the graph with slices that move and keep their length by indices."""
+        """Return the graph whose loops read and write slices of constant length by indices."""
         graph = index_windows(graph)
         buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
-        # Where lengths are padded, that of a slice is padded too.
+        # If lengths are padded, the length of a slice is padded too.
         return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
 
     def build(self, options: Mapping[str, Any]) -> str:
@@ -294,33 +300,33 @@ class JAXBackend(Backend):
         return _build(layout.mesh.devices.flat[0] if layout else options.get("device"))
 
     def normalize_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options, a mesh among them checked."""
-        return admitted(options)
+        """Return the options after checks of the mesh."""
+        return check_options(options)
 
     def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options with meshes and devices as another process can have them."""
+        """Return the options with meshes and devices in a form for another process."""
         # Few modes are pickled.
         from graphc.link.jax.portable import portable  # noqa: PLC0415
 
         return {name: portable(value) for name, value in options.items()}
 
     def restore_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options with meshes and devices of this process."""
-        from graphc.link.jax.portable import restored  # noqa: PLC0415
+        """Return the options with meshes and devices of this process."""
+        from graphc.link.jax.portable import restore  # noqa: PLC0415
 
-        return {name: restored(value) for name, value in options.items()}
+        return {name: restore(value) for name, value in options.items()}
 
     def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
-        """The axes of the mode's mesh."""
+        """Return the axes of the mode's mesh."""
         layout = layout_of(options)
         return None if layout is None else layout.axes
 
     def unwritten(self, options: Mapping[str, Any]) -> Hashable:
-        """The mesh, whose text does not name its devices."""
+        """Return the mesh, because its text does not name its devices."""
         return options.get("mesh")
 
-    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
-        """Where arrays of a declared sharding are to be on the mode's mesh."""
+    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> MeshHome | None:
+        """Return the home, on the mode's mesh, of arrays with a declared sharding."""
         layout = layout_of(options)
         return None if layout is None else layout.home(sharding)
 
@@ -332,7 +338,7 @@ class JAXBackend(Backend):
         given: int,
         donated: Sequence[int],
     ) -> Placement | None:
-        """How a program lies on the mode's mesh; None without one."""
+        """Return the placement of a program on the mode's mesh; None without a mesh."""
         layout = layout_of(options)
         if layout is None:
             return None
@@ -348,7 +354,7 @@ class JAXBackend(Backend):
         arguments: Sequence[TensorType],
         given: int,
     ) -> Sequence[str]:
-        """Which lengths of arguments are padded to buckets, or why none is."""
+        """Return lines of a plan: the lengths padded to buckets, or why none is."""
         facts = self.facts(program)
         spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, given=given)
         if not asks_for_buckets(spec.buckets, options):
@@ -359,22 +365,22 @@ class JAXBackend(Backend):
         return padding(program, spec, options, arguments)
 
     def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-        """A copy of an array; one on a mesh stays there."""
+        """Return a copy of an array; the copy of an array on a mesh stays on the mesh."""
         if len(value.sharding.device_set) == 1:
             return super().copy(value, type, options)
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             return value.copy()
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-        """A JAX array, of 32 bits without ``jax_enable_x64``."""
+        """Return a JAX array, of 32 bits without ``jax_enable_x64``."""
         return in_own_dtype(self.array(value, type, options))
 
     def transformable(self, function: Transformable) -> Executable:
-        """A function that ``jax.grad``, ``jax.jvp``, ``jax.vmap`` and ``jax.jit`` take."""
+        """Return a function for ``jax.grad``, ``jax.jvp``, ``jax.vmap`` and ``jax.jit``."""
         return transformable(function)
 
     def callback(self, node: Node) -> Callable[..., Any]:
-        """The operation's NumPy reference, called from within the compiled program."""
+        """Return a function that calls an operation's NumPy reference from the compiled program."""
         op = node.op
 
         def call(*values: Any) -> Any:
@@ -395,28 +401,28 @@ class JAXBackend(Backend):
                 )
 
             def perform(*xs: Any) -> Any:
-                found = op.perform(*xs)
-                return found if isinstance(result, TupleType) else (found,)
+                ys = op.perform(*xs)
+                return ys if isinstance(result, TupleType) else (ys,)
 
-            made = called_back(perform, types, values)
-            return made if isinstance(result, TupleType) else made[0]
+            results = call_numpy(perform, types, values)
+            return results if isinstance(result, TupleType) else results[0]
 
         return call
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """Let a lowering handle implicit operands, and lengths that are only bounded."""
+        """Wrap a lowering so that it handles implicit operands and lengths with bounds."""
         deciding: Sequence[int] = () if node.op.graphs() else deciding_inputs(node)
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
 
-        # Here a number computed from data gets a bound.
+        # min(n, 10) bounds a number n that is computed from data.
         limits = node.op is minimum and node.type is TensorType("int64")
 
         reads_shape = isinstance(node.op, Length | Shape)
 
-        def bounded(*values: Any) -> Any:
+        def compute_general(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
                 if any(isinstance(x, Ragged) for x in values):
                     raise refused(node)
@@ -433,12 +439,12 @@ class JAXBackend(Backend):
             return compute(*values)
 
         if not symbolic.meets_symbols(node):
-            return bounded
+            return compute_general
         if on_host:
-            return symbolic.on_host(node, bounded, partial(self._lowered, node))
-        return symbolic.of_symbols(bounded, deciding_inputs(node))
+            return symbolic.on_host(node, compute_general, partial(self._call_lowering, node))
+        return symbolic.of_symbols(compute_general, deciding_inputs(node))
 
-    def _lowered(self, node: Node, *values: Any) -> Any:
+    def _call_lowering(self, node: Node, *values: Any) -> Any:
         return self.bind(node)(*values)
 
     def equal_lengths(self, n: Any, m: Any, error: Callable[[int, int], GraphcError]) -> None:

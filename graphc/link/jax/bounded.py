@@ -1,13 +1,13 @@
 """Lengths unknown while JAX traces: arrays in buffers of bounded length.
 
-How many steps a loop does until it stops is such a length; so is a number of steps that is another
-one at every call, once there were several of them, and so are the lengths of arguments that are
-padded to buckets. What follows from these, the length of a trace or of a slice, is a ``Count``. An
-array that has a count for a length is ``Ragged``: a buffer as long as the upper bound, and what is
-known of its elements beyond the count. A rule (``RULES``) computes an operation of such arrays: it
-puts other numbers there, by a mask, only where the operation would read them.
+Unknown lengths are the number of steps until a loop stops, a number of steps that changes from call
+to call, and the lengths of arguments that are padded to buckets. A length that depends on them, of
+the rows of a loop or of a slice, is a ``Count``. An array with a count in its shape is ``Ragged``:
+a buffer as long as the upper bound, and the value of its padding, if that is known. A rule
+(``RULES``) computes an operation of ragged arrays: it masks the padding only if the operation would
+read it.
 
-Lengths that must be equal, and cannot be seen to be, are compared when the program has run.
+Lengths that must be equal are compared after the program has run, unless they are certainly equal.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Counts = tuple[Count | None, ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ragged:
-    """An array with lengths that are unknown while JAX traces, held in a longer buffer.
+    """An array with lengths that are unknown while JAX traces, in a longer buffer.
 
     Attributes:
-        buffer: Its elements, and others behind them.
-        counts: For each axis how many are its own along it; None where all are.
-        fill: What all other elements are, where that is known.
+        buffer: The elements, followed by padding along each axis.
+        counts: The valid length of each axis; None for an axis without padding.
+        fill: The value of the padding; None if it is unknown.
     """
 
     buffer: Any
@@ -48,18 +48,18 @@ class Ragged:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The lengths, some of them a ``Count``."""
+        """The valid lengths, some of them a ``Count``."""
         pairs = zip(self.buffer.shape, self.counts, strict=True)
         return tuple([n if count is None else count for n, count in pairs])
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes with a count."""
+        """The axes with padding."""
         return tuple([i for i, n in enumerate(self.counts) if n is not None])
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """The number of axes."""
         return len(self.buffer.shape)
 
     @property
@@ -68,68 +68,68 @@ class Ragged:
         return self.buffer.dtype
 
     def inside(self, axes: Sequence[int] | None = None) -> Any:
-        """A mask of the buffer's elements that are within the counts of these axes, or of all."""
-        found = None
+        """Return a mask of the buffer's valid elements along these axes, by default all axes."""
+        valid = None
         for axis in self.axes if axes is None else axes:
             count = self.counts[axis]
             assert count is not None
             mask = within(self.buffer.shape, axis, count)
-            found = mask if found is None else lax.bitwise_and(found, mask)
-        return found
+            valid = mask if valid is None else lax.bitwise_and(valid, mask)
+        return valid
 
-    def cut(self, lengths: Sequence[int] = ()) -> Any:
-        """Return the array in its own lengths, once these are known; NumPy's where it was cut.
+    def trim(self, lengths: Sequence[int] = ()) -> Any:
+        """Return the valid elements: the buffer if all are valid, else a NumPy array.
 
         Args:
-            lengths: Those of the call, which formulas are of.
+            lengths: The lengths in formulas at this call.
 
         Raises:
-            DynamicShapeError: They are not known, as the user's own code is being traced.
+            DynamicShapeError: If the valid lengths are unknown, because JAX traces the user's code.
         """
-        known = [
-            _known_length(n, m, lengths)
+        valid = [
+            _valid_length(n, m, lengths)
             for n, m in zip(self.counts, self.buffer.shape, strict=True)
         ]
-        if tuple(known) == self.buffer.shape:
+        if tuple(valid) == self.buffer.shape:
             return self.buffer
         if isinstance(self.buffer, jax.core.Tracer):
-            return lax.slice(self.buffer, [0] * self.ndim, known)
+            return lax.slice(self.buffer, [0] * self.ndim, valid)
         # JAX would compile a slice for each length.
-        return np.asarray(self.buffer)[tuple([slice(n) for n in known])]
+        return np.asarray(self.buffer)[tuple([slice(n) for n in valid])]
 
     def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
-        """The buffer with its unused elements along these axes, or all, being a number."""
+        """Return the buffer with a number as padding along these axes, by default all axes."""
         if axes is not None and not axes:
             return self.buffer
         if self.fill is not None and _is_number(self.fill, fill, self.dtype):
             return self.buffer
-        other = lax.full(self.buffer.shape, fill, self.dtype)
-        return lax.select(self.inside(axes), self.buffer, other)
+        padding = lax.full(self.buffer.shape, fill, self.dtype)
+        return lax.select(self.inside(axes), self.buffer, padding)
 
 
-def in_own_lengths(results: Sequence[Any], lengths: Sequence[int] = ()) -> list[Any]:
-    """The results of a program, those in buffers cut: by NumPy, and put on the device together.
+def trim_results(results: Sequence[Any], lengths: Sequence[int] = ()) -> list[Any]:
+    """Trim the results of a program that are in buffers, with NumPy, to their valid elements.
 
     Args:
         results: Arrays, and arrays in buffers.
-        lengths: Those of the call, which formulas are of.
+        lengths: The lengths in formulas at this call.
     """
-    found = [y.cut(lengths) if isinstance(y, Ragged) else y for y in results]
-    places = [i for i, y in enumerate(found) if isinstance(y, np.ndarray)]
-    if places:
-        buffers = [results[i].buffer for i in places]
-        targets = [x.sharding for x in buffers] if buffers[0].committed else None
-        # A call of device_put costs more than what it does for an array.
-        parts = jax.device_put([found[i] for i in places], targets)
-        for i, part in zip(places, parts, strict=True):
-            found[i] = part
-    return found
+    trimmed = [y.trim(lengths) if isinstance(y, Ragged) else y for y in results]
+    positions = [i for i, y in enumerate(trimmed) if isinstance(y, np.ndarray)]
+    if positions:
+        buffers = [results[i].buffer for i in positions]
+        shardings = [x.sharding for x in buffers] if buffers[0].committed else None
+        # One call of device_put, because a call costs more than the transfer of an array.
+        arrays = jax.device_put([trimmed[i] for i in positions], shardings)
+        for i, y in zip(positions, arrays, strict=True):
+            trimmed[i] = y
+    return trimmed
 
 
 def within(shape: Sequence[int], axis: int, count: Any) -> Any:
-    """A mask in a shape, of the elements within a count along an axis."""
-    places = lax.broadcasted_iota(np.int64, shape, axis)
-    return lax.lt(places, lax.broadcast(as_count(count).value, shape))
+    """Return a mask of a shape: whether the index along an axis is less than a count."""
+    indices = lax.broadcasted_iota(np.int64, shape, axis)
+    return lax.lt(indices, lax.broadcast(as_count(count).value, shape))
 
 
 def _is_number(a: Any, b: Any, dtype: Any) -> bool:
@@ -137,7 +137,7 @@ def _is_number(a: Any, b: Any, dtype: Any) -> bool:
     return bool(x == y)
 
 
-def _known_length(count: Count | None, n: int, lengths: Sequence[int]) -> int:
+def _valid_length(count: Count | None, n: int, lengths: Sequence[int]) -> int:
     if count is None:
         return n
     if count.formula is not None:
@@ -150,29 +150,29 @@ def _known_length(count: Count | None, n: int, lengths: Sequence[int]) -> int:
     return int(count.given)
 
 
-def _flat(x: Ragged) -> tuple[Any, Any]:
-    given = [n.given for n in x.counts if n is not None and n.formula is None]
-    how = tuple([n and (n.low, n.high, n.formula) for n in x.counts])
-    return (x.buffer, *given), how
+def _flatten(x: Ragged) -> tuple[Any, Any]:
+    scalars = [n.given for n in x.counts if n is not None and n.formula is None]
+    bounds = tuple([n and (n.low, n.high, n.formula) for n in x.counts])
+    return (x.buffer, *scalars), bounds
 
 
-def _again(how: Any, parts: Any) -> Ragged:
-    buffer, *given = parts
-    left = iter(given)
-    counts = [n and Count(None if n[2] is not None else next(left), *n) for n in how]
+def _unflatten(bounds: Any, leaves: Any) -> Ragged:
+    buffer, *scalars = leaves
+    rest = iter(scalars)
+    counts = [n and Count(None if n[2] is not None else next(rest), *n) for n in bounds]
     return Ragged(buffer, tuple(counts))
 
 
-jax.tree_util.register_pytree_node(Ragged, _flat, _again)
+jax.tree_util.register_pytree_node(Ragged, _flatten, _unflatten)
 
 
 def ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
-    """Make an array of a shape that may have counts; a buffer that is too long is cut.
+    """Return an array of a shape that may have counts; a buffer that is too long is cut.
 
     Args:
-        buffer: Its elements, and others behind them.
+        buffer: The elements, followed by padding.
         shape: The lengths, integers or counts.
-        fill: What the others are, if that is known.
+        fill: The value of the padding, if it is known.
     """
     counts: list[Count | None] = []
     for axis, n in enumerate(shape):
@@ -185,7 +185,7 @@ def ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
     return Ragged(buffer, tuple(counts), fill) if any(counts) else buffer
 
 
-# What must be equal, and is compared when the program has run.
+# Lengths that are compared after the program has run.
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -193,10 +193,10 @@ class LengthCheck:
     """A check that two integers are equal, or that the first is at least the second.
 
     Attributes:
-        a: The first one.
-        b: The second.
-        error: What is raised where they are not, given both.
-        at_least: Whether the first may be more.
+        a: The first integer.
+        b: The second integer.
+        error: A function that returns the error, given both integers.
+        at_least: Whether ``a > b`` is allowed.
     """
 
     a: Any
@@ -205,7 +205,7 @@ class LengthCheck:
     at_least: bool
 
     def verify(self) -> None:
-        """Raise where the check fails."""
+        """Raise the error if the check fails."""
         if isinstance(self.a, jax.core.Tracer):
             return
         a, b = int(self.a), int(self.b)
@@ -216,18 +216,18 @@ class LengthCheck:
 jax.tree_util.register_pytree_node(
     LengthCheck,
     lambda x: ((x.a, x.b), (x.error, x.at_least)),
-    lambda how, ab: LengthCheck(*ab, *how),
+    lambda fields, ab: LengthCheck(*ab, *fields),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition on the lengths of a call: a program for a bucket gives its results only then.
+    """A condition on the lengths of a call, without which the program for a bucket is wrong.
 
     Attributes:
         a: A formula.
-        b: One that it must be equal to.
-        at_least: Whether it may be more.
+        b: A formula that ``a`` must be equal to.
+        at_least: Whether ``a > b`` is allowed.
     """
 
     a: Formula
@@ -235,7 +235,7 @@ class Guard:
     at_least: bool
 
     def holds(self, lengths: Sequence[int]) -> bool:
-        """Whether it holds for these lengths."""
+        """Return whether the condition holds for these lengths."""
         a, b = self.a.evaluate(lengths), self.b.evaluate(lengths)
         return a >= b if self.at_least else a == b
 
@@ -248,7 +248,7 @@ _guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=Non
 
 @contextmanager
 def checked(pending: list[LengthCheck] | None) -> Iterator[None]:
-    """Collect checks of lengths in this context; not within the step of a loop."""
+    """Collect checks of lengths in this context, but not within the step of a loop."""
     token = _pending.set(pending)
     try:
         yield
@@ -257,7 +257,7 @@ def checked(pending: list[LengthCheck] | None) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(guards: dict[Guard, None]) -> Iterator[None]:
+def collect_guards(guards: dict[Guard, None]) -> Iterator[None]:
     """Collect the conditions on the lengths of a call, within the steps of loops too."""
     token = _guards.set(guards)
     try:
@@ -277,23 +277,23 @@ def agree(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
     x, y = as_count(a), as_count(b)
     if x.high < y.low or y.high < x.low:
         raise error(x.low, y.low)
-    if not _is_guarded(x, y, at_least=False):
-        _later(LengthCheck(x.value, y.value, error, at_least=False))
+    if not _add_guard(x, y, at_least=False):
+        _check_later(LengthCheck(x.value, y.value, error, at_least=False))
 
 
 def at_least(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
-    """Check that the first is not less than the second; within a step no traced one is checked."""
+    """Check that ``a >= b``; within the step of a loop, traced lengths are not checked."""
     x, y = as_count(a), as_count(b)
     if x.high < y.low:
         raise error(x.high, y.low)
-    if x.low >= y.high or is_same(x, y) or _is_guarded(x, y, at_least=True):
+    if x.low >= y.high or is_same(x, y) or _add_guard(x, y, at_least=True):
         return
     if _pending.get() is not None:
-        _later(LengthCheck(x.value, y.value, error, at_least=True))
+        _check_later(LengthCheck(x.value, y.value, error, at_least=True))
 
 
-def _is_guarded(x: Count, y: Count, *, at_least: bool) -> bool:
-    """Whether a condition is one on the lengths of a call, by which a program is chosen."""
+def _add_guard(x: Count, y: Count, *, at_least: bool) -> bool:
+    """Add a condition on the lengths of a call; return False if it depends on other values."""
     guards = _guards.get()
     if guards is None or x.formula is None or y.formula is None:
         return False
@@ -301,7 +301,7 @@ def _is_guarded(x: Count, y: Count, *, at_least: bool) -> bool:
     return True
 
 
-def _later(check: LengthCheck) -> None:
+def _check_later(check: LengthCheck) -> None:
     pending = _pending.get()
     if pending is None:
         raise DynamicShapeError(
@@ -312,7 +312,7 @@ def _later(check: LengthCheck) -> None:
 
 
 def unequal(node: Node) -> Callable[[int, int], GraphcError]:
-    """Return the error for two lengths of operands that differ."""
+    """Return the error for operands with different lengths."""
 
     def error(a: int, b: int) -> GraphcError:
         return RuntimeShapeError(
@@ -323,7 +323,7 @@ def unequal(node: Node) -> Callable[[int, int], GraphcError]:
 
 
 def outside(node: Node, i: int) -> Callable[[int, int], GraphcError]:
-    """Return the error for an index outside of an array."""
+    """Return the error for an index out of bounds."""
 
     def error(a: int, b: int) -> GraphcError:
         return BoundsError(f"{node!r}: index {i} is out of bounds for length {a}.", "", node.where)
@@ -341,7 +341,7 @@ RULES: dict[type[Op], Rule] = {}
 
 
 OF_COUNTS: set[type[Op]] = set()
-"""Those of them whose rule is for counts too; others take these as arrays."""
+"""Operations whose rule takes counts; other operations take counts as arrays."""
 
 
 def rule(*ops: type[Op], of_counts: bool = False) -> Callable[[Rule], Rule]:
@@ -359,19 +359,19 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
     """Compute an operation with ``Count`` or ``Ragged`` operands, or with unknown shapes.
 
     Args:
-        node: What is computed.
-        lowering: What computes it of arrays of known shapes.
+        node: The node of the operation.
+        lowering: The lowering to functions of arrays with static shapes, or None.
         values: The operands.
 
     Raises:
-        DynamicShapeError: It cannot be.
+        DynamicShapeError: If the operation has no rule.
     """
-    decides = () if node.op.graphs() else deciding_inputs(node)
-    needed = bool(decides) or any(isinstance(x, Ragged) for x in values)
+    deciding = () if node.op.graphs() else deciding_inputs(node)
+    needs_rule = bool(deciding) or any(isinstance(x, Ragged) for x in values)
     for cls in type(node.op).__mro__:
-        if cls in RULES and (needed or cls in OF_COUNTS):
+        if cls in RULES and (needs_rule or cls in OF_COUNTS):
             return RULES[cls](node, lowering, values)
-    if needed or lowering is None:
+    if needs_rule or lowering is None:
         raise refused(node)
     return lowering(node.op, *arrays(node, values))
 
@@ -379,15 +379,15 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
 def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
     """Return the operands, with counts as arrays of their inputs' dtypes."""
     return [
-        lax.convert_element_type(x.value, known.type.numpy_dtype) if isinstance(x, Count) else x
-        for x, known in zip(values, node.inputs, strict=True)
+        lax.convert_element_type(x.value, operand.type.numpy_dtype) if isinstance(x, Count) else x
+        for x, operand in zip(values, node.inputs, strict=True)
     ]
 
 
 def refused(node: Node) -> DynamicShapeError:
     """Return the error for an operation that needs an unknown length."""
     if _guards.get() is not None:
-        # The exact program runs, and a plan says this.
+        # The message is for a plan; a call runs the exact program instead.
         return DynamicShapeError(f"{node!r} cannot be padded", "", node.where)
     return DynamicShapeError(
         f"{node!r} needs a length that is known while JAX compiles; here it depends on how many "
@@ -399,7 +399,7 @@ def refused(node: Node) -> DynamicShapeError:
 
 
 def zero_beyond(x: Any, axes: Sequence[int]) -> Any:
-    """The buffer of an array, with zeros for unused elements along these axes."""
+    """Return the buffer of an array, with zeros as padding along these axes."""
     if not isinstance(x, Ragged):
         return plain(x)
     return x.filled(0, [axis for axis in x.axes if axis in axes])
@@ -409,7 +409,7 @@ def whole(x: Any, node: Node) -> Any:
     """Return an array, or a count's value.
 
     Raises:
-        DynamicShapeError: An array's length is not known.
+        DynamicShapeError: If a length of the array is unknown.
     """
     if isinstance(x, Ragged):
         raise refused(node)
@@ -422,20 +422,21 @@ def inner(x: Any) -> Any:
 
 
 def cut(x: Any, n: int, axis: int) -> Any:
-    """Cut a buffer to its first elements."""
+    """Return the first elements of a buffer along an axis."""
     return x if x.shape[axis] <= n else lax.slice_in_dim(x, 0, n, axis=axis)
 
 
 def common(node: Node, values: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], Any]:
-    """Give arrays one length along an axis of each: cut them, and return it too.
+    """Cut arrays to one length along an axis of each, and return this length too.
 
     Args:
-        node: Named where they do not fit.
-        values: Arrays.
-        axes: Of each the axis; None where it has none, or one of length 1 that is repeated.
+        node: The node, for errors.
+        values: The arrays.
+        axes: The axis of each array; None for an array without the axis, or with an axis of
+            length 1 that is broadcast.
     """
     lengths = [x.shape[a] for x, a in zip(values, axes, strict=True) if a is not None]
-    # A length that is known needs no mask.
+    # A static length needs no mask.
     n = next((n for n in lengths if is_known(n)), lengths[0])
     for other in lengths:
         agree(n, other, unequal(node))
@@ -445,57 +446,57 @@ def common(node: Node, values: Sequence[Any], axes: Sequence[int | None]) -> tup
 
 
 def _with_length(x: Any, axis: int, n: Any, most: int) -> Any:
-    """An array of a length that it has, in a buffer of no more elements than that along an axis."""
+    """Give an axis the length ``n``, in a buffer of at most ``most`` elements along the axis."""
     if not isinstance(x, Ragged):
-        return cut(x, most, axis) if is_known(n) else _counted(x, axis, n, most)
+        return cut(x, most, axis) if is_known(n) else _with_count(x, axis, n, most)
     buffer = cut(x.buffer, most, axis)
     counts = list(x.counts)
     counts[axis] = None if is_known(n) else n
     return replace(x, buffer=buffer, counts=tuple(counts)) if any(counts) else buffer
 
 
-def _counted(x: Any, axis: int, n: Any, most: int) -> Any:
+def _with_count(x: Any, axis: int, n: Any, most: int) -> Any:
     counts = [n if i == axis else None for i in range(x.ndim)]
     return Ragged(cut(x, most, axis), tuple(counts))
 
 
 def aligned(
-    node: Node, values: Sequence[Any], known: Sequence[Node]
+    node: Node, values: Sequence[Any], operands: Sequence[Node]
 ) -> tuple[list[Any], list[Any]]:
-    """Give arrays that are broadcast common lengths; return them and the shape of the result.
+    """Cut arrays that are broadcast to common lengths, and return the broadcast shape too.
 
     Args:
-        node: Named where they do not fit.
-        values: Arrays.
-        known: The nodes that these are the values of: only static lengths of 1 are repeated.
+        node: The node, for errors.
+        values: The arrays.
+        operands: The nodes of the arrays: only static lengths of 1 are broadcast.
     """
-    found = list(values)
+    cut_values = list(values)
     ndim = max(x.ndim for x in values)
     shape = []
     for axis in range(-ndim, 0):
         axes = [
-            x.ndim + axis if x.ndim >= -axis and of.type.shape[axis] != 1 else None
-            for x, of in zip(found, known, strict=True)
+            x.ndim + axis if x.ndim >= -axis and operand.type.shape[axis] != 1 else None
+            for x, operand in zip(cut_values, operands, strict=True)
         ]
         if any(a is not None for a in axes):
-            found, n = common(node, found, axes)
+            cut_values, n = common(node, cut_values, axes)
         else:
             n = 1
         shape.append(n)
-    return found, shape
+    return cut_values, shape
 
 
 def kept_fill(op: Op, values: Sequence[Any], shape: Sequence[Any]) -> Any:
-    """What an elementwise operation makes of the numbers beyond its operands' counts.
+    """Return the value of an elementwise operation in the padding of its operands.
 
-    None where the numbers there are not known, or those of one operand stand beside elements of
-    another.
+    The value is None if the padding of an operand is unknown, or if the padding of one operand
+    meets valid elements of another.
     """
-    own = [isinstance(n, Count) for n in shape]
+    has_padding = [isinstance(n, Count) for n in shape]
     numbers = []
     for x in values:
         if isinstance(x, Ragged) and x.fill is not None:
-            if [n is not None for n in x.counts] != own:
+            if [n is not None for n in x.counts] != has_padding:
                 return None
             numbers.append(np.asarray(x.fill, x.dtype))
         elif is_known(x) and not np.ndim(x):
@@ -503,5 +504,5 @@ def kept_fill(op: Op, values: Sequence[Any], shape: Sequence[Any]) -> Any:
         else:
             return None
     with np.errstate(all="ignore"):
-        found = op.perform(*numbers)
-    return None if np.ndim(found) else found
+        fill = op.perform(*numbers)
+    return None if np.ndim(fill) else fill

@@ -34,14 +34,13 @@ SETTINGS = (
 """The settings of JAX that a compiled program depends on."""
 
 PRECISION = SETTINGS.index("jax_default_matmul_precision")
-"""The place of the precision of matrix products among them."""
+"""The position of the precision of matrix products in ``SETTINGS``."""
 
 
-def listed(devices: Iterable[jax.Device]) -> str:
-    """Return the names of devices in messages."""
+def device_names(devices: Iterable[jax.Device]) -> str:
     names = [f"{d.platform}:{d.id}" for d in sorted(devices, key=lambda d: d.id)]
-    few = names if len(names) <= 4 else [*names[:3], f"... ({len(names)} devices)"]
-    return ", ".join(few)
+    shown = names if len(names) <= 4 else [*names[:3], f"... ({len(names)} devices)"]
+    return ", ".join(shown)
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,10 @@ class KnownArguments:
     Attributes:
         values: Values that are part of the program, by position; these arguments are not passed.
         bounds: Upper bounds of arguments that are passed, by position.
-        padded: The axes of arguments that are padded; one more argument has their true lengths.
+        padded: The padded axes of arguments; one more argument has the valid lengths.
         lengths: Lengths of slices that are part of the program.
-        bounds_of_slices: Values, in the first call, of arguments that decide nothing else.
+        bounds_of_slices: Values, in the first call, of arguments that decide bounds of slices
+            alone.
     """
 
     values: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
@@ -63,15 +63,15 @@ class KnownArguments:
     bounds_of_slices: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def shapes(self, passed: Sequence[Any]) -> list[tuple[int, ...]]:
-        """The shapes of all arguments, given the ones that are passed."""
-        left, values = iter(passed), self.values
-        places = range(len(passed) + len(values) - bool(self.padded))
-        return [values[i].shape if i in values else next(left).shape for i in places]
+        """Return the shapes of all arguments, given the passed ones."""
+        rest, values = iter(passed), self.values
+        positions = range(len(passed) + len(values) - bool(self.padded))
+        return [values[i].shape if i in values else next(rest).shape for i in positions]
 
-    def places(self, passed: Sequence[Any]) -> dict[int, tuple[int, ...]]:
-        """The places, among all arguments, and shapes of those that are passed."""
-        left = [i for i in range(len(passed) + len(self.values)) if i not in self.values]
-        return {i: x.shape for i, x in zip(left, passed, strict=True)}
+    def shapes_by_position(self, passed: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+        """Return the shapes of the passed arguments, by their positions among all arguments."""
+        positions = [i for i in range(len(passed) + len(self.values)) if i not in self.values]
+        return {i: x.shape for i, x in zip(positions, passed, strict=True)}
 
     def items(self) -> dict[int, Any]:
         """Return the values that decide lengths, as Python integers and tuples of them."""
@@ -101,41 +101,41 @@ class CallKey:
     settings: tuple[Any, ...]
 
     @classmethod
-    def of(cls, arguments: Sequence[Any], places: Sequence[Any] = ()) -> CallKey:
-        """The key of a call.
+    def of(cls, arguments: Sequence[Any], shardings: Sequence[Any] = ()) -> CallKey:
+        """Return the key of a call.
 
         Args:
-            arguments: Its arguments.
-            places: Over a mesh, the shardings that those of NumPy get.
+            arguments: The arguments of the call.
+            shardings: Over a mesh, the sharding of each argument if that is a NumPy array.
         """
-        hosted = places or (None,) * len(arguments)
-        found = tuple(
+        of_numpy = shardings or (None,) * len(arguments)
+        described = tuple(
             (x.shape, x.dtype, x.weak_type, x.sharding if x.committed else None)
             if isinstance(x, jax.Array)
-            else (x.shape, x.dtype, False, place)
-            for x, place in zip(arguments, hosted, strict=True)
+            else (x.shape, x.dtype, False, sharding)
+            for x, sharding in zip(arguments, of_numpy, strict=True)
         )
         values = tuple(getattr(settings, name, None) for name in SETTINGS)
-        return cls(found, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
+        return cls(described, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
 
     @property
     def devices(self) -> tuple[jax.Device, ...] | None:
-        """The device of all arguments, or the devices of their mesh; None where these are several.
+        """The device of all arguments, or the devices of their mesh; None if these differ.
 
-        Executables of such calls can be kept.
+        Executables of calls with devices can be stored.
         """
         if not self.mesh.empty:  # type: ignore[attr-defined]
             return None
-        places = {_devices(x) for *_, x in self.arguments if x is not None}
-        if not places:
+        groups = {_devices(x) for *_, x in self.arguments if x is not None}
+        if not groups:
             default = self.device
             is_device = default is not None and not isinstance(default, str)
-            places = {(default if is_device else jax.local_devices(backend=default)[0],)}
-        return places.pop() if len(places) == 1 else None
+            groups = {(default if is_device else jax.local_devices(backend=default)[0],)}
+        return groups.pop() if len(groups) == 1 else None
 
     @property
     def shardings(self) -> tuple[Any, ...] | None:
-        """The sharding of each argument; None unless all are over automatic axes, and fit."""
+        """The sharding of each argument; None unless all are over automatic axes and fit."""
         fit = all(
             isinstance(x, NamedSharding)
             and AxisType.Explicit not in x.mesh.axis_types
@@ -145,32 +145,33 @@ class CallKey:
         return tuple([x for *_, x in self.arguments]) if fit else None
 
     @property
-    def is_placed(self) -> bool:
-        """Whether an argument was put where it lies."""
+    def is_committed(self) -> bool:
+        """Whether an argument is committed to devices."""
         return any(sharding is not None for *_, sharding in self.arguments)
 
-    def refuse_scattered(self) -> None:
-        """Raise where arguments are committed to other devices than each other.
+    def check_devices(self) -> None:
+        """Check that all committed arguments are on the same devices.
 
         Raises:
-            ShardingError: They are.
+            ShardingError: If two arguments are committed to different devices.
         """
         committed = [(i, x) for i, (*_, x) in enumerate(self.arguments) if x is not None]
         for i, x in committed[1:]:
             first, other = committed[0]
             if x.device_set != other.device_set:
                 raise ShardingError(
-                    f"The array {first} of a call lies on {listed(other.device_set)}, and the "
-                    f"array {i} on {listed(x.device_set)}; arguments, shared variables and "
-                    "captured arrays are counted.",
+                    f"The array {first} of a call lies on {device_names(other.device_set)}, and "
+                    f"the array {i} on {device_names(x.device_set)}; arguments, shared variables "
+                    "and captured arrays are counted.",
                     "Put both on one device by jax.device_put, pass NumPy arrays, or have the "
                     "function run in one place: Mode('JAX', mesh=...) or Mode('JAX', device=...).",
                 )
 
     def text(self) -> str:
-        """The key as text that is the same in every process; only of a key with ``devices``.
+        """Return the key as text that is the same in every process.
 
-        It has the numbers of the devices, as what JAX serializes has.
+        The key must have ``devices``. The text has their numbers, because an executable that
+        JAX serialized has them too.
         """
         devices = self.devices
         assert devices is not None
@@ -179,23 +180,23 @@ class CallKey:
             for shape, dtype, weak, sharding in self.arguments
         ]
         where = f"{devices[0].platform}:{','.join(str(d.id) for d in devices)}"
-        # Each process has its own part of a program of several.
-        part = (
+        # Each process of a program of several processes has its own executable.
+        process = (
             f", {jax.process_index()} of {jax.process_count()}" if jax.process_count() > 1 else ""
         )
-        return f"{arguments}, {where}{part}, {self.settings}"
+        return f"{arguments}, {where}{process}, {self.settings}"
 
 
 def _devices(sharding: Any) -> tuple[jax.Device, ...] | None:
-    """The devices of a sharding in its mesh's order; None where it has several and no mesh."""
+    """Return the devices of a sharding in its mesh's order; None for several without a mesh."""
     if isinstance(sharding, NamedSharding):
         return tuple(sharding.mesh.devices.flat)
-    found = tuple(sharding.device_set)
-    return found if len(found) == 1 else None
+    devices = tuple(sharding.device_set)
+    return devices if len(devices) == 1 else None
 
 
 def _text(sharding: Any) -> Any:
-    """A sharding without its devices."""
+    """Describe a sharding without its devices."""
     if sharding is None or len(sharding.device_set) == 1:
         return sharding and sharding.memory_kind
     mesh = sharding.mesh

@@ -16,11 +16,11 @@ from jax.sharding import NamedSharding
 from graphc.errors import ShardingWarning
 from graphc.ir import Graph, Node, TensorType
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
-from graphc.link.jax.mesh import Layout
+from graphc.link.jax.mesh import MeshLayout
+from graphc.link.jax.mesh_calls import mesh_context
 from graphc.link.jax.origins import in_loop, origin
-from graphc.link.jax.placed import within
+from graphc.link.jax.partitions import lower_for_partitions
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Collective, Gathered, Memory, Placement
 from graphc.link.program import Program, observing
@@ -34,16 +34,16 @@ KINDS = frozenset(
         *("ragged-all-to-all", "reduce-scatter"),
     }
 )
-"""The instructions in which devices exchange data; some begin with one, and end with another."""
+"""The instructions in which devices exchange data; some are split into a start and an end."""
 
 REDUCTIONS = frozenset({"all-reduce", "reduce-scatter"})
-"""Those that compute what an operation gives; others bring an operation what it takes."""
+"""The collectives that compute an operation's result; others move an operation's operands."""
 
 START = "-start"
-"""How the name of one that begins ends."""
+"""The suffix of the opcode that starts a collective."""
 
 DECLARED = "sharding_constraint"
-"""The last part of the name of what a declared sharding asks for."""
+"""The last part of the name of a collective that a declared sharding needs."""
 
 
 def collectives(text: ProgramText) -> Iterator[tuple[str, str, int]]:
@@ -52,133 +52,140 @@ def collectives(text: ProgramText) -> Iterator[tuple[str, str, int]]:
         kind, operands = text.call(name)
         plain = kind.removesuffix(START)
         if plain in KINDS:
-            given = sum(text.size(x) for x in operands)
-            # What begins gives its operands beside its results.
-            got = text.size(name) - (given if kind.endswith(START) else 0)
-            yield name, plain, max(given, got)
+            sent = sum(text.size(x) for x in operands)
+            # The result of a start contains its operands.
+            received = text.size(name) - (sent if kind.endswith(START) else 0)
+            yield name, plain, max(sent, received)
 
 
-def gathered(
+def gathered_arguments(
     text: ProgramText, shapes: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, str, int]]:
-    """Yield the arguments that become whole because an operation needs them so.
+    """Yield the arguments that are replicated because an operation needs all their elements.
 
     Args:
-        text: The program.
-        shapes: For each argument that is declared as divided, its lengths.
+        text: The compiled program.
+        shapes: The shape of each argument that is declared as sharded, by its position.
 
     Yields:
-        The argument's place, the instruction that makes it whole, and the bytes of the whole; of a
-        part that each step of a loop makes whole those of that.
+        The position of the argument, the instruction that gathers it, and the gathered bytes: of
+        the argument, or of the slice that each step of a loop gathers.
     """
     for name in text.lines:
         kind, operands = text.call(name)
         if kind.removesuffix(START) != "all-gather":
             continue
         for x in operands:
-            found = origin(text, x)
-            if found is not None and found.argument in shapes:
-                size = prod(shapes[found.argument]) * text.itemsize(x) * found.share
+            source = origin(text, x)
+            if source is not None and source.argument in shapes:
+                size = prod(shapes[source.argument]) * text.itemsize(x) * source.share
                 if text.size(name) >= size:
-                    yield found.argument, name, int(size)
+                    yield source.argument, name, int(size)
 
 
 def causes(text: ProgramText, name: str, kind: str) -> list[Scopes]:
-    """The scopes of the operations that need a collective.
+    """Return the scopes of the operations that need a collective.
 
-    XLA names some of those that move an array after what made it, and not after what takes it.
+    XLA names some collectives that move an array after the array's producer, not its users.
     """
     own = text.scopes(name)
-    if kind in REDUCTIONS or text.written(name).endswith(DECLARED):
+    if kind in REDUCTIONS or text.op_name(name).endswith(DECLARED):
         return own
-    seen, left, found = {name}, [name], list[Scopes]()
-    while left:
-        for user in text.users.get(left.pop(), ()):
+    seen, waiting, needing = {name}, [name], list[Scopes]()
+    while waiting:
+        for user in text.users.get(waiting.pop(), ()):
             scopes = [path for path in text.scopes(user) if path not in own]
-            found += scopes
+            needing += scopes
             if not scopes and user not in seen:
                 seen.add(user)
-                left.append(user)
-    return [*dict.fromkeys(found)] or own
+                waiting.append(user)
+    return [*dict.fromkeys(needing)] or own
 
 
-def warn_of_gathered(
+def warn_of_gathers(
     program: Callable[[], Program],
     spec: CallSpec,
     compiled: jax.stages.Compiled,
     passed: Mapping[int, Sequence[int]],
 ) -> None:
-    """Warn of arguments that are declared as divided, and that the program makes whole.
+    """Warn of arguments that are declared as sharded and that the program gathers.
 
     Args:
-        program: Gives the program.
-        spec: How it is called.
+        program: A function that returns the program.
+        spec: The call specification of the program.
         compiled: The executable.
-        passed: The places of the arguments that it takes, and their shapes.
+        passed: The shapes of the arguments of the executable, by their positions.
     """
-    divided = _divided(spec, program().graph, dict(enumerate(passed.items())))
-    if not divided:
+    sharded = _sharded_arguments(spec, program().graph, dict(enumerate(passed.items())))
+    if not sharded:
         return
     text = ProgramText(compiled.as_text() or "")
-    shapes = {i: shape for i, (_, shape) in divided.items()}
-    for i, (size, names) in _by_argument(text, shapes).items():
-        argument = program().arguments[divided[i][0]]
-        told = str(Gathered(argument, size, (), in_loop(text, names[0])))
+    shapes = {i: shape for i, (_, shape) in sharded.items()}
+    for i, (size, names) in _gathers_by_argument(text, shapes).items():
+        argument = program().arguments[sharded[i][0]]
+        problem = str(Gathered(argument, size, (), in_loop(text, names[0])))
         warnings.warn(
-            f"{told[0].upper()}{told[1:]}. f.plan(*args) names the line that needs it so: divide "
-            "another axis, or declare there that it is meant: gt.shard(x, ()).",
+            f"{problem[0].upper()}{problem[1:]}. f.plan(*args) names the line that needs it so: "
+            "divide another axis, or declare there that it is meant: gt.shard(x, ()).",
             ShardingWarning,
             stacklevel=frames_up(),
         )
 
 
-def _divided(
+def _sharded_arguments(
     spec: CallSpec, graph: Graph, passed: Mapping[int, tuple[int, Sequence[int]]]
 ) -> dict[int, tuple[int, Sequence[int]]]:
-    """Of what is passed, a call's arguments that are divided, and that the graph leaves so."""
-    declared = {*_declared(graph, {})}
+    """Return the arguments of a call that are declared as sharded and are not resharded.
+
+    Args:
+        spec: The call specification of the program.
+        graph: The graph of the program.
+        passed: The position and the shape of each argument that the executable takes.
+    """
+    declared = {*_declared_nodes(graph, {})}
     return {
-        i: (place, shape)
-        for i, (place, shape) in passed.items()
-        if place < spec.given
-        and any(entry is not None for entry in spec.shardings[place] or ())
-        and graph.inputs[place] not in declared
+        i: (position, shape)
+        for i, (position, shape) in passed.items()
+        if position < spec.given
+        and any(entry is not None for entry in spec.shardings[position] or ())
+        and graph.inputs[position] not in declared
     }
 
 
-def _declared(graph: Graph, outside: Mapping[Node, Node]) -> Iterator[Node]:
-    """Yield what a graph declares the sharding of, in loops and branches too.
+def _declared_nodes(graph: Graph, outside: Mapping[Node, Node]) -> Iterator[Node]:
+    """Yield the nodes whose sharding a graph declares, in loops and branches too.
 
     Args:
         graph: The graph.
-        outside: What its inputs stand for, or are elements of.
+        outside: The node outside of a nested graph that each input of it is, or is an element of.
     """
     for node in graph.nodes:
         if isinstance(node.op, Shard):
             yield from (outside.get(x, x) for x in node.inputs)
-        for held, places in zip(node.op.graphs(), node.op.passes(), strict=False):
-            given = [None if i is None else node.inputs[i] for i in places]
+        for nested, positions in zip(node.op.graphs(), node.op.passes(), strict=False):
+            passed = [None if i is None else node.inputs[i] for i in positions]
             if isinstance(node.op, Loop):
                 first = node.op.carries
-                given[first : first + node.op.sequences] = node.op.parts(node.inputs).xs
-            pairs = zip(held.inputs, given, strict=False)
-            yield from _declared(held, {p: outside.get(x, x) for p, x in pairs if x is not None})
+                passed[first : first + node.op.sequences] = node.op.parts(node.inputs).xs
+            pairs = zip(nested.inputs, passed, strict=False)
+            inner = {p: outside.get(x, x) for p, x in pairs if x is not None}
+            yield from _declared_nodes(nested, inner)
 
 
-def _by_argument(
+def _gathers_by_argument(
     text: ProgramText, shapes: Mapping[int, Sequence[int]]
 ) -> dict[int, tuple[int, list[str]]]:
-    """For each argument that becomes whole, its size and the instructions that make it so."""
-    found: dict[int, tuple[int, list[str]]] = {}
-    for place, name, size in gathered(text, shapes):
-        found.setdefault(place, (size, []))[1].append(name)
-    return found
+    """Return the size of each gathered argument, and the instructions that gather it."""
+    gathers: dict[int, tuple[int, list[str]]] = {}
+    for position, name, size in gathered_arguments(text, shapes):
+        gathers.setdefault(position, (size, []))[1].append(name)
+    return gathers
 
 
 def placement(
     program: Program,
     spec: CallSpec,
-    layout: Layout,
+    layout: MeshLayout,
     arguments: Sequence[Any],
     donated: Sequence[int],
     *,
@@ -188,56 +195,57 @@ def placement(
 
     Args:
         program: The program.
-        spec: How it is called.
+        spec: The call specification of the program.
         layout: The mesh.
-        arguments: The type of each argument, or its value where that decides a shape.
+        arguments: The type of each argument, or its value if the value decides a shape.
         donated: The arguments whose buffers may be reused.
-        wide: Whether it computes in 64 bits.
+        wide: Whether the program computes in 64 bits.
     """
     scoped = Scoped()
     with observing(scoped):
         rebuilt = Program(program.graph, program.backend, program.host)
         traced = TracedProgram(spec, lambda: rebuilt, layout)
-        compiled = _compiled(traced, spec, layout, arguments, donated, wide=wide)
+        compiled = _compile(traced, spec, layout, arguments, donated, wide=wide)
     text = ProgramText(compiled.as_text() or "")
     passed = [i for i in range(len(arguments)) if i not in spec.static]
-    places = {k: (i, arguments[i].shape) for k, i in enumerate(passed)}
-    divided = _divided(spec, program.graph, places)
-    shapes = {k: shape for k, (_, shape) in divided.items()}
+    numbered = {k: (i, arguments[i].shape) for k, i in enumerate(passed)}
+    sharded = _sharded_arguments(spec, program.graph, numbered)
+    shapes = {k: shape for k, (_, shape) in sharded.items()}
     nodes = scoped.nodes
+    shardings = jax.tree.leaves(compiled.output_shardings)
     return Placement(
         str(layout.axes),
-        tuple(map(_written, jax.tree.leaves(compiled.output_shardings), program.graph.outputs)),
-        tuple(_grouped(text, nodes)),
+        tuple(map(_sharding_text, shardings, program.graph.outputs)),
+        tuple(_group_collectives(text, nodes)),
         tuple(
             Gathered(
-                program.arguments[divided[k][0]],
+                program.arguments[sharded[k][0]],
                 size,
                 _innermost([p for name in names for p in causes(text, name, "all-gather")], nodes),
                 in_loop(text, names[0]),
             )
-            for k, (size, names) in _by_argument(text, shapes).items()
+            for k, (size, names) in _gathers_by_argument(text, shapes).items()
         ),
         _memory(compiled),
     )
 
 
 def _memory(compiled: jax.stages.Compiled) -> Memory | None:
-    found = compiled.memory_analysis()
-    if found is None:
+    sizes = compiled.memory_analysis()
+    if sizes is None:
         return None
     return Memory(
-        found.argument_size_in_bytes,
-        found.output_size_in_bytes,
-        found.alias_size_in_bytes,
-        found.temp_size_in_bytes,
+        sizes.argument_size_in_bytes,
+        sizes.output_size_in_bytes,
+        sizes.alias_size_in_bytes,
+        sizes.temp_size_in_bytes,
     )
 
 
-def _compiled(
+def _compile(
     traced: TracedProgram,
     spec: CallSpec,
-    layout: Layout,
+    layout: MeshLayout,
     arguments: Sequence[Any],
     donated: Sequence[int],
     *,
@@ -245,43 +253,43 @@ def _compiled(
 ) -> Any:
     static = {i: np.asarray(arguments[i]) for i in spec.static}
 
-    def function(*rest: Any) -> Any:
-        left = iter(rest)
+    def function(*passed: Any) -> Any:
+        rest = iter(passed)
         return traced.function(
-            *[static[i] if i in static else next(left) for i in range(len(arguments))]
+            *[static[i] if i in static else next(rest) for i in range(len(arguments))]
         )
 
-    passed = [i for i in range(len(arguments)) if i not in static]
-    given = [_described(layout, arguments[i], spec.shardings[i]) for i in passed]
-    reused = tuple(k for k, i in enumerate(passed) if i in donated)
+    positions = [i for i in range(len(arguments)) if i not in static]
+    types = [_argument_type(layout, arguments[i], spec.shardings[i]) for i in positions]
+    reused = tuple(k for k, i in enumerate(positions) if i in donated)
     with ExitStack() as stack:
-        stack.enter_context(within(layout))
+        stack.enter_context(mesh_context(layout))
         if wide:
             stack.enter_context(jax.enable_x64(True))
-        _, lowered = lowered_for_choices(
-            # JAX knows a function again that it has traced.
+        _, lowered = lower_for_partitions(
+            # JAX caches the trace of a function; a new partial object is traced again.
             lambda: jax.jit(partial(function), donate_argnums=reused),
             lambda jitted, types: jitted.trace(*types),
-            given,
+            types,
         )
         return lowered.compile()
 
 
-def _described(layout: Layout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:
-    where = layout.home(sharding).sharding
-    return jax.ShapeDtypeStruct(type.shape, type.numpy_dtype, sharding=where)  # type: ignore[no-untyped-call]
+def _argument_type(layout: MeshLayout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:
+    named = layout.home(sharding).sharding
+    return jax.ShapeDtypeStruct(type.shape, type.numpy_dtype, sharding=named)  # type: ignore[no-untyped-call]
 
 
-def _written(sharding: Any, y: Node) -> str:
-    """A result's sharding as users write it."""
+def _sharding_text(sharding: Any, y: Node) -> str:
+    """Return the sharding of a result as users write it."""
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     entries = tuple(sharding.spec)
     return repr((*entries, *(None,) * (y.type.ndim - len(entries))))
 
 
-def _grouped(text: ProgramText, nodes: Sequence[Node]) -> Iterator[Collective]:
-    """Yield the collectives, those of one kind that one line needs together."""
+def _group_collectives(text: ProgramText, nodes: Sequence[Node]) -> Iterator[Collective]:
+    """Yield the collectives; collectives of one kind for the same operations are one group."""
     groups: dict[Any, list[int]] = {}
     for name, kind, size in collectives(text):
         paths = causes(text, name, kind)

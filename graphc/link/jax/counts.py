@@ -1,8 +1,8 @@
 """Integers that are unknown while JAX traces: traced numbers with bounds, or formulas of lengths.
 
-Lengths of arguments that are padded to buckets are known on the host at every call. What follows
-from them alone, as ``x.shape[0] - 1`` does, is a ``Formula``: equal formulas are equal numbers, so
-no program compares them, and the host evaluates what it needs of them before and after a call.
+At every call, the host knows the lengths of arguments that are padded to buckets. An integer that
+depends on these lengths alone, like ``x.shape[0] - 1``, is a ``Formula``: equal formulas are equal
+numbers, so no program compares them, and the host evaluates formulas before and after a call.
 """
 
 from __future__ import annotations
@@ -23,81 +23,80 @@ from graphc.intervals.rules import image
 
 LEAST, MOST = -(2**63), 2**63 - 1
 UNBOUNDED = 2**48
-"""A bound that no buffer can have."""
+"""A length from which no buffer fits into memory."""
 
 
 def is_known(x: Any) -> bool:
-    """Whether a value is known while JAX traces."""
+    """Return whether a value is static while JAX traces."""
     return isinstance(x, np.ndarray | np.generic | int)
 
 
 # Formulas.
 
 Atom = int | tuple[Any, ...]
-"""A length of an argument, by its place among those that are passed; or the name of a function,
-and the formulas that it is applied to."""
+"""The index of a passed length; or the name of a function, and its operands, which are formulas."""
 
 FUNCTIONS: Mapping[str, tuple[Callable[[int, int], int], Callable[[Any, Any], Any]]] = {
     "multiply": (lambda a, b: a * b, lax.mul),
-    "floor_divide": (lambda a, b: a // b if b else 0, lambda a, b: _divided(a, b)[0]),
-    "remainder": (lambda a, b: a % b if b else 0, lambda a, b: _divided(a, b)[1]),
+    "floor_divide": (lambda a, b: a // b if b else 0, lambda a, b: _divmod(a, b)[0]),
+    "remainder": (lambda a, b: a % b if b else 0, lambda a, b: _divmod(a, b)[1]),
     "minimum": (min, lax.min),
     "maximum": (max, lax.max),
 }
-"""What formulas are made of beside sums: of Python integers, and of traced ones."""
+"""The functions in formulas: of Python integers, and of traced integers."""
 
 
-def _divided(a: Any, b: Any) -> tuple[Any, Any]:
-    """The quotient, rounded down, and the rest; both 0 where NumPy divides by zero."""
-    zero = b == 0
-    by = jnp.where(zero, np.int64(1), b)
-    nothing = np.int64(0)
+def _divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the quotient, rounded down, and the remainder; both are 0 if ``b`` is, as in NumPy."""
+    is_zero = b == 0
+    divisor = jnp.where(is_zero, np.int64(1), b)
+    zero = np.int64(0)
     return (
-        jnp.where(zero, nothing, jnp.floor_divide(a, by)),
-        jnp.where(zero, nothing, jnp.remainder(a, by)),
+        jnp.where(is_zero, zero, jnp.floor_divide(a, divisor)),
+        jnp.where(is_zero, zero, jnp.remainder(a, divisor)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A sum of multiples of atoms, and of a number.
+    """A linear combination of atoms, and a constant.
 
     Attributes:
-        terms: The atoms and how often each is in it, in one order.
-        number: What is added.
+        terms: The atoms with their coefficients, in a canonical order.
+        number: The constant.
     """
 
     terms: tuple[tuple[Atom, int], ...] = ()
     number: int = 0
 
     def plus(self, other: Formula, times: int = 1) -> Formula:
-        """The sum with a multiple of another one."""
-        found = dict(self.terms)
+        """Return ``self + times * other``."""
+        terms = dict(self.terms)
         for atom, n in other.terms:
-            found[atom] = found.get(atom, 0) + n * times
-        return _sum_of(found, self.number + other.number * times)
+            terms[atom] = terms.get(atom, 0) + n * times
+        return _sum_of(terms, self.number + other.number * times)
 
-    def scaled(self, times: int) -> Formula:
-        """A multiple."""
+    def scale(self, times: int) -> Formula:
+        """Return ``times * self``."""
         return _sum_of({atom: n * times for atom, n in self.terms}, self.number * times)
 
     def evaluate(self, lengths: Sequence[int]) -> int:
-        """Return its value for these lengths."""
-        found = self.number
+        """Return the value of the formula for lengths that are Python integers."""
+        total = self.number
         for atom, n in self.terms:
-            found += n * _value(atom, lengths, 0)
-        return found
+            total += n * _value(atom, lengths, 0)
+        return total
 
-    def traced(self, lengths: Sequence[Any]) -> Any:
-        """Return its value for traced lengths, an int64 scalar."""
-        found = None
+    def trace(self, lengths: Sequence[Any]) -> Any:
+        """Return the value of the formula for traced lengths, an int64 scalar."""
+        total = None
         for atom, n in self.terms:
             value = _value(atom, lengths, 1)
             value = value if n == 1 else lax.mul(value, np.int64(n))
-            found = value if found is None else lax.add(found, value)
-        if found is None:
+            total = value if total is None else lax.add(total, value)
+        if total is None:
             return np.asarray(self.number, np.int64)
-        return lax.add(found, np.int64(self.number)) if self.number else found
+        return lax.add(total, np.int64(self.number)) if self.number else total
 
 
 def _sum_of(terms: Mapping[Atom, int], number: int) -> Formula:
@@ -107,21 +106,22 @@ def _sum_of(terms: Mapping[Atom, int], number: int) -> Formula:
 def _value(atom: Atom, lengths: Sequence[Any], kind: int) -> Any:
     if isinstance(atom, int):
         return lengths[atom]
-    name, *parts = atom
-    values = [part.traced(lengths) if kind else part.evaluate(lengths) for part in parts]
+    name, *operands = atom
+    values = [x.trace(lengths) if kind else x.evaluate(lengths) for x in operands]
     return FUNCTIONS[name][kind](*values)
 
 
-def length_formula(place: int) -> Formula:
-    """The formula that is one of the lengths that are passed."""
-    return Formula(((place, 1),))
+def length_formula(index: int) -> Formula:
+    """Return the formula of a passed length."""
+    return Formula(((index, 1),))
 
 
-def _combined_formula(name: str, a: Formula, b: Formula) -> Formula | None:
+def _apply(name: str, a: Formula, b: Formula) -> Formula | None:
+    """Return a function of two formulas as a formula, or None."""
     if name in {"add", "subtract"}:
         return a.plus(b, 1 if name == "add" else -1)
     if name == "multiply" and not (a.terms and b.terms):
-        return b.scaled(a.number) if not a.terms else a.scaled(b.number)
+        return b.scale(a.number) if not a.terms else a.scale(b.number)
     if name not in FUNCTIONS:
         return None
     if not a.terms and not b.terms:
@@ -134,7 +134,7 @@ def _combined_formula(name: str, a: Formula, b: Formula) -> Formula | None:
 
 
 def as_json(formula: Formula | None) -> Any:
-    """A formula as lists of what JSON has."""
+    """Convert a formula to nested lists for JSON."""
     if formula is None:
         return None
     terms = [
@@ -144,11 +144,11 @@ def as_json(formula: Formula | None) -> Any:
     return [terms, formula.number]
 
 
-def from_json(found: Any) -> Formula | None:
-    """The formula of which ``as_json`` made these lists."""
-    if found is None:
+def from_json(lists: Any) -> Formula | None:
+    """Convert the lists of ``as_json`` to the formula."""
+    if lists is None:
         return None
-    terms, number = found
+    terms, number = lists
     atoms = [
         (atom if isinstance(atom, int) else (atom[0], *map(from_json, atom[1:])), n)
         for atom, n in terms
@@ -161,7 +161,7 @@ _lengths: ContextVar[Sequence[Any]] = ContextVar("lengths", default=())
 
 @contextmanager
 def given_lengths(traced: Sequence[Any]) -> Iterator[None]:
-    """A context in which formulas are of these traced lengths."""
+    """Define the traced lengths of formulas in this context."""
     token = _lengths.set(traced)
     try:
         yield
@@ -177,10 +177,10 @@ class Count:
     """An integer that is unknown while JAX traces, with its bounds.
 
     Attributes:
-        given: A traced int64 scalar; None where there is a formula.
-        low: The least that it can be.
-        high: The most.
-        formula: What it is in terms of the lengths that are passed, where it is no more than that.
+        given: A traced int64 scalar; None if there is a formula.
+        low: The lower bound.
+        high: The upper bound.
+        formula: The integer as a formula of the passed lengths; None if it depends on other values.
     """
 
     given: Any
@@ -194,15 +194,15 @@ class Count:
 
     @property
     def value(self) -> Any:
-        """A traced int64 scalar; by a formula it can be had anywhere, within loops too."""
-        return self.given if self.formula is None else self.formula.traced(_lengths.get())
+        """A traced int64 scalar; formulas are traced where they are used, within loops too."""
+        return self.given if self.formula is None else self.formula.trace(_lengths.get())
 
     def __repr__(self) -> str:
         return f"{self.low}..{self.high}"
 
 
 def as_count(n: Any) -> Count:
-    """Convert an integer, known or traced, to a ``Count``."""
+    """Convert an integer, static or traced, to a ``Count``."""
     if isinstance(n, Count):
         return n
     if is_known(n):
@@ -211,7 +211,7 @@ def as_count(n: Any) -> Count:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two integers are seen to be equal."""
+    """Return whether two integers are certainly equal."""
     x, y = as_count(a), as_count(b)
     if x.low == x.high == y.low == y.high:
         return True
@@ -221,22 +221,22 @@ def is_same(a: Any, b: Any) -> bool:
 
 
 def plain(x: Any) -> Any:
-    """Return a count's value; anything else unchanged."""
+    """Return a count's value; other values unchanged."""
     return x.value if isinstance(x, Count) else x
 
 
 def settled(n: Count) -> Any:
-    """Return a count whose bounds are equal as an integer."""
+    """Return a count as an integer if its bounds are equal."""
     return np.asarray(n.low, np.int64) if n.low == n.high else n
 
 
-def combined(name: str, f: Callable[..., Any], *xs: Any) -> Any:
-    """The count that is an elementwise function of others.
+def combine(name: str, f: Callable[..., Any], *xs: Any) -> Any:
+    """Apply an elementwise function to counts.
 
     Args:
-        name: The function's row.
-        f: The same of values in JAX.
-        xs: Two counts or known integers.
+        name: The name of the function's row.
+        f: The function of JAX values.
+        xs: Two counts or static integers.
     """
     counts = [as_count(x) for x in xs]
     bounds = image(INTEGERS, name, *[Interval(x.low, x.high) for x in counts])
@@ -244,91 +244,91 @@ def combined(name: str, f: Callable[..., Any], *xs: Any) -> Any:
     low, high = max(low, LEAST), min(high, MOST)
     formulas = [x.formula for x in counts if x.formula is not None]
     if len(formulas) == len(counts) == 2:
-        formula = _combined_formula(name, *formulas)
+        formula = _apply(name, *formulas)
         if formula is not None:
-            # The bounds of n - n do not say that it is 0.
+            # The bounds of n - n are wider than 0..0.
             low, high = (low, high) if formula.terms else (formula.number, formula.number)
             return settled(Count(None, low, high, formula))
     return settled(Count(f(*[x.value for x in counts]), low, high))
 
 
 def compared(name: str, a: Any, b: Any) -> bool | None:
-    """The result of a comparison of integers that their bounds decide."""
+    """Return the result of a comparison of integers if their bounds decide it, else None."""
     x, y = as_count(a), as_count(b)
-    ends = [Interval(0, 0)] * 2 if is_same(x, y) else [Interval(n.low, n.high) for n in (x, y)]
-    found = image(INTEGERS, name, *ends)
-    return bool(found.low) if found is not None and found.low == found.high else None
+    bounds = [Interval(0, 0)] * 2 if is_same(x, y) else [Interval(n.low, n.high) for n in (x, y)]
+    result = image(INTEGERS, name, *bounds)
+    return bool(result.low) if result is not None and result.low == result.high else None
 
 
 def plus(a: Any, b: Any) -> Any:
-    """The sum."""
+    """Return ``a + b``."""
     for x, y in ((a, b), (b, a)):
         if is_known(x) and int(x) == 0:
             return y
-    return combined("add", lax.add, a, b)
+    return combine("add", lax.add, a, b)
 
 
 def minus(a: Any, b: Any) -> Any:
-    """The difference."""
+    """Return ``a - b``."""
     if a is b:
         return np.asarray(0, np.int64)
     if is_known(b) and int(b) == 0:
         return a
-    return combined("subtract", lax.sub, a, b)
+    return combine("subtract", lax.sub, a, b)
 
 
 def times(a: Any, b: Any) -> Any:
-    """The product."""
-    return combined("multiply", lax.mul, a, b)
+    """Return ``a * b``."""
+    return combine("multiply", lax.mul, a, b)
 
 
 def over(n: Any, step: Any) -> Any:
-    """The quotient, rounded down."""
+    """Return ``n // step``."""
     if is_known(step) and int(step) == 1:
         return n
-    return combined("floor_divide", FUNCTIONS["floor_divide"][1], n, step)
+    return combine("floor_divide", FUNCTIONS["floor_divide"][1], n, step)
 
 
 def rest(n: Any, step: Any) -> Any:
-    """What a division leaves, which has the divisor's sign."""
-    return combined("remainder", FUNCTIONS["remainder"][1], n, step)
+    """Return ``n % step``, which has the sign of ``step``."""
+    return combine("remainder", FUNCTIONS["remainder"][1], n, step)
 
 
 def every(n: Any, step: int) -> Any:
-    """How many there are of a count if one of so many is taken, the first of them included."""
+    """Return ``ceil(n / step)``, the length of ``x[::step]``."""
     return over(plus(n, step - 1), step)
 
 
 def least(a: Any, b: Any) -> Any:
-    """The smaller one, which is one of them where that is known."""
+    """Return ``min(a, b)``, which is one of the operands if their bounds decide it."""
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.high <= y.low:
             return settled(x)
-    return combined("minimum", lax.min, a, b)
+    return combine("minimum", lax.min, a, b)
 
 
 def most(a: Any, b: Any) -> Any:
-    """The larger one, which is one of them where that is known."""
+    """Return ``max(a, b)``, which is one of the operands if their bounds decide it."""
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.low >= y.high:
             return settled(x)
-    return combined("maximum", lax.max, a, b)
+    return combine("maximum", lax.max, a, b)
 
 
 def product(lengths: Sequence[Any]) -> Any:
-    """The product of lengths, an integer where all of them are known."""
-    found: Any = 1
+    """Return the product of lengths, a Python integer if all lengths are static."""
+    total: Any = 1
     for n in lengths:
-        known = is_known(found) and is_known(n)
-        found = int(found) * int(n) if known else times(found, n)
-    return found
+        is_static = is_known(total) and is_known(n)
+        total = int(total) * int(n) if is_static else times(total, n)
+    return total
 
 
 def bound(n: Any) -> int:
-    """Return the longest buffer that is needed.
+    """Return the length of the longest buffer that may be needed.
 
     Raises:
-        DynamicShapeError: There is no bound.
+        DynamicShapeError: If the length has no upper bound.
     """
     count = as_count(n)
     if count.high >= UNBOUNDED:

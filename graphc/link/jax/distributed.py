@@ -1,4 +1,4 @@
-"""Several processes, each with its own devices: they begin together, and agree on what was done."""
+"""Several processes, each with its own devices: their start, global arrays and agreement."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jax.experimental.multihost_utils import process_allgather
 from graphc.errors import ArgumentError, ShardingError
 from graphc.ir.sharding import as_sharding, value_sharding
 from graphc.ir.wrapper import unwrapped
-from graphc.link.jax.mesh import Layout, layout_of
+from graphc.link.jax.mesh import MeshLayout, layout_of
 from graphc.tensor.core.all_sum import ProcessGroup, join, process_group
 
 Region = tuple[slice, ...]
-"""A part of an array: a slice of each axis, with a start and a stop."""
+"""A region of an array: a slice of each axis, with a start and a stop."""
 
 
 def initialize(
@@ -29,19 +29,19 @@ def initialize(
     """Join the other processes, as ``jax.distributed.initialize`` does.
 
     Raises:
-        ValueError: An argument is missing, and the environment does not tell it.
-        RuntimeError: It was called before, or JAX has been used already.
+        ValueError: If an argument is missing and the environment does not define it.
+        RuntimeError: If this process has joined already, or has used JAX already.
     """
     jax.distributed.initialize(coordinator_address, num_processes, process_id, **options)
-    join(ProcessGroup("JAX", jax.process_index(), jax.process_count(), _all))
+    join(ProcessGroup("JAX", jax.process_index(), jax.process_count(), _allgather))
 
 
 def print_once(*values: object, **options: Any) -> None:
-    """Print in process 0, and do nothing in the others; a process that is alone prints.
+    """Print in process 0 alone; a single process prints.
 
     Args:
-        values: What ``print`` takes.
-        options: What ``print`` takes by name.
+        values: The arguments of ``print``.
+        options: The keyword arguments of ``print``.
 
     Example:
         >>> import graphc
@@ -53,24 +53,24 @@ def print_once(*values: object, **options: Any) -> None:
 
 
 def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
-    """Make one array of the parts that the processes have, such as their parts of a batch.
+    """Make one global array from the local arrays of all processes, such as their batches.
 
-    Each process calls it with its own part, and all parts have the same shape. No data moves
-    between processes. An axis that is not divided among processes has to be the same in all.
+    Every process calls this function, with local arrays of equal shapes. No data moves between
+    processes. Along an axis that is not sharded over processes, all local arrays must be equal.
 
     Args:
-        local: This process's part, an array of NumPy or JAX, or numbers in lists.
-        sharding: How the whole is divided: an entry for each axis, or an input that was declared
-            with one, ``gt.matrix("x", sharding=("data", None))``.
-        mesh: The mode with the mesh, or the mesh.
+        local: The local array of this process: a NumPy or JAX array, or numbers in lists.
+        sharding: The sharding of the global array: an entry for each axis, or an input that was
+            declared with a sharding, ``gt.matrix("x", sharding=("data", None))``.
+        mesh: The mesh, or a mode with a mesh.
 
     Returns:
-        A JAX array over the devices of the mesh. An axis over which processes divide the array is
-        as long as their parts together.
+        A JAX array over the devices of the mesh. The length of an axis that is sharded over
+        processes is the sum of the local lengths.
 
     Raises:
-        ArgumentError: There is no mesh.
-        ShardingError: The sharding does not fit the mesh, or lengths cannot be divided evenly.
+        ArgumentError: If there is no mesh.
+        ShardingError: If the sharding does not fit the mesh, or the mesh does not divide a length.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -84,52 +84,51 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
     layout = _layout(mesh)
     part = np.asarray(local)
     subject = getattr(sharding, "name", None) or "global_array"
-    given = _declared(sharding)
-    named = layout.home(value_sharding(given, (None,) * part.ndim, subject)).sharding
-    # An axis of a part that the process's devices do not divide evenly has no whole.
+    entries = _declared_sharding(sharding)
+    named = layout.home(value_sharding(entries, (None,) * part.ndim, subject)).sharding
     with jax.enable_x64(True):
         try:
-            found: jax.Array = jax.make_array_from_process_local_data(named, part)  # type: ignore[no-untyped-call]
+            y: jax.Array = jax.make_array_from_process_local_data(named, part)  # type: ignore[no-untyped-call]
         except ValueError as error:
-            declared = as_sharding(given, part.ndim, subject)
+            declared = as_sharding(entries, part.ndim, subject)
             raise ShardingError(
                 f"{subject}: a part of shape {part.shape} cannot be divided as {declared} over "
                 f"this process's devices of {layout.axes}.",
                 "Give each process a part whose lengths its own devices divide evenly.",
             ) from error
-    return found
+    return y
 
 
-def _declared(sharding: Any) -> Any:
-    """The sharding of an input; what is none itself."""
+def _declared_sharding(sharding: Any) -> Any:
+    """Return the declared sharding of an input, or the sharding itself."""
     op = getattr(unwrapped(sharding), "op", None)
     if op is None:
         return sharding
-    found = getattr(op, "sharding", None)
-    if found is None:
+    declared = getattr(op, "sharding", None)
+    if declared is None:
         raise ShardingError(
             f"global_array: {sharding!r} was declared without a sharding.",
             'Declare one: gt.matrix("x", sharding=("data", None)).',
         )
-    return found
+    return declared
 
 
-def _layout(mesh: Any) -> Layout:
+def _layout(mesh: Any) -> MeshLayout:
     options = getattr(mesh, "options", {"mesh": mesh})
-    found = layout_of(options) if hasattr(options.get("mesh"), "devices") else None
-    if found is None:
+    layout = layout_of(options) if hasattr(options.get("mesh"), "devices") else None
+    if layout is None:
         raise ArgumentError(
             f"global_array: {mesh!r} has no mesh of devices.",
             "Give graphc.mesh(data=4), or the mode that has it.",
         )
-    return found
+    return layout
 
 
-# What checkpoints need.
+# Checkpoints.
 
 
 def process() -> int:
-    """The number of this process; 0 where it is alone."""
+    """Return the number of this process; 0 for a single process."""
     group = process_group()
     if group is not None:
         return group.rank
@@ -137,7 +136,7 @@ def process() -> int:
 
 
 def processes() -> int:
-    """How many processes there are."""
+    """Return the number of processes."""
     group = process_group()
     if group is not None:
         return group.size
@@ -145,32 +144,32 @@ def processes() -> int:
 
 
 def token() -> str:
-    """A random name, the same in all processes."""
+    """Return a random name, the same in all processes."""
     own = np.frombuffer(secrets.token_bytes(8), np.uint32)
-    return bytes(np.asarray(gathered(own)[0], np.uint32)).hex()
+    return bytes(np.asarray(allgather(own)[0], np.uint32)).hex()
 
 
-def succeeded(is_done: bool) -> list[bool]:
-    """Whether each process has done something; all of them wait for each other."""
-    return [bool(x) for x in gathered(np.array(is_done))]
+def gather_success(is_done: bool) -> list[bool]:
+    """Return whether each process has succeeded; all processes wait for each other."""
+    return [bool(x) for x in allgather(np.array(is_done))]
 
 
-def gathered(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What each process has, along a new first axis."""
+def allgather(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the arrays of all processes along a new first axis."""
     if processes() == 1:
         return own[None]
     group = process_group()
-    return _all(own) if group is None else group.gather(own)
+    return _allgather(own) if group is None else group.gather(own)
 
 
-def _all(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _allgather(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(process_allgather(own))
 
 
 def own_parts(value: jax.Array) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """The parts of an array that this process is to keep, copied, and where each begins.
+    """Yield copies of the shards that this process stores, each after its start indices.
 
-    Over all processes, these are the whole array once.
+    All processes together store each element once.
     """
     for shard in value.addressable_shards:
         if shard.replica_id == 0:
@@ -181,7 +180,7 @@ def own_parts(value: jax.Array) -> Iterator[tuple[tuple[int, ...], Any]]:
 def from_parts(
     shape: tuple[int, ...], sharding: Any, read: Callable[[Region], np.ndarray[Any, Any]]
 ) -> jax.Array:
-    """An array that lies so, of which this process reads what its own devices have."""
+    """Make an array with a sharding; this process reads the shards of its devices."""
 
     def part(index: Any) -> Any:
         bounds = [s.indices(n) for s, n in zip(index, shape, strict=True)]

@@ -1,12 +1,13 @@
 """Executables of a function that JAX traces: compiled, or loaded without tracing it.
 
-What is compiled in this process is called through ``jax.jit``, whose dispatch is in C++ and knows
-every setting of JAX. Where it would trace, the executable that another process compiled for such
-arguments is loaded instead. A loaded executable takes arrays of one shape, dtype and device and
-knows no settings; where it does not apply, another is found, loaded or compiled. ``jax.jit`` does
-not ask again where it has traced, as for the same arrays on another device: such compilations are
-not recorded. Where arguments may be NumPy's or JAX's by turns, over a mesh, what was compiled is
-called itself, like a loaded executable: ``jax.jit`` would compile it for both.
+Executables compiled in this process are called through ``jax.jit``, whose dispatch is in C++ and
+knows every setting of JAX. If ``jax.jit`` would trace, the executable that another process compiled
+for the same kind of arguments is loaded instead. A loaded executable takes arrays of one shape,
+dtype and device and knows no settings; if it does not apply, another executable is looked up,
+loaded or compiled. ``jax.jit`` does not ask again after it has traced, as for the same arrays on
+another device: such compilations are not recorded. Over a mesh, an argument may be a NumPy array in
+one call and a JAX array in the next; then the compiled executable is called directly, like a loaded
+one, because ``jax.jit`` would compile it for both.
 """
 
 from __future__ import annotations
@@ -28,17 +29,16 @@ from graphc.errors import GraphcError
 from graphc.link.backend import Dispatch, Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
-from graphc.link.jax.divided import lowered_for_choices
+from graphc.link.jax.partitions import lower_for_partitions
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
 from graphc.progress import stage, tell
 
-# Older releases have it in jax.core, where newer ones warn of it.
+# Older releases of JAX have the function in jax.core, where newer ones warn of it.
 _home: Any = jax.extend.core if hasattr(jax.extend.core, "get_opaque_trace_state") else jax.core
 trace_state: Callable[[], Any] = _home.get_opaque_trace_state
 
 MAX_ENTRIES = 256
-"""The most executables that are known at a time, the oldest going first; ``jax.jit`` has its own
-cache."""
+"""The most entries at a time, the oldest removed first; ``jax.jit`` has its own cache."""
 
 with jax.ensure_compile_time_eval():
     UNTRACED = trace_state()
@@ -46,14 +46,12 @@ with jax.ensure_compile_time_eval():
 
 
 Inspect = Callable[[jax.stages.Compiled, Mapping[int, tuple[int, ...]]], None]
-
-
 Choose = Callable[[Executable], None]
 Again = Callable[[Exception, tuple[Any, ...]], Any]
 
 
 class AbsentError(Exception):
-    """There is no executable for such arguments yet."""
+    """No executable for the arguments of a call has been compiled yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +59,8 @@ class CacheEntry:
     """The executable of a call key.
 
     Attributes:
-        run: Takes the arguments of such calls.
-        traces: Whether it is ``jax.jit``, which traces where it has to.
+        run: The executable, a function of the arguments of a call.
+        traces: Whether ``run`` is a ``jax.jit`` function, which traces if necessary.
     """
 
     run: Executable
@@ -73,22 +71,23 @@ class Executables:
     """The executables of a function, by call key.
 
     Args:
-        function: Traceable by JAX.
+        function: A function that JAX can trace.
         donated: The arguments whose buffers may be reused.
-        context: Where executables are stored and recorded.
+        context: Stores and records executables.
         known: The arguments that the function is specialized for.
-        pure: Whether a call gives values while JAX traces other code.
-        foreign: Whether it runs the user's code, which may depend on any setting of JAX.
+        pure: Whether a call returns values while JAX traces other code.
+        foreign: Whether the function runs the user's code, which may depend on any setting of JAX.
 
     Attributes:
-        inspect: Looks at what was compiled, given the places and shapes of its arguments.
-        places: Over a mesh, the shardings that arguments of NumPy get; where there are none, all
-            arguments are JAX's.
-        over_mesh: Whether it runs over a mesh, also where no argument says so.
+        inspect: A function that inspects a compiled program, given the shapes of its arguments by
+            their positions; None for no inspection.
+        shardings: Over a mesh, the sharding of each argument if that is a NumPy array; empty if
+            all arguments are JAX arrays.
+        over_mesh: Whether the function runs over a mesh, even if no argument is on one.
     """
 
     inspect: Inspect | None = None
-    places: Sequence[Any] = ()
+    shardings: Sequence[Any] = ()
     over_mesh: bool = False
 
     def __init__(
@@ -114,10 +113,10 @@ class Executables:
         self._choose: Choose = _none
 
     def _new_jit(self, key: CallKey) -> Any:
-        """``jax.jit`` of the function for calls of a key, which traces it where this thread may.
+        """Return ``jax.jit`` of the function for calls of a key, traced only where this thread may.
 
-        Each entry has one of its own: once its dispatch in C++ has met an error for arguments of
-        some shapes, it leaves such calls to Python, which takes several times as long.
+        Each entry has a separate ``jax.jit`` function: after an error for arguments of some shapes,
+        the dispatch in C++ leaves calls with these shapes to Python, which is several times slower.
         """
 
         def program(*arguments: Any) -> Any:
@@ -126,11 +125,11 @@ class Executables:
             self._thread.traced = True
             return self.function(*arguments)
 
-        known = key.shardings if self.places else None
-        if known is None:
+        shardings = key.shardings if self.shardings else None
+        if shardings is None:
             return jax.jit(program, donate_argnums=self.donated)
-        # It puts NumPy arrays there faster than ``jax.device_put``.
-        return jax.jit(program, donate_argnums=self.donated, in_shardings=known)
+        # With in_shardings, jax.jit transfers NumPy arrays faster than jax.device_put does.
+        return jax.jit(program, donate_argnums=self.donated, in_shardings=shardings)
 
     @cached_property
     def _inner(self) -> Executable:
@@ -138,14 +137,14 @@ class Executables:
         return jax.jit(self.function, donate_argnums=self.donated)
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
-        """Lower the program for such arguments."""
-        return self._lowered(CallKey.of(arguments, self.places), arguments)[1]
+        """Lower the program for arguments of these shapes and dtypes."""
+        return self._lower(CallKey.of(arguments, self.shardings), arguments)[1]
 
-    def _lowered(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
-        return lowered_for_choices(partial(self._new_jit, key), self._traced, arguments)
+    def _lower(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
+        return lower_for_partitions(partial(self._new_jit, key), self._trace, arguments)
 
-    def _traced(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Traced:
-        with self._tracing():
+    def _trace(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Traced:
+        with self._allow_tracing():
             return jitted.trace(*arguments)  # type: ignore[no-any-return]
 
     # Calls.
@@ -154,70 +153,74 @@ class Executables:
         """Return a function that calls the executable for its arguments.
 
         Args:
-            wide: Whether it turns 64-bit dtypes on.
+            wide: Whether the function turns 64-bit dtypes on.
         """
         dispatch: Any = Dispatch(_none, self._again)
         self._choose = partial(setattr, dispatch, "run")
         if wide:
-            self._choose, dispatch.again = _widened(self._choose, self._again)
+            self._choose, dispatch.again = _enable_64_bits(self._choose, self._again)
         dispatch.lower = self.lower
         return dispatch  # type: ignore[no-any-return]
 
     def _again(self, failed: Exception, arguments: tuple[Any, ...]) -> Any:
-        """Return the results of a call that failed, if only because its executable was missing."""
+        """Call the right executable after a call failed, usually for lack of an executable."""
         if settings.jax_disable_jit or any(isinstance(x, jax.core.Tracer) for x in arguments):
             return self._inner(*arguments)
-        key = CallKey.of(arguments, self.places)
-        key.refuse_scattered()
+        key = CallKey.of(arguments, self.shardings)
+        key.check_devices()
         entry = self._entries.get(key)
         is_absent = isinstance(failed, AbsentError)
-        if entry is not None and not is_absent and entry is self._last_called(entry, arguments):
-            return self._failed(failed, entry, arguments)
+        if entry is not None and not is_absent and entry is self._last_entry(entry, arguments):
+            return self._raise_failure(failed, entry, arguments)
         if entry is None:
-            entry = self._new_entry(key, arguments)
+            entry = self._find_or_compile(key, arguments)
         elif is_absent and entry.traces:
             try:
-                return self._known_jit(entry, arguments)
+                return self._call_traced(entry, arguments)
             except AbsentError:
-                entry = self._forgotten(key)
+                entry = self._renew_entry(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.traces:
-            return self._jit(entry, arguments)
+            return self._call_jit(entry, arguments)
         return entry.run(*arguments) if self._applies() else self._inner(*arguments)
 
-    def _last_called(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
-        """The entry that a call went to, where ``entry`` is the right one."""
+    def _last_entry(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
+        """Return the entry that the failed call went to, given the entry of its key."""
         if len(self._entries) == 1:
             return entry
         return self._by_shapes.get(_shapes(arguments))
 
-    def _failed(self, failed: Exception, entry: CacheEntry, arguments: Sequence[Any]) -> Any:
-        """Raise the error of the right executable; where JAX looks for NaNs, as ``jit`` does."""
+    def _raise_failure(self, failed: Exception, entry: CacheEntry, arguments: Sequence[Any]) -> Any:
+        """Raise the error of the right executable; if JAX checks for NaNs, the error of ``jit``."""
         if not entry.traces and (settings.jax_debug_nans or settings.jax_debug_infs):
             return self._inner(*arguments)
         raise failed
 
     def _applies(self) -> bool:
-        """Whether an executable does what ``jax.jit`` would."""
+        """Return whether an executable returns what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
-    def _known_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call ``jax.jit`` where it has traced; its error is that the user cleared its caches."""
+    def _call_traced(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
+        """Call a ``jax.jit`` function that has traced.
+
+        Raises:
+            AbsentError: If the user cleared JAX's caches.
+        """
         results = entry.run(*arguments)
         self._by_shapes[_shapes(arguments)] = entry
         return results
 
-    def _forgotten(self, key: CallKey) -> CacheEntry:
-        """A new entry in the place of one whose caches were cleared, which met an error by that."""
+    def _renew_entry(self, key: CallKey) -> CacheEntry:
+        """Replace an entry whose ``jax.jit`` function met an error because caches were cleared."""
         entry = CacheEntry(self._new_jit(key), traces=True)
         with self._lock:
             self._enter(key, entry)
         return entry
 
-    def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call ``jax.jit`` for the first time, which compiles where the user cleared its caches."""
+    def _call_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
+        """Call a new ``jax.jit`` function, which compiles if the user cleared JAX's caches."""
         start = perf_counter()
-        with self._tracing():
+        with self._allow_tracing():
             results = entry.run(*arguments)
             traced = self._thread.traced
         if traced:
@@ -225,8 +228,7 @@ class Executables:
         return results
 
     @contextmanager
-    def _tracing(self) -> Iterator[None]:
-        """Within, this thread may trace."""
+    def _allow_tracing(self) -> Iterator[None]:
         thread = self._thread
         before = getattr(thread, "may_trace", False)
         thread.may_trace, thread.traced = True, False
@@ -237,17 +239,17 @@ class Executables:
 
     # Entries.
 
-    def _new_entry(self, key: CallKey, arguments: tuple[Any, ...]) -> CacheEntry:
-        """The entry of a key: loaded where another process has stored it, or compiled."""
+    def _find_or_compile(self, key: CallKey, arguments: tuple[Any, ...]) -> CacheEntry:
+        """Return the entry of a key: loaded if another process has stored it, else compiled."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, key, arguments)
                 load = partial(self._load, key, arguments)
-                # What lies on no device does not say for which devices a file is to be loaded.
-                is_kept = key.devices is not None and (key.is_placed or not self.over_mesh)
-                name = self._name(key) if is_kept else None
+                # Over a mesh, uncommitted arguments do not tell the devices to load a file for.
+                is_stored = key.devices is not None and (key.is_committed or not self.over_mesh)
+                name = self._name(key) if is_stored else None
                 entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry
@@ -263,43 +265,43 @@ class Executables:
         like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arguments]  # type: ignore[no-untyped-call]
 
         def error(number: int, a: int, b: int) -> GraphcError:
-            """Trace the program, which has the error of the check."""
+            # The traced program has the error of the check.
             _, checks = jax.eval_shape(self.function, *like)
             return checks[number].error(a, b)  # type: ignore[no-any-return]
 
         try:
             loaded = unpack(data, key.devices or (), error)
-        except Exception:  # whatever JAX does not accept, it can compile
+        except Exception:  # JAX can compile whatever it does not load
             return None
         self._record("load", arguments, perf_counter() - start)
-        return self._entry(key, loaded)
+        return self._guard_entry(key, loaded)
 
-    def _entry(self, key: CallKey, loaded: LoadedExecutable) -> CacheEntry:
-        """The entry of an executable, which refuses calls of other keys."""
+    def _guard_entry(self, key: CallKey, loaded: LoadedExecutable) -> CacheEntry:
+        """Return the entry of an executable that refuses calls of other keys."""
         by = range(len(SETTINGS)) if self.foreign else [PRECISION] if loaded.precise else []
-        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), traces=False)
+        return CacheEntry(_guard(loaded, key, by, pure=self.pure), traces=False)
 
     def _compile(
         self, key: CallKey, arguments: tuple[Any, ...]
     ) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
         with stage("JAX traces", blocking=True):
-            jitted, lowered = self._lowered(key, arguments)
+            jitted, lowered = self._lower(key, arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
         if self.inspect is not None:
-            self.inspect(compiled, self.known.places(arguments))
+            self.inspect(compiled, self.known.shapes_by_position(arguments))
         self._record("compile", arguments, perf_counter() - start)
 
-        def serialized() -> bytes | None:
-            # JAX cannot serialize what it has read from its own cache: it fails when it runs.
+        def serialize() -> bytes | None:
+            # An executable that JAX read from its own cache fails after it is serialized.
             cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
             return None if cached else pack(lowered, compiled)
 
-        if self.places and key.shardings and key.devices:
-            # ``jax.jit`` would compile once more where NumPy arrays and those of JAX take turns.
-            return self._entry(key, LoadedExecutable(compiled, precise=True)), serialized
-        return CacheEntry(jitted, traces=True), serialized
+        if self.shardings and key.shardings and key.devices:
+            # jax.jit would compile a second time when a NumPy array becomes a JAX array.
+            return self._guard_entry(key, LoadedExecutable(compiled, precise=True)), serialize
+        return CacheEntry(jitted, traces=True), serialize
 
     def _record(self, kind: Any, arguments: tuple[Any, ...], seconds: float) -> None:
         self.context.record(kind, self.known.shapes(arguments), self.known.items(), seconds)
@@ -311,18 +313,18 @@ class Executables:
         if len(entries) > MAX_ENTRIES:
             entries.popitem(last=False)
             self._by_shapes.clear()
-        self._choose(entry.run if len(entries) == 1 else _among(self._by_shapes))
+        self._choose(entry.run if len(entries) == 1 else _dispatch(self._by_shapes))
 
 
-def _widened(choose: Choose, again: Again) -> tuple[Choose, Again]:
-    """How calls are dispatched that have 64-bit dtypes on.
+def _enable_64_bits(choose: Choose, again: Again) -> tuple[Choose, Again]:
+    """Return functions like ``choose`` and ``again`` for calls with 64-bit dtypes on.
 
-    To ask JAX whether they are takes a part of a call that counts. So it is not asked before a call
-    has found them off: by that call it is traced again, or its arguments are refused.
+    Asking JAX for its setting takes a noticeable part of a call. So JAX is not asked before a call
+    has met 64-bit dtypes turned off: that call would trace, or its arguments would be refused.
 
     Args:
         choose: Sets the function that calls go to.
-        again: Gives the results of a call that this function failed, 64-bit dtypes being on.
+        again: Returns the results of a call that this function failed, with 64-bit dtypes on.
     """
     enable = jax.enable_x64
     chosen: Executable = _none
@@ -334,10 +336,10 @@ def _widened(choose: Choose, again: Again) -> tuple[Choose, Again]:
         with enable(True):
             return chosen(*arguments)
 
-    def choose_wide(found: Executable) -> None:
+    def choose_wide(execute: Executable) -> None:
         nonlocal chosen
-        chosen = found
-        choose(run if is_asked else found)
+        chosen = execute
+        choose(run if is_asked else execute)
 
     def again_wide(failed: Exception, arguments: tuple[Any, ...]) -> Any:
         nonlocal is_asked
@@ -359,7 +361,7 @@ def _widened(choose: Choose, again: Again) -> tuple[Choose, Again]:
 
 
 def in_64_bits(execute: Executable) -> Executable:
-    """An executable with 64-bit dtypes turned on while it is called."""
+    """Wrap an executable so that it is called with 64-bit dtypes on."""
     enable = jax.enable_x64
 
     def call(*arguments: Any) -> Any:
@@ -372,7 +374,7 @@ def in_64_bits(execute: Executable) -> Executable:
 
 
 def on_device(execute: Executable, device: Any) -> Executable:
-    """An executable that runs on a device, to which its arguments are put."""
+    """Wrap an executable so that it runs on a device, to which its arguments are transferred."""
 
     def call(*arguments: Any) -> Any:
         with jax.default_device(device):
@@ -389,8 +391,8 @@ def _shapes(arguments: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([x.shape for x in arguments])
 
 
-def _among(entries: Mapping[tuple[Any, ...], CacheEntry]) -> Executable:
-    """Dispatch to one of several executables by the arguments' shapes."""
+def _dispatch(entries: Mapping[tuple[Any, ...], CacheEntry]) -> Executable:
+    """Return a function that dispatches to one of several executables by arguments' shapes."""
     find = entries.get
 
     def run(*arguments: Any) -> Any:
@@ -402,16 +404,14 @@ def _among(entries: Mapping[tuple[Any, ...], CacheEntry]) -> Executable:
     return run
 
 
-def _guarded(
-    loaded: LoadedExecutable, key: CallKey, by: Sequence[int], *, pure: bool
-) -> Executable:
-    """A loaded executable that refuses to run where JAX's settings ask for another one.
+def _guard(loaded: LoadedExecutable, key: CallKey, by: Sequence[int], *, pure: bool) -> Executable:
+    """Return a loaded executable that raises if JAX's settings ask for another one.
 
     Args:
         loaded: The executable.
-        key: The call key it was loaded for.
-        by: The settings that it depends on, by their places in ``SETTINGS``.
-        pure: Whether a call gives values while JAX traces other code.
+        key: The call key that it was loaded for.
+        by: The settings that it depends on, by their positions in ``SETTINGS``.
+        pure: Whether a call returns values while JAX traces other code.
     """
     run = loaded.run
     several = len(jax.devices()) > 1

@@ -1,4 +1,4 @@
-"""Arrays that are sharded over explicit axes of a mesh, as their types say while JAX traces."""
+"""Arrays whose types are sharded over explicit axes of a mesh."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from graphc.link.jax.varying import type_of
 
 Entry = Any
-"""What an axis of an array is sharded over: None, the name of an axis of the mesh, or several."""
+"""The sharding of an axis of an array: None, the name of a mesh axis, or several names."""
 
 
 def axes_of(entry: Entry) -> tuple[Any, ...]:
-    """The mesh axes that an entry of a spec names."""
+    """Return the mesh axes in an entry of a spec."""
     if entry is None:
         return ()
     return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
 
 
 def entry_of(axes: Sequence[Any]) -> Entry:
-    """The entry of a spec that names these mesh axes."""
+    """Return the entry of a spec with these mesh axes."""
     return None if not axes else axes[0] if len(axes) == 1 else tuple(axes)
 
 
 def spec_of(x: Any) -> tuple[Entry, ...]:
-    """An entry for each axis of an array or a type, None where no explicit axis shards it."""
+    """Return the entry of each axis of an array or a type; None for axes without explicit axes."""
     aval = type_of(x)
     spec = tuple(aval.sharding.spec)
     return (*spec, *[None] * (aval.ndim - len(spec)))
 
 
 def explicit_mesh(arrays: Iterable[Any]) -> Any:
-    """The mesh over whose explicit axes one of the arrays is sharded; None where there is none."""
+    """Return the mesh whose explicit axes shard one of the arrays; None if there is none."""
     for x in arrays:
         if any(axes_of(entry) for entry in spec_of(x)):
             return type_of(x).sharding.mesh
@@ -43,30 +43,30 @@ def explicit_mesh(arrays: Iterable[Any]) -> Any:
 
 
 def explicit_axes(mesh: Any) -> set[Any]:
-    """The names of a mesh's explicit axes."""
+    """Return the names of a mesh's explicit axes."""
     pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
     return {name for name, kind in pairs if kind == AxisType.Explicit}
 
 
 def automatic_mesh(mesh: Mesh) -> Mesh:
-    """The mesh with automatic axes."""
+    """Return the mesh with automatic axes."""
     automatic = (AxisType.Auto,) * len(mesh.axis_names)
     if mesh.axis_types == automatic:
         return mesh
     return Mesh(mesh.devices, mesh.axis_names, axis_types=automatic)
 
 
-def resharded(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:
-    """The array, sharded over a mesh's explicit axes as a spec says."""
+def reshard(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:
+    """Shard an array over a mesh's explicit axes."""
     if spec_of(x) == tuple(spec):
         return x
-    named: Any = PartitionSpec
-    place: Any = jax.sharding.reshard
-    return place(x, NamedSharding(mesh, named(*spec)))
+    make_spec: Any = PartitionSpec
+    jax_reshard: Any = jax.sharding.reshard
+    return jax_reshard(x, NamedSharding(mesh, make_spec(*spec)))
 
 
 class Claims:
-    """The axes of a mesh, each for one axis of a result.
+    """The axes of a mesh, each of which can shard one axis of a result.
 
     Args:
         mesh: The mesh.
@@ -77,7 +77,7 @@ class Claims:
         self.taken: set[Any] = set()
 
     def claim(self, length: int, *entries: Entry) -> Entry:
-        """The first of the entries' axes that are free and divide a length; now taken."""
+        """Claim the axes of the first entry that has free axes which divide a length."""
         for entry in entries:
             axes = [axis for axis in axes_of(entry) if axis not in self.taken]
             if axes and length % math.prod(self.sizes[axis] for axis in axes) == 0:

@@ -1,4 +1,4 @@
-"""Programs as StableHLO, which ``jax.export`` runs without graphc."""
+"""Export of programs as StableHLO, which ``jax.export`` runs without graphc."""
 
 from __future__ import annotations
 
@@ -16,68 +16,68 @@ Argument = tuple[str, Sequence[str | int | None]]
 """The dtype of an argument and its shape: lengths, names of lengths, or None for any."""
 
 ROUNDS = 12
-"""How often a program is traced at most, each time with the conditions that were found before."""
+"""The most traces of a program; each uses the conditions that earlier traces collected."""
 
 
-def exported(
+def export_stablehlo(
     function: Callable[..., Any],
     arguments: Sequence[Argument],
     platforms: Sequence[str] | None,
     derivatives: int,
 ) -> tuple[bytes, list[str]]:
-    """Return a function of arrays in the form that ``jax.export.deserialize`` reads.
+    """Serialize a function of arrays in the form that ``jax.export.deserialize`` reads.
 
     Args:
-        function: JAX can trace and differentiate it.
-        arguments: Its arguments; lengths of equal names are equal.
-        platforms: JAX's names of the platforms that it is to run on; this one's by default.
-        derivatives: How many times it can be differentiated in reverse.
+        function: A function that JAX can trace and differentiate.
+        arguments: Its arguments; lengths with equal names are equal.
+        platforms: JAX's names of the platforms that run the program; this platform by default.
+        derivatives: The number of times that the program can be differentiated in reverse.
 
     Returns:
-        The program, and the conditions on which it runs: comparisons of lengths.
+        The program, and its conditions: comparisons of lengths.
 
     Raises:
-        ExportError: JAX cannot write it, such as for a length that is to be known.
+        ExportError: If JAX cannot export the function, such as for a length that must be static.
     """
     conditions: list[str] = []
     for _ in range(ROUNDS):
-        found = dict.fromkeys(conditions)
+        collected = dict.fromkeys(conditions)
         try:
-            with jax.enable_x64(True), assuming(found):
-                data = _written(function, arguments, platforms, derivatives, conditions)
-            if len(found) == len(conditions):
+            with jax.enable_x64(True), assuming(collected):
+                data = _serialize(function, arguments, platforms, derivatives, conditions)
+            if len(collected) == len(conditions):
                 return data, conditions
         except ModuleNotFoundError as error:
             raise ExportError(
                 "A program for JAX is written by jax.export, which needs flatbuffers.",
                 "Install it: pip install 'graphc[export]'.",
             ) from error
-        except Exception as error:  # JAX's and graphc's, in what is traced
-            if len(found) == len(conditions):
-                raise _failed(error) from error
-        # Symbols are compared by the conditions that they are made with.
-        conditions = list(found)
+        except Exception as error:  # an error of JAX or graphc while JAX traces
+            if len(collected) == len(conditions):
+                raise _export_error(error) from error
+        # JAX decides comparisons of symbols by the conditions of their scope.
+        conditions = list(collected)
     raise ExportError(
-        f"JAX cannot write the program: its lengths must fit in too many ways: {found}.",
+        f"JAX cannot write the program: its lengths must fit in too many ways: {collected}.",
         'Say what is known of them, dynamic={"x": ("n", "n"), "y": ("n - 1",)}.',
     )
 
 
-def _written(
+def _serialize(
     function: Callable[..., Any],
     arguments: Sequence[Argument],
     platforms: Sequence[str] | None,
     derivatives: int,
     conditions: Sequence[str],
 ) -> bytes:
-    names, bounds = _solved(conditions)
+    names, bounds = _solve_equations(conditions)
     scope = export.SymbolicScope(bounds)
     specs = [_spec(i, argument, names, scope) for i, argument in enumerate(arguments)]
-    made = export.export(jax.jit(function), platforms=platforms)(*specs)
-    return bytes(made.serialize(vjp_order=derivatives))
+    exported = export.export(jax.jit(function), platforms=platforms)(*specs)
+    return bytes(exported.serialize(vjp_order=derivatives))
 
 
-def _failed(error: Exception) -> ExportError:
+def _export_error(error: Exception) -> ExportError:
     problem = error.problem if isinstance(error, GraphcError) else str(error)
     return ExportError(
         f"JAX cannot write the program: {problem.splitlines()[0]}",
@@ -87,55 +87,55 @@ def _failed(error: Exception) -> ExportError:
     )
 
 
-def _solved(conditions: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return names with what they are equal to, and the conditions that are left.
+def _solve_equations(conditions: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return definitions of names by the equations, and the remaining conditions.
 
-    Equal lengths are one symbol: JAX's own equalities are known to few of its operations.
+    Equal lengths become one symbol, because few operations of JAX use its own equalities.
     """
     names: dict[str, str] = {}
     bounds: list[str] = []
     for condition in conditions:
-        left, sign, right = _swapped(condition, names).partition(" == ")
+        left, sign, right = _substitute(condition, names).partition(" == ")
         if not sign:
             bounds.append(left)
             continue
-        # Names that the user gave stay.
+        # Generated names are defined by the user's names.
         pairs = sorted(((left, right), (right, left)), key=lambda pair: not pair[0].startswith("_"))
-        found = next(filter(None, (_definition(*pair) for pair in pairs)), None)
-        if found is None:
+        definition = next(filter(None, (_definition(*pair) for pair in pairs)), None)
+        if definition is None:
             bounds += [f"{left} >= {right}", f"{right} >= {left}"]
-        elif found[0] != found[1]:
-            names = {name: _swapped(x, dict([found])) for name, x in names.items()}
-            names |= [found]
-    return names, [_swapped(x, names) for x in bounds]
+        elif definition[0] != definition[1]:
+            names = {name: _substitute(x, dict([definition])) for name, x in names.items()}
+            names |= [definition]
+    return names, [_substitute(x, names) for x in bounds]
 
 
 def _definition(left: str, right: str) -> tuple[str, str] | None:
-    """The name that an equation of two expressions gives, and what it is equal to."""
-    found = re.fullmatch(r"([^\W\d]\w*)(?: ([+-]) (\d+))?", left)
-    if found is None:
+    """Solve ``left = right`` for the name in ``left``: ``n + 1 = m`` gives ``n``, ``m - 1``."""
+    match = re.fullmatch(r"([^\W\d]\w*)(?: ([+-]) (\d+))?", left)
+    if match is None:
         return None
-    name, sign, number = found.groups()
+    name, sign, number = match.groups()
     if name != right and re.search(rf"\b{name}\b", right):
         return None
     return name, right if sign is None else f"{right} {'-' if sign == '+' else '+'} {number}"
 
 
-def _swapped(text: str, names: Mapping[str, str]) -> str:
-    """An expression with others in the place of names; a single name needs no parentheses."""
+def _substitute(text: str, names: Mapping[str, str]) -> str:
+    """Replace names in an expression by expressions, in parentheses unless they are names."""
 
-    def other(found: re.Match[str]) -> str:
-        x = names.get(found[0], found[0])
+    def replace(match: re.Match[str]) -> str:
+        x = names.get(match[0], match[0])
         return x if re.fullmatch(r"\w+", x) else f"({x})"
 
-    return re.sub(r"\b[^\W\d]\w*\b", other, text)
+    return re.sub(r"\b[^\W\d]\w*\b", replace, text)
 
 
 def _spec(
-    place: int, argument: Argument, names: Mapping[str, str], scope: Any
+    position: int, argument: Argument, names: Mapping[str, str], scope: Any
 ) -> jax.ShapeDtypeStruct:
     dtype, shape = argument
-    written = [f"_{place}_{i}" if n is None else str(n) for i, n in enumerate(shape)]
-    written = [_swapped(n, names) for n in written]
-    lengths = export.symbolic_shape(", ".join(written), scope=scope) if written else ()
+    texts = [f"_{position}_{i}" if n is None else str(n) for i, n in enumerate(shape)]
+    texts = [_substitute(n, names) for n in texts]
+    lengths = export.symbolic_shape(", ".join(texts), scope=scope) if texts else ()
     return jax.ShapeDtypeStruct(lengths, dtype)  # type: ignore[no-untyped-call]

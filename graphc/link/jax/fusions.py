@@ -1,7 +1,7 @@
 """XLA's fusions and the operations in them, from a compiled program's text and a profiler's trace.
 
 A program that is traced with a scope for each operation has the scopes' numbers in the metadata of
-XLA's instructions. A trace has an event for each time that an instruction ran.
+XLA's instructions. A trace has an event for each run of an instruction.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from graphc.link.jax.hlo import ProgramText, Scopes
 
 MODULE = "graphc_profile"
-"""The name of the profiled function, by which XLA's events are known to be of it."""
+"""The name of the profiled function, which XLA's events have."""
 
 MOST_EVENTS = 1_000_000
-"""The number of events that JAX writes into a trace; it leaves out further ones."""
+"""The number of events that JAX writes into a trace; JAX drops further events."""
 
 HOLDERS = frozenset({"while", "conditional", "call"})
-"""Instructions in which others run; these move the bytes."""
+"""Instructions that run other instructions, which move the bytes."""
 
 FREE = frozenset({"bitcast", "constant", "get-tuple-element", "parameter", "tuple"})
 """Instructions that compute nothing."""
@@ -30,11 +30,11 @@ FREE = frozenset({"bitcast", "constant", "get-tuple-element", "parameter", "tupl
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of XLA's.
+    """An instruction of a compiled program.
 
     Attributes:
-        kind: What it does, such as ``"fusion"``.
-        scopes: The scopes of all that it computes; none that another one is in.
+        kind: The opcode, such as ``"fusion"``.
+        scopes: The innermost scopes of all operations that the instruction computes.
         bytes: The sizes of its operands and its result.
     """
 
@@ -44,40 +44,40 @@ class Instruction:
 
     @property
     def inside(self) -> Scopes:
-        """The scopes around all of its operations."""
-        shared, *others = [path[:-1] for path in self.scopes] or [()]
-        while any(path[: len(shared)] != shared for path in others):
-            shared = shared[:-1]
-        return shared
+        """The scopes around all operations of the instruction."""
+        prefix, *others = [path[:-1] for path in self.scopes] or [()]
+        while any(path[: len(prefix)] != prefix for path in others):
+            prefix = prefix[:-1]
+        return prefix
 
     @property
     def operations(self) -> Scopes:
-        """The numbers of the operations that it computes."""
-        place = len(self.inside)
-        return tuple(dict.fromkeys(path[place] for path in self.scopes))
+        """The numbers of the operations that the instruction computes."""
+        depth = len(self.inside)
+        return tuple(dict.fromkeys(path[depth] for path in self.scopes))
 
 
 def instructions(text: str) -> dict[str, Instruction]:
-    """The instructions of a compiled program, given its text, by their names."""
+    """Return the instructions of a compiled program, given its text, by their names."""
     program = ProgramText(text)
     return {name: _instruction(program, name) for name in program.lines}
 
 
 def _instruction(program: ProgramText, name: str) -> Instruction:
     kind, operands = program.call(name)
-    own = [program.size(x) for x in operands if x in program.lines]
-    size = 0 if kind in HOLDERS else program.size(name) + sum(own)
-    found = _scopes(program, name)
-    outer = {path[:i] for path in found for i in range(len(path))}
-    scopes = tuple(path for path in dict.fromkeys(found) if path not in outer)
+    sizes = [program.size(x) for x in operands if x in program.lines]
+    size = 0 if kind in HOLDERS else program.size(name) + sum(sizes)
+    paths = _scopes(program, name)
+    outer = {path[:i] for path in paths for i in range(len(path))}
+    scopes = tuple(path for path in dict.fromkeys(paths) if path not in outer)
     return Instruction(kind, scopes, size)
 
 
 def _scopes(program: ProgramText, name: str) -> list[Scopes]:
-    """The scopes of an instruction; of one that applies computations, of what is in them."""
-    computed = [x for x in program.held(name) if program.call(x)[0] not in FREE]
-    found = [path for x in computed for path in _scopes(program, x)]
-    return found or program.scopes(name)
+    """Return the scopes of an instruction, or of the instructions in its computations."""
+    inner = [x for x in program.inner_instructions(name) if program.call(x)[0] not in FREE]
+    paths = [path for x in inner for path in _scopes(program, x)]
+    return paths or program.scopes(name)
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class TraceEvent:
     """One run of an instruction.
 
     Attributes:
-        name: The instruction's.
-        thread: Where it ran.
-        start: In microseconds.
-        end: In microseconds.
+        name: The name of the instruction.
+        thread: The process and the thread that ran it.
+        start: The start, in microseconds.
+        end: The end, in microseconds.
     """
 
     name: str
@@ -98,34 +98,34 @@ class TraceEvent:
 
 
 def events(directory: Path) -> tuple[list[TraceEvent], bool]:
-    """The events of the profiled function in a trace, and whether JAX wrote all there were.
+    """Return the events of the profiled function in a trace, and whether JAX wrote all events.
 
     Args:
-        directory: Where the trace was written.
+        directory: The directory of the trace.
     """
-    found, is_whole = [], True
+    profiled, is_complete = [], True
     for path in sorted(directory.glob("**/*.trace.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            told = json.load(file)["traceEvents"]
-        is_whole = is_whole and len(told) < MOST_EVENTS
-        for event in told:
-            about = event.get("args", {})
-            if "hlo_op" in about and MODULE in str(about.get("hlo_module")):
+            recorded = json.load(file)["traceEvents"]
+        is_complete = is_complete and len(recorded) < MOST_EVENTS
+        for event in recorded:
+            details = event.get("args", {})
+            if "hlo_op" in details and MODULE in str(details.get("hlo_module")):
                 start, thread = event["ts"], (event["pid"], event["tid"])
                 end = start + event.get("dur", 0.0)
-                found.append(TraceEvent(about["hlo_op"], thread, start, end))
-    return found, is_whole
+                profiled.append(TraceEvent(details["hlo_op"], thread, start, end))
+    return profiled, is_complete
 
 
 @dataclass
 class Run:
-    """An event and its own time.
+    """An event and its time without nested events.
 
     Attributes:
-        event: What ran.
-        around: The event within which it ran; None where there is none.
-        microseconds: The time without that of events within it; where several threads work at the
-            same time, each has its share of it.
+        event: The event.
+        around: The event that this event is nested in; None if there is none.
+        microseconds: The time without nested events; threads that work at the same time share it
+            equally.
     """
 
     event: TraceEvent
@@ -133,47 +133,47 @@ class Run:
     microseconds: float = 0.0
 
 
-def runs(found: Iterable[TraceEvent]) -> list[Run]:
-    """The events with the time that each took by itself; times add up to that of their union."""
-    made: list[Run] = []
+def runs(recorded: Iterable[TraceEvent]) -> list[Run]:
+    """Return the events with their times; the sum of times is the time of the events' union."""
+    timed: list[Run] = []
     pieces: list[tuple[float, float, int]] = []
     stack: list[int] = []
     reached = 0.0
 
     def until(time: float) -> None:
-        """Close the events that end before, and give the innermost one the time until then."""
+        """Close the events that end before a time, and assign the time to the innermost event."""
         nonlocal reached
         while stack:
-            end = min(made[stack[-1]].event.end, time)
+            end = min(timed[stack[-1]].event.end, time)
             if end > reached:
                 pieces.append((reached, end, stack[-1]))
                 reached = end
-            if made[stack[-1]].event.end > time:
+            if timed[stack[-1]].event.end > time:
                 break
             stack.pop()
         reached = time
 
     thread = None
-    for event in sorted(found, key=lambda e: (e.thread, e.start, -e.end)):
+    for event in sorted(recorded, key=lambda e: (e.thread, e.start, -e.end)):
         if event.thread != thread:
             until(math.inf)
             thread, reached = event.thread, event.start
         until(event.start)
-        around = made[stack[-1]] if stack else None
-        stack.append(len(made))
-        made.append(Run(event, around))
+        around = timed[stack[-1]] if stack else None
+        stack.append(len(timed))
+        timed.append(Run(event, around))
     until(math.inf)
-    _share(made, pieces)
-    return made
+    _share(timed, pieces)
+    return timed
 
 
-def _share(made: Sequence[Run], pieces: Iterable[tuple[float, float, int]]) -> None:
-    """Add pieces of time to runs; one that several threads spend is divided between them."""
+def _share(timed: Sequence[Run], pieces: Iterable[tuple[float, float, int]]) -> None:
+    """Add pieces of time to runs; threads share a piece of time that they spend together."""
     ends = [(start, True, i) for start, _, i in pieces] + [(end, False, i) for _, end, i in pieces]
     active: set[int] = set()
     last = 0.0
     for time, begins, i in sorted(ends):
         for k in active:
-            made[k].microseconds += (time - last) / len(active)
+            timed[k].microseconds += (time - last) / len(active)
         last = time
         (active.add if begins else active.discard)(i)

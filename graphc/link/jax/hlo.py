@@ -1,4 +1,4 @@
-"""The text of a program that XLA compiled: its instructions, their sizes and what they stand for.
+"""The text of a program that XLA compiled: its instructions, their sizes and their operations.
 
 A program that is traced with a scope for each operation has the scopes' numbers in the metadata of
 XLA's instructions.
@@ -17,11 +17,11 @@ import jax
 from graphc.ir import Node
 
 SCOPE = "graphc_node_"
-"""How the name of a scope begins; its number follows."""
+"""The prefix of a scope's name; the number of the scope follows."""
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) .*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
-_HELD = re.compile(r"\b(?:calls|to_apply)=%?([\w.-]+)")
+_CALLED = re.compile(r"\b(?:calls|to_apply)=%?([\w.-]+)")
 _APPLIED = re.compile(
     r"\b(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
     r"|\bbranch_computations=\{([^}]*)\}"
@@ -32,21 +32,21 @@ _ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.-]+)")
 
 Scopes = tuple[int, ...]
-"""Numbers of scopes, from the outermost to that of an operation."""
+"""Numbers of nested scopes, from the outermost to the scope of an operation."""
 
 
 class Scoped:
-    """What has JAX trace each operation of a program within a scope of its own.
+    """An observer by which JAX traces each operation of a program within a separate scope.
 
     Attributes:
-        nodes: Each operation that has a scope; its place is the scope's number.
+        nodes: The nodes with scopes; the index of a node is the number of its scope.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
 
     def __call__(self, node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that computes a node within a scope of its own."""
+        """Return a function that computes a node within a new scope."""
         name = f"{SCOPE}{len(self.nodes)}"
         self.nodes.append(node)
 
@@ -61,24 +61,24 @@ class ProgramText:
     """The lines of a compiled program, by the names of their instructions.
 
     Attributes:
-        lines: What follows the name of each instruction.
+        lines: The text after the name of each instruction.
         members: The instructions of each computation.
-        roots: The instruction of each whose result is its own.
-        homes: The computation of each instruction.
-        entry: The computation that is the program itself.
+        roots: The root instruction of each computation, whose result the computation returns.
+        parents: The computation of each instruction.
+        entry: The entry computation.
     """
 
     def __init__(self, text: str) -> None:
         self.lines: dict[str, str] = {}
         self.members: dict[str, list[str]] = {}
         self.roots: dict[str, str] = {}
-        self.homes: dict[str, str] = {}
+        self.parents: dict[str, str] = {}
         self.entry = current = ""
         for line in text.splitlines():
-            if found := _INSTRUCTION.match(line):
-                is_root, name, self.lines[found[2]] = found.groups()
+            if match := _INSTRUCTION.match(line):
+                is_root, name, self.lines[match[2]] = match.groups()
                 self.members[current].append(name)
-                self.homes[name] = current
+                self.parents[name] = current
                 if is_root:
                     self.roots[current] = name
             elif opened := _COMPUTATION.match(line):
@@ -87,62 +87,66 @@ class ProgramText:
                 self.entry = current if opened[1] else self.entry
 
     def call(self, name: str) -> tuple[str, list[str]]:
-        """The kind of an instruction and the names of its operands."""
+        """Return the opcode of an instruction and the names of its operands."""
         line = self.lines[name]
         rest = line[_type_end(line) :].strip()
         kind, _, _ = rest.partition("(")
         start = len(kind)
         return kind, _OPERAND.findall(rest[start : _closing(rest, start)])
 
-    def held(self, name: str) -> list[str]:
-        """The instructions of the computations that an instruction applies."""
-        return [x for held in _HELD.findall(self.lines[name]) for x in self.members.get(held, ())]
+    def inner_instructions(self, name: str) -> list[str]:
+        """Return the instructions of the computations of a fusion, call or reduction."""
+        computations = _CALLED.findall(self.lines[name])
+        return [x for computation in computations for x in self.members.get(computation, ())]
 
-    def applied(self, name: str) -> list[str]:
-        """The computations that an instruction applies: of a branch in order, of a loop both."""
-        found = _APPLIED.findall(self.lines[name])
-        return [x.strip(" %") for one, many in found for x in (many.split(",") if many else [one])]
+    def computations(self, name: str) -> list[str]:
+        """Return the computations of an instruction: all branches, or a loop's body and condition.
+
+        Branches have the order of the indices that select them.
+        """
+        pairs = _APPLIED.findall(self.lines[name])
+        return [x.strip(" %") for one, many in pairs for x in (many.split(",") if many else [one])]
 
     @cached_property
     def callers(self) -> dict[str, list[str]]:
         """The instructions that apply each computation."""
-        found: dict[str, list[str]] = {}
+        callers: dict[str, list[str]] = {}
         for name in self.lines:
-            for computation in self.applied(name):
-                found.setdefault(computation, []).append(name)
-        return found
+            for computation in self.computations(name):
+                callers.setdefault(computation, []).append(name)
+        return callers
 
     @cached_property
     def users(self) -> dict[str, list[str]]:
-        """The instructions that take the result of each."""
-        found: dict[str, list[str]] = {}
+        """The instructions that take the result of each instruction."""
+        users: dict[str, list[str]] = {}
         for name in self.lines:
             for x in self.call(name)[1]:
-                found.setdefault(x, []).append(name)
-        return found
+                users.setdefault(x, []).append(name)
+        return users
 
     def size(self, name: str) -> int:
-        """The bytes of an instruction's result."""
+        """Return the size of an instruction's result, in bytes."""
         line = self.lines[name]
         return _bytes(line[: _type_end(line)])
 
     def itemsize(self, name: str) -> int:
-        """The bytes of an element of an instruction's result."""
-        found = _ARRAY.search(self.lines[name])
-        return _bytes(f"{found[1]}[]") if found else 0
+        """Return the size of an element of an instruction's result, in bytes."""
+        match = _ARRAY.search(self.lines[name])
+        return _bytes(f"{match[1]}[]") if match else 0
 
-    def written(self, name: str) -> str:
-        """The names of the operations that an instruction stands for, as JAX wrote them."""
-        found = _NAME.search(self.lines[name])
-        return found[1] if found else ""
+    def op_name(self, name: str) -> str:
+        """Return the metadata of an instruction that name its operations, as JAX wrote them."""
+        match = _NAME.search(self.lines[name])
+        return match[1] if match else ""
 
     def scopes(self, name: str) -> list[Scopes]:
-        """The scopes of the operations that an instruction stands for: several, if it is merged."""
-        before, _, merged = self.written(name).partition("/(")
+        """Return the scopes of an instruction's operations; several if XLA merged instructions."""
+        before, _, merged = self.op_name(name).partition("/(")
         outer = _numbers(before)
         if ":" not in merged:
             merged = ""
-            outer = _numbers(self.written(name))
+            outer = _numbers(self.op_name(name))
         paths = [(*outer, *_numbers(part)) for part in merged.split(":")]
         return [path for path in dict.fromkeys(paths) if path]
 
@@ -152,12 +156,12 @@ def _numbers(name: str) -> Scopes:
 
 
 def _type_end(line: str) -> int:
-    """Where the type ends with which an instruction's line begins: tuples have spaces in them."""
+    """Return the end of the type at the start of a line; the types of tuples contain spaces."""
     return _closing(line, 0) + 1 if line.startswith("(") else line.index(" ")
 
 
 def _closing(line: str, start: int) -> int:
-    """The place of the bracket that closes the one at a place."""
+    """Return the index of the bracket that closes the bracket at ``start``."""
     depth = 0
     for i in range(start, len(line)):
         depth += (line[i] == "(") - (line[i] == ")")
@@ -167,7 +171,7 @@ def _closing(line: str, start: int) -> int:
 
 
 def _bytes(type: str) -> int:
-    """The size of an array, or of all in a tuple, given the text of the type."""
+    """Return the size of an array, or of all arrays in a tuple, given the text of the type."""
     total = 0
     for name, bits, lengths in _ARRAY.findall(type):
         count = math.prod(int(n) for n in lengths.split(",") if n)

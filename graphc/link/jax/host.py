@@ -1,8 +1,8 @@
-"""NumPy called from a compiled program, with all digits.
+"""NumPy functions called from a compiled program, with all digits.
 
-JAX calls back from threads of its own, where its settings are the process's: without
-``jax_enable_x64`` it would make 32-bit numbers of 64-bit ones on the way. So these go as pairs of
-32-bit words.
+JAX calls back from other threads, which have the settings of the process: without
+``jax_enable_x64`` it would convert 64-bit numbers to 32 bits. So 64-bit numbers are passed as pairs
+of 32-bit words.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy as np
 from jax import lax
 
 WIDE = 8
-"""The bytes of a number that JAX would narrow."""
+"""The size, in bytes, of numbers that JAX would narrow."""
 
 
-def called_back(
+def call_numpy(
     function: Callable[..., Sequence[Any]], types: Sequence[Any], values: Sequence[Any]
 ) -> tuple[Any, ...]:
     """Call a NumPy function from compiled code; each result has its declared type.
 
     Args:
-        function: Pure; takes arrays, and gives as many as there are types.
-        types: Tensor types of known lengths.
-        values: Arrays of JAX's, traced or not.
+        function: A pure function of arrays that returns one array for each type.
+        types: The types of the results, with static shapes.
+        values: JAX arrays, traced or not.
     """
-    taken = [(x.shape, np.dtype(x.dtype)) for x in values]
+    forms = [(x.shape, np.dtype(x.dtype)) for x in values]
 
     def call(*words: Any) -> tuple[Any, ...]:
-        xs = [_numbers(x, *kind) for x, kind in zip(words, taken, strict=True)]
+        xs = [_numbers(x, *form) for x, form in zip(words, forms, strict=True)]
         with np.errstate(all="ignore"):
-            found = function(*xs)
-        pairs = zip(found, types, strict=True)
+            ys = function(*xs)
+        pairs = zip(ys, types, strict=True)
         return tuple(_words(np.asarray(y, t.numpy_dtype)) for y, t in pairs)
 
     shapes = tuple(jax.ShapeDtypeStruct(*_form(t.shape, t.numpy_dtype)) for t in types)  # type: ignore[no-untyped-call]
-    made = jax.pure_callback(call, shapes, *map(_sent, values), vmap_method="sequential")
-    return tuple(_received(y, t.numpy_dtype) for y, t in zip(made, types, strict=True))
+    results = jax.pure_callback(call, shapes, *map(_to_words, values), vmap_method="sequential")
+    return tuple(_from_words(y, t.numpy_dtype) for y, t in zip(results, types, strict=True))
 
 
 def _is_wide(dtype: np.dtype[Any]) -> bool:
@@ -64,28 +64,28 @@ def _numbers(words: Any, shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, An
         return np.asarray(words)
     if not math.prod(shape):
         return np.zeros(shape, dtype)
-    found: np.ndarray[Any, Any] = np.ascontiguousarray(words).view(dtype)
-    return found.reshape(shape)
+    numbers: np.ndarray[Any, Any] = np.ascontiguousarray(words).view(dtype)
+    return numbers.reshape(shape)
 
 
-def _sent(x: Any) -> Any:
-    """Convert a traced array, or a constant of NumPy's, to words."""
+def _to_words(x: Any) -> Any:
+    """Convert a traced array, or a NumPy constant, to words."""
     if not _is_wide(np.dtype(x.dtype)):
         return x
     if isinstance(x, np.ndarray):
         return _words(x)  # which JAX would narrow
     if x.dtype == np.complex128:
-        parts = jnp.stack([lax.real(x), lax.imag(x)], -1)
-        return lax.reshape(lax.bitcast_convert_type(parts, np.uint32), (*x.shape, 4))
+        pairs = jnp.stack([lax.real(x), lax.imag(x)], -1)
+        return lax.reshape(lax.bitcast_convert_type(pairs, np.uint32), (*x.shape, 4))
     return lax.bitcast_convert_type(x, np.uint32)
 
 
-def _received(words: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert traced words back to the array."""
+def _from_words(words: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert traced words back to an array."""
     if not _is_wide(dtype):
         return words
     if dtype == np.complex128:
         shape = words.shape[:-1]
-        parts = lax.bitcast_convert_type(lax.reshape(words, (*shape, 2, 2)), np.float64)
-        return lax.complex(parts[..., 0], parts[..., 1])
+        pairs = lax.bitcast_convert_type(lax.reshape(words, (*shape, 2, 2)), np.float64)
+        return lax.complex(pairs[..., 0], pairs[..., 1])
     return lax.bitcast_convert_type(words, dtype)

@@ -1,9 +1,9 @@
 """Meshes of devices, and arrays on them.
 
-A program over a mesh is one for all of its devices, which XLA divides by the shardings of arguments
-and of arrays within. It is traced for a mesh whose axes JAX calls automatic: lowerings say nothing
-of shardings. Where the user's mesh has explicit axes, as ``jax.make_mesh`` gives them, arguments
-lose their shardings' types when they enter a program, and results get them.
+XLA partitions one program over all devices of a mesh, by the shardings of arguments and of arrays
+within the program. The program is traced for a mesh with axes that JAX calls automatic, so that
+lowerings ignore shardings. If the user's mesh has explicit axes, like a mesh of ``jax.make_mesh``,
+arguments lose the shardings of their types when they enter a program, and results get them back.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes, names_in
 from graphc.ir.types import Entry
-from graphc.link.jax.call_key import listed
-from graphc.link.jax.divided import is_asking
+from graphc.link.jax.call_key import device_names
 from graphc.link.jax.explicit import automatic_mesh
+from graphc.link.jax.partitions import is_asking
 
-MOST_KNOWN = 64
-"""The number of shardings of one argument that are remembered as good."""
+MAX_ACCEPTED = 64
+"""The number of shardings, or shapes, of one argument that are remembered as accepted."""
 
 
 def mesh(*, devices: Sequence[jax.Device] | None = None, **axes: int) -> Mesh:
     """Make a mesh of devices, over which ``Mode("JAX", mesh=mesh)`` runs a function.
 
-    Inputs, shared variables, outputs and arrays within a graph say by ``sharding=`` over which axes
-    of the mesh theirs are divided; see the page on shardings. A ``jax.sharding.Mesh`` that was made
-    otherwise serves as well.
+    The ``sharding=`` of inputs, shared variables, outputs and arrays within a graph names the axes
+    of the mesh that shard them; see the page on shardings. Any other ``jax.sharding.Mesh`` serves
+    as well.
 
     Args:
         devices: The devices, by default the first ones of ``jax.devices()``.
-        axes: The number of devices along each axis; at most one is -1, for all that are left.
+        axes: The number of devices along each axis; at most one is -1, for all remaining devices.
 
     Returns:
         A ``jax.sharding.Mesh`` with automatic axes.
 
     Raises:
-        ArgumentError: There are not so many devices, or a number is none.
+        ArgumentError: If JAX has too few devices, or a number of devices is invalid.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -57,144 +57,145 @@ def mesh(*, devices: Sequence[jax.Device] | None = None, **axes: int) -> Mesh:
         >>> float(f([[1.0, 2.0], [3.0, 4.0]]))
         10.0
     """
-    found = list(jax.devices() if devices is None else devices)
+    present = list(jax.devices() if devices is None else devices)
     names, lengths = tuple(axes), [*axes.values()]
-    asked = f"mesh({', '.join(f'{name}={n}' for name, n in axes.items())})"
+    call = f"mesh({', '.join(f'{name}={n}' for name, n in axes.items())})"
     is_count = all(isinstance(n, int) and (n > 0 or n == -1) for n in lengths)
     if not axes or not is_count or lengths.count(-1) > 1:
         raise ArgumentError(
-            f"{asked}: expected a positive number of devices for each axis.",
+            f"{call}: expected a positive number of devices for each axis.",
             "Write graphc.mesh(data=4, model=2); one number may be -1, for all devices left.",
         )
     if -1 in lengths:
         others = -prod(lengths)
-        lengths[lengths.index(-1)] = max(1, len(found) // others)
+        lengths[lengths.index(-1)] = max(1, len(present) // others)
     count = prod(lengths)
     takes_all = devices is not None or -1 in axes.values()
-    if count > len(found) or (takes_all and count != len(found)):
+    if count > len(present) or (takes_all and count != len(present)):
         raise ArgumentError(
-            f"{asked} has {count} devices, and there are {len(found)}.",
+            f"{call} has {count} devices, and there are {len(present)}.",
             "Give numbers whose product is that. A processor shows as several devices if "
             "jax.config.update('jax_num_cpu_devices', 8) comes before JAX is first used.",
         )
     types = (AxisType.Auto,) * len(names)
-    return jax.make_mesh(tuple(lengths), names, axis_types=types, devices=found[:count])
+    return jax.make_mesh(tuple(lengths), names, axis_types=types, devices=present[:count])
 
 
-class Home:
-    """Where arrays of one sharding are to be.
+class MeshHome:
+    """The sharding that arrays with one declaration must have.
 
     Attributes:
-        sharding: Theirs; every device has the whole where none is declared.
-        known: Shardings that are as good; what has one of them is taken as it is.
+        sharding: The sharding of the arrays; replicated if none is declared.
+        known: Equivalent shardings; an array with one of them is not moved.
     """
 
-    def __init__(self, layout: Layout, sharding: Sharding | None) -> None:
+    def __init__(self, layout: MeshLayout, sharding: Sharding | None) -> None:
         self._layout = layout
         self._declared = sharding
         entries = () if sharding is None else layout.axes.of(sharding, (None,) * len(sharding), "")
-        self.sharding = NamedSharding(layout.given, _spec(entries))
+        self.sharding = NamedSharding(layout.user_mesh, _spec(entries))
         self.known: set[Any] = {self.sharding}
 
     def put(self, x: Any, subject: object) -> Any:
-        """Bring an array here, from wherever it is.
+        """Transfer an array to this sharding, from any devices.
 
         Args:
-            x: An array of NumPy or JAX; what JAX traces is returned as it is.
-            subject: What it is, in messages.
+            x: A NumPy or JAX array; a tracer is returned unchanged.
+            subject: The name of the array in messages.
 
         Raises:
-            ShardingError: A length cannot be divided.
+            ShardingError: If the axes of the mesh do not divide a length.
         """
         layout, declared = self._layout, self._declared
         is_array = isinstance(x, jax.Array)
         if isinstance(x, jax.core.Tracer) or (is_array and self._is_here(x)):
             return x
         if declared is not None and len(declared) != x.ndim:
-            return x  # the program says what it expected
+            return x  # the program has the error
         self.check(x, subject)
-        # An array that is kept is made at once, also where the user's code is being traced.
+        # The array outlives a trace of the user's code, so it must not be a tracer.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
-                # Memory of NumPy's may be written to while the program still runs.
-                found = jax.device_put(x, self.sharding, may_alias=None if is_array else False)
-                return found.block_until_ready() if is_array and layout.waits else found
-            # Every process has the whole, of which it takes its part.
-            whole = np.asarray(x)
-            return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
+                # The user may write to a NumPy array while the program still runs.
+                y = jax.device_put(x, self.sharding, may_alias=None if is_array else False)
+                return y.block_until_ready() if is_array and layout.waits else y
+            # Every process has the full array, and takes its shards from it.
+            full = np.asarray(x)
+            return jax.make_array_from_callback(full.shape, self.sharding, full.__getitem__)
 
     def check(self, x: Any, subject: object) -> None:
-        """Raise where an array cannot lie here.
+        """Check that an array can have this sharding.
 
         Raises:
-            ShardingError: A length cannot be divided.
+            ShardingError: If the axes of the mesh do not divide a length.
         """
         declared = self._declared
-        # If it has other axes, the program says what it expected.
+        # For another number of axes, the program has the error.
         if declared is not None and len(declared) == x.ndim:
             self._layout.axes.of(declared, x.shape, subject)
 
     def keep(self, x: Any, subject: object) -> Any:
-        """Bring a value here that every process has to give: the same one.
+        """Transfer a value to this sharding; every process must give the same value.
 
         Raises:
-            ShardingError: A length cannot be divided, or processes give different values.
+            ShardingError: If the axes of the mesh do not divide a length, or if processes give
+                different values.
         """
         is_remote = isinstance(x, jax.Array) and not x.is_fully_addressable
         if not (self.sharding.is_fully_addressable or is_remote):
-            _refuse_different(np.asarray(x), subject)
+            _check_equal_in_processes(np.asarray(x), subject)
         return self.put(x, subject)
 
     def put_or_constrain(self, x: Any, subject: object) -> Any:
-        """Bring an array here; where JAX traces it, tell JAX that it is here."""
+        """Transfer an array to this sharding; constrain a tracer to it."""
         if not isinstance(x, jax.core.Tracer):
             return self.put(x, subject)
-        # Where the user's code has set a mesh, JAX knows of one.
-        return self.constrained(x) if jax.sharding.get_abstract_mesh().empty else x
+        # If the user's code has set a mesh, JAX knows the devices.
+        return self.constrain(x) if jax.sharding.get_abstract_mesh().empty else x
 
-    def constrained(self, x: Any) -> Any:
-        """Return what JAX traces as an array that lies here."""
+    def constrain(self, x: Any) -> Any:
+        """Constrain a tracer to this sharding."""
         layout, declared = self._layout, self._declared
-        x = layout.entered(x)
-        return layout.anyhow(x) if declared is None else layout.constrained(x, declared)
+        x = layout.drop_explicit(x)
+        return layout.constrain_to_mesh(x) if declared is None else layout.constrain(x, declared)
 
-    def refuse(self, x: Any, subject: object) -> None:
-        """Raise where the user put an array on other devices than those of the mesh.
+    def check_devices(self, x: Any, subject: object) -> None:
+        """Check that an array that the user put on devices is on the devices of the mesh.
 
         Raises:
-            ShardingError: It lies elsewhere.
+            ShardingError: If the array is on other devices.
         """
         is_array = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
         if is_array and x.committed and not self._layout.has(x.sharding):
             raise ShardingError(
-                f"{subject} lies on {listed(x.sharding.device_set)}, and the function runs over "
-                f"{self._layout.axes}, on {listed(self._layout.mesh.devices.flat)}.",
+                f"{subject} lies on {device_names(x.sharding.device_set)}, and the function runs "
+                f"over {self._layout.axes}, on {device_names(self._layout.mesh.devices.flat)}.",
                 "Pass np.asarray(x), or put it on the mesh: jax.device_put(x, "
                 "jax.sharding.NamedSharding(mesh, spec)).",
             )
 
     def _is_here(self, x: jax.Array) -> bool:
-        """Whether an array lies as declared; where nothing is declared, anyhow over the mesh."""
-        found = x.sharding
-        if found in self.known:
+        """Return whether an array has the declared sharding; without one, any over the mesh."""
+        sharding = x.sharding
+        if sharding in self.known:
             return True
-        if not (isinstance(found, NamedSharding) and self._layout.is_over(found.mesh)):
+        if not (isinstance(sharding, NamedSharding) and self._layout.is_over(sharding.mesh)):
             return False
         declared = self._declared
-        if declared is None or found.is_equivalent_to(self.sharding, x.ndim):
-            if len(self.known) >= MOST_KNOWN:
+        if declared is None or sharding.is_equivalent_to(self.sharding, x.ndim):
+            if len(self.known) >= MAX_ACCEPTED:
                 self.known.clear()
-            self.known.add(found)
+            self.known.add(sharding)
             return True
         return False
 
 
-def _refuse_different(value: np.ndarray[Any, Any], subject: object) -> None:
-    """Raise where processes have different values; all of them have to call it."""
+def _check_equal_in_processes(value: np.ndarray[Any, Any], subject: object) -> None:
+    """Raise if processes have different values; every process must call this function."""
     content = value.tobytes() + repr((value.dtype.str, value.shape)).encode()
     digest = blake2b(content, digest_size=8).digest()
-    found = process_allgather(np.frombuffer(digest, np.uint8))
-    if (found != found[:1]).any():
+    digests = process_allgather(np.frombuffer(digest, np.uint8))
+    if (digests != digests[:1]).any():
         raise ShardingError(
             f"{subject} is not the same in all processes, and each would take its part of its own.",
             "Give every process the whole array: seed random streams, and make one array of local "
@@ -202,106 +203,106 @@ def _refuse_different(value: np.ndarray[Any, Any], subject: object) -> None:
         )
 
 
-class Layout:
+class MeshLayout:
     """A mesh and the names of its axes.
 
     Attributes:
-        given: The user's mesh.
-        mesh: The same with automatic axes.
-        axes: The lengths of its axes, and their logical names.
-        waits: Whether a call returns when its results are there.
+        user_mesh: The user's mesh.
+        mesh: The user's mesh with automatic axes.
+        axes: The lengths of the mesh axes, and their logical names.
+        waits: Whether a call returns only after its results have been computed.
     """
 
-    def __init__(self, given: Mesh, logical: Mapping[str, Any]) -> None:
-        self.given = given
-        self.mesh = automatic_mesh(given)
-        self.axes = MeshAxes(dict(given.shape), dict(logical))
-        # On one processor, programs that wait for each other's threads never end.
-        self.waits = given.size > 1 and given.devices.flat[0].platform == "cpu"
-        self._homes: dict[Sharding | None, Home] = {}
-        self._devices = frozenset(given.devices.flat)
+    def __init__(self, user_mesh: Mesh, logical: Mapping[str, Any]) -> None:
+        self.user_mesh = user_mesh
+        self.mesh = automatic_mesh(user_mesh)
+        self.axes = MeshAxes(dict(user_mesh.shape), dict(logical))
+        # On one CPU, programs that wait for each other's threads never end.
+        self.waits = user_mesh.size > 1 and user_mesh.devices.flat[0].platform == "cpu"
+        self._homes: dict[Sharding | None, MeshHome] = {}
+        self._devices = frozenset(user_mesh.devices.flat)
 
-    def home(self, sharding: Sharding | None) -> Home:
-        """Where arrays that are declared so are to be; one object for each declaration."""
-        found = self._homes.get(sharding)
-        if found is None:
-            found = self._homes.setdefault(sharding, Home(self, sharding))
-        return found
+    def home(self, sharding: Sharding | None) -> MeshHome:
+        """Return the home of arrays with a declaration; one object for each declaration."""
+        home = self._homes.get(sharding)
+        if home is None:
+            home = self._homes.setdefault(sharding, MeshHome(self, sharding))
+        return home
 
     @property
-    def takes_hosted(self) -> bool:
-        """Whether programs take NumPy arrays, which they put in their places themselves.
+    def takes_numpy(self) -> bool:
+        """Whether programs take NumPy arrays and shard them themselves.
 
-        Where a call does not wait, memory of NumPy's may be written to while the program runs.
+        If a call does not wait, the user may write to a NumPy array while the program runs.
         """
-        is_own = self.mesh is self.given and self.home(None).sharding.is_fully_addressable
+        is_own = self.mesh is self.user_mesh and self.home(None).sharding.is_fully_addressable
         return is_own and self.waits
 
-    def places(self, declared: Sequence[Sharding | None]) -> list[NamedSharding]:
-        """Where a program puts NumPy arrays; nothing if it takes none."""
-        return [self.home(x).sharding for x in declared] if self.takes_hosted else []
+    def argument_shardings(self, declared: Sequence[Sharding | None]) -> list[NamedSharding]:
+        """Return the shardings of NumPy arguments; an empty list if a program takes none."""
+        return [self.home(x).sharding for x in declared] if self.takes_numpy else []
 
-    def named(
+    def named_sharding(
         self, sharding: Sharding, *, shape: Any = None, subject: object = ""
     ) -> NamedSharding:
-        """A declared sharding as JAX's; an entry of the compiler's choice is open."""
+        """Convert a declared sharding to JAX's; the compiler chooses open entries."""
         lengths = (None,) * len(sharding) if shape is None else shape
-        found = self.axes.of(sharding, lengths, subject)
-        return NamedSharding(self.mesh, _spec(found))
+        entries = self.axes.of(sharding, lengths, subject)
+        return NamedSharding(self.mesh, _spec(entries))
 
     def has(self, sharding: Any) -> bool:
-        """Whether arrays of a sharding lie on the devices of the mesh."""
+        """Return whether arrays with a sharding are on the devices of the mesh."""
         return bool(self._devices == sharding.device_set)
 
     def is_over(self, other: Any) -> bool:
-        """Whether another mesh has the same devices in the same order."""
+        """Return whether another mesh has the same devices in the same order."""
         return other is self.mesh or (
             isinstance(other, Mesh) and [*other.devices.flat] == [*self.mesh.devices.flat]
         )
 
     # While JAX traces.
 
-    def entered(self, x: Any) -> Any:
-        """Return an argument without the explicit sharding that its type may have."""
+    def drop_explicit(self, x: Any) -> Any:
+        """Remove the explicit sharding that the type of an argument may have."""
         own = getattr(jax.typeof(x), "sharding", None) if isinstance(x, jax.Array) else None
         if own is not None and AxisType.Explicit in own.mesh.axis_types:
-            return _constrained(x, NamedSharding(self.mesh, own.spec))
+            return _constrain(x, NamedSharding(self.mesh, own.spec))
         return x
 
-    def constrained(self, x: Any, sharding: Sharding, subject: str = "shard") -> Any:
-        """An array that the compiled program divides so."""
+    def constrain(self, x: Any, sharding: Sharding, subject: str = "shard") -> Any:
+        """Constrain an array of the compiled program to a sharding."""
         if len(sharding) != x.ndim:
-            return x  # the program says what it expected
-        named = self.named(sharding, shape=x.shape, subject=subject)
-        return _constrained(x, named)
+            return x  # the program has the error
+        named = self.named_sharding(sharding, shape=x.shape, subject=subject)
+        return _constrain(x, named)
 
-    def anyhow(self, x: Any) -> Any:
-        """An array on the mesh, divided as the compiler likes."""
-        return self.constrained(x, (OPEN,) * x.ndim) if isinstance(x, jax.Array) else x
+    def constrain_to_mesh(self, x: Any) -> Any:
+        """Constrain an array to the mesh; the compiler chooses how it is sharded."""
+        return self.constrain(x, (OPEN,) * x.ndim) if isinstance(x, jax.Array) else x
 
-    def left(self, y: Any, sharding: Sharding | None) -> Any:
-        """A result over the user's own mesh, where its sharding is declared."""
-        if self.mesh is self.given or sharding is None or OPEN in sharding or is_asking():
+    def reshard_result(self, y: Any, sharding: Sharding | None) -> Any:
+        """Reshard a result over the user's mesh if its sharding is declared."""
+        if self.mesh is self.user_mesh or sharding is None or OPEN in sharding or is_asking():
             return y
         entries = self.axes.of(sharding, (None,) * len(sharding), "")
-        spec = _spec(tuple(map(self._explicit, entries)))
-        return jax.sharding.reshard(y, NamedSharding(self.given, spec))  # type: ignore[no-untyped-call]
+        spec = _spec(tuple(map(self._explicit_part, entries)))
+        return jax.sharding.reshard(y, NamedSharding(self.user_mesh, spec))  # type: ignore[no-untyped-call]
 
-    def _explicit(self, entry: Entry) -> Entry:
-        """An entry without axes that are automatic in the user's own mesh, too."""
-        given = self.given
-        types = dict(zip(given.axis_names, given.axis_types, strict=True))
+    def _explicit_part(self, entry: Entry) -> Entry:
+        """Return the axes of an entry that are explicit in the user's mesh."""
+        mesh = self.user_mesh
+        types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
         return tuple(x for x in names_in(entry) if types[x] is AxisType.Explicit) or None
 
     # After a call.
 
-    def returned(self, results: Any) -> Any:
-        """The results of a call over the user's own mesh."""
+    def to_user_mesh(self, results: Any) -> Any:
+        """Return the results of a call with shardings over the user's mesh."""
         if isinstance(results, list | tuple):
-            return [self.returned(y) for y in results]
-        found = getattr(results, "sharding", None)
-        if isinstance(found, NamedSharding) and found.mesh == self.mesh:
-            return jax.device_put(results, NamedSharding(self.given, found.spec))
+            return [self.to_user_mesh(y) for y in results]
+        sharding = getattr(results, "sharding", None)
+        if isinstance(sharding, NamedSharding) and sharding.mesh == self.mesh:
+            return jax.device_put(results, NamedSharding(self.user_mesh, sharding.spec))
         return results
 
 
@@ -310,59 +311,60 @@ def _spec(sharding: Sharding) -> PartitionSpec:
     return PartitionSpec(*entries)  # type: ignore[no-untyped-call]
 
 
-def _constrained(x: Any, sharding: NamedSharding) -> Any:
+def _constrain(x: Any, sharding: NamedSharding) -> Any:
     return jax.lax.with_sharding_constraint(x, sharding)  # type: ignore[no-untyped-call]
 
 
-def layout_of(options: Mapping[str, Any]) -> Layout | None:
-    """The layout that a mode's options name; None where they have no mesh."""
-    given = options.get("mesh")
-    if given is None:
+def layout_of(options: Mapping[str, Any]) -> MeshLayout | None:
+    """Return the layout of a mode's options; None if they have no mesh."""
+    mesh = options.get("mesh")
+    if mesh is None:
         return None
-    return _layout(given, tuple((options.get("logical_axes") or {}).items()))
+    return _layout(mesh, tuple((options.get("logical_axes") or {}).items()))
 
 
 @lru_cache(64)
-def _layout(given: Mesh, logical: tuple[tuple[str, Any], ...]) -> Layout:
-    return Layout(given, dict(logical))
+def _layout(mesh: Mesh, logical: tuple[tuple[str, Any], ...]) -> MeshLayout:
+    return MeshLayout(mesh, dict(logical))
 
 
-def admitted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a mode with those of meshes in one form.
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a mode that name a mesh, and bring logical axes to one form.
 
     Raises:
-        ModeError: No mesh, or logical names without one or of no axis; a mesh beside a device.
+        ModeError: If ``mesh`` is no mesh of devices, if logical axes are given without a mesh or
+            name no axis of the mesh, or if the options have both a mesh and a device.
     """
-    found = dict(options)
-    given, logical = found.get("mesh"), found.get("logical_axes")
-    if given is None and logical is not None:
+    checked = dict(options)
+    mesh, logical = checked.get("mesh"), checked.get("logical_axes")
+    if mesh is None and logical is not None:
         raise ModeError("logical_axes names axes of a mesh, and the mode has none.", "Add mesh=.")
-    if given is None:
-        return found
-    if not isinstance(given, Mesh) or given.empty:
+    if mesh is None:
+        return checked
+    if not isinstance(mesh, Mesh) or mesh.empty:
         raise ModeError(
-            f"mesh={given!r} is no mesh of devices.",
+            f"mesh={mesh!r} is no mesh of devices.",
             "Make one: graphc.mesh(data=4, model=2), or a jax.sharding.Mesh.",
         )
-    if AxisType.Manual in given.axis_types:
+    if AxisType.Manual in mesh.axis_types:
         raise ModeError(
-            f"mesh={given!r} has manual axes, along which every device runs a program of its own.",
+            f"mesh={mesh!r} has manual axes, along which every device runs a program of its own.",
             "Make one with automatic axes, graphc.mesh(data=4, model=2), or explicit ones; within "
             "jax.shard_map, call a function whose mode has no mesh.",
         )
-    if "device" in found:
+    if "device" in checked:
         raise ModeError("Mode has both mesh= and device=.", "Leave out device=.")
     if logical is not None:
-        found["logical_axes"] = _logical(logical, given)
-    return found
+        checked["logical_axes"] = _check_logical_axes(logical, mesh)
+    return checked
 
 
-def _logical(given: Any, mesh: Mesh) -> dict[str, Any]:
+def _check_logical_axes(logical: Any, mesh: Mesh) -> dict[str, Any]:
     remedy = 'Write logical_axes={"batch": "data", "hidden": "model", "embedding": None}.'
-    if not isinstance(given, Mapping):
-        raise ModeError(f"logical_axes={given!r} is no dict.", remedy)
-    found = {}
-    for name, axes in sorted(given.items()):
+    if not isinstance(logical, Mapping):
+        raise ModeError(f"logical_axes={logical!r} is no dict.", remedy)
+    entries = {}
+    for name, axes in sorted(logical.items()):
         entry = tuple(axes) if isinstance(axes, list | tuple) else axes
         names = entry if isinstance(entry, tuple) else () if entry is None else (entry,)
         if not isinstance(name, str) or not set(names) <= set(mesh.axis_names):
@@ -371,16 +373,16 @@ def _logical(given: Any, mesh: Mesh) -> dict[str, Any]:
                 f"{', '.join(mesh.axis_names)}.",
                 remedy,
             )
-        found[name] = entry
-    return found
+        entries[name] = entry
+    return entries
 
 
-_layouts: ContextVar[Layout | None] = ContextVar("layout", default=None)
+_layouts: ContextVar[MeshLayout | None] = ContextVar("layout", default=None)
 
 
 @contextmanager
-def over(layout: Layout | None) -> Iterator[None]:
-    """A context in which programs are traced for a mesh."""
+def trace_over(layout: MeshLayout | None) -> Iterator[None]:
+    """Trace programs for a mesh in this context."""
     token = _layouts.set(layout)
     try:
         yield
@@ -388,6 +390,6 @@ def over(layout: Layout | None) -> Iterator[None]:
         _layouts.reset(token)
 
 
-def current() -> Layout | None:
-    """The layout that a program is being traced for."""
+def current() -> MeshLayout | None:
+    """Return the layout that a program is being traced for."""
     return _layouts.get()

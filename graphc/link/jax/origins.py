@@ -1,4 +1,4 @@
-"""Where the elements of an instruction's result come from, in a program that XLA compiled."""
+"""The arguments whose elements an instruction returns, in a program that XLA compiled."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ MOVES = frozenset(
         *("all-gather", "all-gather-start", "all-gather-done", "copy-start", "copy-done"),
     }
 )
-"""Instructions that give all elements of their operand."""
+"""Instructions that return all elements of their operand."""
 
 _ARGUMENT = re.compile(r"^\w+\[(\d+)\]")
-"""The name of a parameter of the program: its place among the arguments."""
+"""The name of a parameter of the program: its position among the arguments."""
 
 _PARAMETER = re.compile(r"\bparameter\((\d+)\)")
 _INDEX = re.compile(r"\bindex=(\d+)")
 
 Path = tuple[int, ...]
-"""A place in a tuple of tuples."""
+"""Indices of an element of nested tuples."""
 
 
 class Origin(NamedTuple):
-    """An argument whose elements an instruction gives.
+    """An argument whose elements an instruction returns.
 
     Attributes:
-        argument: Its place.
-        share: The share of the elements that there are: less than all where it is a part of them
-            that each step of a loop takes.
+        argument: The position of the argument.
+        share: The returned fraction of the elements: less than 1 if each step of a loop takes a
+            slice of them.
     """
 
     argument: int
@@ -41,44 +41,44 @@ class Origin(NamedTuple):
 
 
 def in_loop(text: ProgramText, name: str) -> bool:
-    """Whether an instruction is one of a step of a loop."""
-    found = text.callers.get(text.homes[name], ())
-    return any(text.call(x)[0] == "while" or in_loop(text, x) for x in found)
+    """Return whether an instruction is in a step of a loop."""
+    callers = text.callers.get(text.parents[name], ())
+    return any(text.call(x)[0] == "while" or in_loop(text, x) for x in callers)
 
 
 def origin(text: ProgramText, name: str) -> Origin | None:
-    """The argument whose elements an instruction gives; None where they are others.
+    """Return the argument whose elements an instruction returns; None for other elements.
 
-    It follows them through branches, the steps of loops, and what is fused.
+    The search goes through branches, steps of loops and fusions.
     """
     try:
-        way = [*_back(text, name, ())]
-    except LookupError:  # XLA's text may change, and nothing but a warning depends on it
+        sources = [*_sources(text, name, ())]
+    except LookupError:  # XLA's text may change, and only a warning depends on it
         return None
     share = Fraction(1)
-    for step, _ in way:
+    for step, _ in sources:
         kind, operands = text.call(step)
         if kind == "dynamic-slice":
             share *= Fraction(text.size(step), text.size(operands[0]))
-    last, path = way[-1]
-    if path or text.homes[last] != text.entry or text.call(last)[0] != "parameter":
+    last, path = sources[-1]
+    if path or text.parents[last] != text.entry or text.call(last)[0] != "parameter":
         return None
-    found = _ARGUMENT.match(text.written(last))
-    return Origin(int(found[1]), share) if found else None
+    match = _ARGUMENT.match(text.op_name(last))
+    return Origin(int(match[1]), share) if match else None
 
 
-def _back(text: ProgramText, name: str, path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the instructions whose results have the elements, back to where they come from."""
+def _sources(text: ProgramText, name: str, path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the instructions whose results have the same elements, backwards from a result."""
     while True:
         yield name, path
-        found = _before(text, name, path)
-        if found is None:
+        source = _source(text, name, path)
+        if source is None:
             return
-        name, path = found
+        name, path = source
 
 
-def _before(text: ProgramText, name: str, path: Path) -> tuple[str, Path] | None:
-    """The operand, or the result of a computation, that has the elements of a result."""
+def _source(text: ProgramText, name: str, path: Path) -> tuple[str, Path] | None:
+    """Return the operand, or the result of a computation, that has the elements of a result."""
     kind, operands = text.call(name)
     if kind == "parameter":
         return _argument(text, name, path)
@@ -87,46 +87,46 @@ def _before(text: ProgramText, name: str, path: Path) -> tuple[str, Path] | None
     if kind == "tuple":
         return (operands[path[0]], path[1:]) if path else None
     if kind in {"fusion", "call"}:
-        return text.roots[text.applied(name)[0]], path
+        return text.roots[text.computations(name)[0]], path
     passes = kind in MOVES and len(operands) == 1
     if kind == "while":
-        passes = bool(path) and _is_kept(text, name, path[0])
+        passes = bool(path) and _is_invariant(text, name, path[0])
     elif kind == "dynamic-slice":
         passes = in_loop(text, name)
     return (operands[0], path) if passes else None
 
 
 def _argument(text: ProgramText, name: str, path: Path) -> tuple[str, Path] | None:
-    """What is passed for a parameter of a computation."""
-    computation = text.homes[name]
-    found = text.callers.get(computation, ())
-    if len(found) != 1:
+    """Return the operand of a caller that is passed for a parameter of a computation."""
+    computation = text.parents[name]
+    callers = text.callers.get(computation, ())
+    if len(callers) != 1:
         return None
-    (caller,) = found
+    (caller,) = callers
     kind, operands = text.call(caller)
     if kind == "while":
-        return (operands[0], path) if path and _is_kept(text, caller, path[0]) else None
+        return (operands[0], path) if path and _is_invariant(text, caller, path[0]) else None
     if kind == "conditional":
-        # What decides comes first.
-        return operands[1 + text.applied(caller).index(computation)], path
+        # The first operand selects the branch.
+        return operands[1 + text.computations(caller).index(computation)], path
     number = _number(_PARAMETER, text.lines[name])
     return (operands[number], path) if kind in {"fusion", "call"} else None
 
 
-def _is_kept(text: ProgramText, loop: str, place: int) -> bool:
-    """Whether every step of a loop gets the same at a place."""
-    for computation in text.applied(loop):
+def _is_invariant(text: ProgramText, loop: str, index: int) -> bool:
+    """Return whether no step of a loop changes the element ``index`` of its carry."""
+    for computation in text.computations(loop):
         root = text.roots[computation]
         if text.size(root) != text.size(loop):
-            continue  # it is the condition
-        for name, path in _back(text, root, (place,)):
-            if text.homes[name] == computation and text.call(name)[0] == "parameter":
-                return path == (place,)
+            continue  # the condition, which returns no carry
+        for name, path in _sources(text, root, (index,)):
+            if text.parents[name] == computation and text.call(name)[0] == "parameter":
+                return path == (index,)
     return False
 
 
 def _number(pattern: re.Pattern[str], line: str) -> int:
-    found = pattern.search(line)
-    if found is None:
+    match = pattern.search(line)
+    if match is None:
         raise LookupError(line)
-    return int(found[1])
+    return int(match[1])

@@ -19,11 +19,11 @@ class PortableMesh:
     """A mesh without its devices.
 
     Attributes:
-        axes: The names of its axes, and the number of devices along each.
-        types: The names of their types, such as ``"Auto"``.
-        platform: That of its devices, such as ``"cpu"``.
-        kind: The kind of its devices, as their maker calls it.
-        places: The place of each among all devices of the platform.
+        axes: The names of the axes, and the number of devices along each.
+        types: The names of the axes' types, such as ``"Auto"``.
+        platform: The platform of the devices, such as ``"cpu"``.
+        kind: The vendor's name of the kind of devices.
+        places: The index of each device among all devices of the platform.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -34,25 +34,25 @@ class PortableMesh:
 
     @classmethod
     def of(cls, mesh: Mesh) -> PortableMesh:
-        """A mesh as another process can have it."""
+        """Describe a mesh for another process."""
         first = mesh.devices.flat[0]
-        place = {device: i for i, device in enumerate(jax.devices(first.platform))}
+        index = {device: i for i, device in enumerate(jax.devices(first.platform))}
         return cls(
             tuple(mesh.shape.items()),
             tuple(type.name for type in mesh.axis_types),
             first.platform,
             first.device_kind,
-            tuple(place[device] for device in mesh.devices.flat),
+            tuple(index[device] for device in mesh.devices.flat),
         )
 
     def mesh(self) -> Mesh:
-        """The mesh of the devices of this process: the same ones where it has them, else others.
+        """Return the mesh with devices of this process, the same devices if it has them.
 
         Raises:
-            ModeError: It has too few of that kind.
+            ModeError: If this process has too few devices of the kind.
         """
-        found = _devices(self.platform)
-        alike = [device for device in found if device.device_kind == self.kind]
+        present = _devices(self.platform)
+        alike = [device for device in present if device.device_kind == self.kind]
         if len(alike) < len(self.places):
             raise ModeError(
                 f"A pickle has {MeshAxes(dict(self.axes))} of {len(self.places)} devices of the "
@@ -61,7 +61,7 @@ class PortableMesh:
                 "processor shows as several devices if "
                 "jax.config.update('jax_num_cpu_devices', 8) comes before JAX is first used.",
             )
-        chosen = [found[i] for i in self.places if i < len(found)]
+        chosen = [present[i] for i in self.places if i < len(present)]
         if len(chosen) < len(self.places) or any(x.device_kind != self.kind for x in chosen):
             order = np.argsort(np.argsort(self.places))
             chosen = [alike[i] for i in order]
@@ -72,29 +72,29 @@ class PortableMesh:
 
 @dataclass(frozen=True)
 class PortableDevice:
-    """A device by its platform and its place among all devices of that."""
+    """A device by its platform and its index among all devices of the platform."""
 
     platform: str
     place: int
 
     def device(self) -> jax.Device:
-        """The device of this process.
+        """Return the device of this process.
 
         Raises:
-            ModeError: It has none.
+            ModeError: If this process lacks the device.
         """
-        found = _devices(self.platform)
-        if self.place >= len(found):
+        present = _devices(self.platform)
+        if self.place >= len(present):
             raise ModeError(
                 f"A pickle has the device {self.platform}:{self.place}, and there is none here. "
                 f"{_present()}",
                 "Load it where there is one.",
             )
-        return found[self.place]
+        return present[self.place]
 
 
 def portable(value: Any) -> Any:
-    """A mesh or a device as another process can have it, and anything else as it is."""
+    """Describe a mesh or a device for another process; return other values unchanged."""
     if isinstance(value, Mesh):
         return PortableMesh.of(value)
     if isinstance(value, jax.Device):
@@ -102,11 +102,11 @@ def portable(value: Any) -> Any:
     return value
 
 
-def restored(value: Any) -> Any:
-    """What ``portable`` gave, of the devices of this process.
+def restore(value: Any) -> Any:
+    """Return a mesh or a device of this process, given its description; else the value.
 
     Raises:
-        ModeError: It lacks devices.
+        ModeError: If this process lacks devices.
     """
     if isinstance(value, PortableMesh):
         return value.mesh()

@@ -1,7 +1,7 @@
 """Profiles of programs that JAX runs: by compiled fusion, or by operation.
 
-The program is compiled anew with a scope for each operation, so that the profiler of JAX tells of
-which operations a fusion is made. Ordinary calls have no scopes, and no executable is kept.
+The program is compiled again with a scope for each operation, so that JAX's profiler reports the
+operations of each fusion. Ordinary calls have no scopes, and the executable is not stored.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from graphc.link.program import Program, observing
 from graphc.progress import stage
 from graphc.tensor.linalg.dot import DotGeneral
 
-FUSED = "each compiled fusion timed by jax.profiler"
-CUT = f"{FUSED}, which left out some events (a smaller repeat= has fewer)"
-APART = "each operation timed by itself, nothing fused"
+BY_FUSION = "each compiled fusion timed by jax.profiler"
+INCOMPLETE = f"{BY_FUSION}, which left out some events (a smaller repeat= has fewer)"
+BY_OPERATION = "each operation timed by itself, nothing fused"
 
 
 def measure(
@@ -61,10 +61,10 @@ def measure(
         run.compile()
         results = run()
         alone = time_calls(run, repeat)
-        method, seconds, parts = _by_fusion(run, repeat) if fused else (APART, 0.0, [])
-        if not parts:
-            seconds, parts = _apart(run, repeat)
-    return Measurement(method, seconds, alone, parts, run.phases, results)
+        method, seconds, times = _by_fusion(run, repeat) if fused else (BY_OPERATION, 0.0, [])
+        if not times:
+            seconds, times = _by_operation(run, repeat)
+    return Measurement(method, seconds, alone, times, run.phases, results)
 
 
 @contextmanager
@@ -82,13 +82,13 @@ class _Profiled:
     """A program that JAX compiles with a scope for each operation.
 
     Attributes:
-        program: What is profiled.
-        spec: How it is called.
-        layout: The mesh that it runs over, if there is one.
-        arguments: NumPy arrays where values decide shapes, and else arrays of JAX's.
-        nodes: Each operation that has a scope; its place is the scope's number.
-        phases: The seconds that each phase of compiling took.
-        text: The compiled program.
+        program: The profiled program.
+        spec: The call specification of the program.
+        layout: The mesh that the program runs over, or None.
+        arguments: NumPy arrays if their values decide shapes, else JAX arrays.
+        nodes: The nodes with scopes; the index of a node is the number of its scope.
+        phases: The seconds that each phase of compilation took.
+        text: The text of the compiled program.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class _Profiled:
         )
         self.layout = layout_of(options)
         self.arguments = [
-            np.asarray(x) if i in self.spec.static else self._placed(i, x, options)
+            np.asarray(x) if i in self.spec.static else self._put(i, x, options)
             for i, x in enumerate(arguments)
         ]
         self._scoped = Scoped()
@@ -108,157 +108,157 @@ class _Profiled:
         self.phases: dict[str, float] = {}
         self.text = ""
 
-    def _placed(self, place: int, value: Any, options: Mapping[str, Any]) -> Any:
-        """An argument as a call has it: on a device, or divided over the mesh as declared."""
-        node = self.program.arguments[place]
+    def _put(self, position: int, value: Any, options: Mapping[str, Any]) -> Any:
+        """Transfer an argument to the device, or to its declared sharding over the mesh."""
+        node = self.program.arguments[position]
         if self.layout is None:
             return array(value, node.type, options)
-        whole = np.asarray(value, node.type.numpy_dtype)
-        return self.layout.home(self.spec.shardings[place]).put(whole, repr(node))
+        x = np.asarray(value, node.type.numpy_dtype)
+        return self.layout.home(self.spec.shardings[position]).put(x, repr(node))
 
-    def rebuilt(self) -> Program:
-        """The program anew, as an observer may change it."""
+    def rebuild(self) -> Program:
+        """Build the program again, with an observer's functions."""
         return Program(self.program.graph, backend, self.program.host)
 
     def compile(self) -> None:
-        """Compile it."""
-        traced = TracedProgram(self.spec, self.rebuilt, self.layout)
+        """Compile the program with scopes, and measure the phases."""
+        traced = TracedProgram(self.spec, self.rebuild, self.layout)
         static = self.spec.static
-        self._given = [x for i, x in enumerate(self.arguments) if i not in static]
+        self._passed = [x for i, x in enumerate(self.arguments) if i not in static]
 
-        def function(*rest: Any) -> Any:
-            left = iter(rest)
+        def function(*passed: Any) -> Any:
+            rest = iter(passed)
             pairs = enumerate(self.arguments)
-            return traced.function(*[x if i in static else next(left) for i, x in pairs])
+            return traced.function(*[x if i in static else next(rest) for i, x in pairs])
 
         function.__name__ = MODULE
         times = [perf_counter()]
         with stage("JAX compiles for a profile", blocking=True), observing(self._scoped):
-            jaxpr = jax.jit(function).trace(*self._given)
+            jaxpr = jax.jit(function).trace(*self._passed)
             times.append(perf_counter())
             lowered = jaxpr.lower()
             times.append(perf_counter())
             compiled = lowered.compile()
             times.append(perf_counter())
-        taken = [end - start for start, end in pairwise(times)]
-        self.phases = dict(zip(("tracing", "lowering", "compiling by XLA"), taken, strict=True))
+        seconds = [end - start for start, end in pairwise(times)]
+        self.phases = dict(zip(("tracing", "lowering", "compiling by XLA"), seconds, strict=True))
         self.text = compiled.as_text() or ""
-        self._execute = traced.cut(compiled) if traced.is_bounded else compiled
+        self._execute = traced.trim_results(compiled) if traced.is_bounded else compiled
 
     def __call__(self) -> Any:
-        return jax.block_until_ready(self._execute(*self._given))  # type: ignore[no-untyped-call]
+        return jax.block_until_ready(self._execute(*self._passed))  # type: ignore[no-untyped-call]
 
 
 # By fusion.
 
 
 def _by_fusion(run: _Profiled, repeat: int) -> tuple[str, float, list[ProgramPart]]:
-    """How it was measured, the seconds of all calls, and the parts; none where JAX gives none."""
+    """Return the method, the seconds of all calls, and the parts; no parts if JAX has no times."""
     with tempfile.TemporaryDirectory() as folder:
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0
         try:
             jax.profiler.start_trace(folder, profiler_options=options)
-        except RuntimeError:  # there can be one at a time
-            return f"{APART}, as jax.profiler is in use", 0.0, []
+        except RuntimeError:  # JAX runs one profiler at a time
+            return f"{BY_OPERATION}, as jax.profiler is in use", 0.0, []
         try:
             seconds = time_calls(run, repeat)
         finally:
             jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
-        found, is_whole = events(Path(folder))
-    parts = _parts(found, instructions(run.text), run.nodes)
-    if not parts:
-        return f"{APART}, as jax.profiler has no times of XLA's instructions here", 0.0, []
-    return FUSED if is_whole else CUT, seconds, parts
+        profiled, is_complete = events(Path(folder))
+    times = _parts(profiled, instructions(run.text), run.nodes)
+    if not times:
+        return f"{BY_OPERATION}, as jax.profiler has no times of XLA's instructions here", 0.0, []
+    return BY_FUSION if is_complete else INCOMPLETE, seconds, times
 
 
 def _parts(
-    found: Sequence[TraceEvent], known: Mapping[str, Instruction], nodes: Sequence[Node]
+    profiled: Sequence[TraceEvent], program: Mapping[str, Instruction], nodes: Sequence[Node]
 ) -> list[ProgramPart]:
-    """The parts of a program, given the events of its calls."""
-    parts = ProgramParts()
-    origin = _Origin(known, nodes, {event.name for event in found})
+    """Return the parts of a program, given the events of its calls."""
+    table = ProgramParts()
+    sources = _Sources(program, nodes, {event.name for event in profiled})
     counts: dict[int, Counter[tuple[bool, str]]] = {}
-    for run in runs(found):
-        part = parts.add(*origin.place(run))
+    for run in runs(profiled):
+        part = table.add(*sources.operations(run))
         part.seconds += run.microseconds * 1e-6
-        instruction = known.get(run.event.name)
+        instruction = program.get(run.event.name)
         part.bytes += instruction.bytes if instruction else 0
-        counts.setdefault(id(part), Counter())[origin.holds(run), run.event.name] += 1
-    for part in parts.all():
-        # An operation of several instructions ran as often as one of them, a loop as it began.
+        counts.setdefault(id(part), Counter())[sources.is_holder(run), run.event.name] += 1
+    for part in table.all():
+        # An operation of several instructions ran as often as each of them, a loop as it started.
         numbers = counts[id(part)]
-        begun = [n for (holds, _), n in numbers.items() if holds]
-        part.calls = max(begun or numbers.values())
-    return parts.all()
+        starts = [n for (is_holder, _), n in numbers.items() if is_holder]
+        part.calls = max(starts or numbers.values())
+    return table.all()
 
 
-class _Origin:
+class _Sources:
     """The operations that instructions come from.
 
     Args:
-        known: The program's instructions.
+        program: The program's instructions, by name.
         nodes: The operations by the numbers of their scopes.
         ran: The names of the instructions that ran.
     """
 
     def __init__(
-        self, known: Mapping[str, Instruction], nodes: Sequence[Node], ran: Collection[str]
+        self, program: Mapping[str, Instruction], nodes: Sequence[Node], ran: Collection[str]
     ) -> None:
-        self._known = known
+        self._program = program
         self._nodes = nodes
-        told = [known[name] for name in ran if name in known]
-        named = {i for instruction in told for path in instruction.scopes for i in path}
-        # XLA rewrites some products without saying what they were made of.
+        executed = [program[name] for name in ran if name in program]
+        named = {i for instruction in executed for path in instruction.scopes for i in path}
+        # XLA rewrites some products without the names of their operations.
         unnamed = [node for i, node in enumerate(nodes) if i not in named]
         self._products = [node for node in unnamed if isinstance(node.op, DotGeneral)]
-        self._held = {x for node in nodes for graph in node.op.graphs() for x in graph.nodes}
+        self._nested = {x for node in nodes for graph in node.op.graphs() for x in graph.nodes}
 
-    def holds(self, run: Run) -> bool:
-        """Whether other instructions run in it."""
-        found = self._known.get(run.event.name)
-        return found is not None and found.kind in HOLDERS
+    def is_holder(self, run: Run) -> bool:
+        """Return whether an instruction runs other instructions."""
+        instruction = self._program.get(run.event.name)
+        return instruction is not None and instruction.kind in HOLDERS
 
-    def place(self, run: Run) -> tuple[Sequence[Node], Sequence[Node], str]:
-        """The operations, those that they are in, and a name where there are none."""
-        instruction = self._known.get(run.event.name)
+    def operations(self, run: Run) -> tuple[Sequence[Node], Sequence[Node], str]:
+        """Return the operations of a run, the operations around them, and a name without any."""
+        instruction = self._program.get(run.event.name)
         if instruction is not None and instruction.scopes:
-            made = [self._nodes[i] for i in instruction.operations]
-            return made, [self._nodes[i] for i in instruction.inside], ""
+            nodes = [self._nodes[i] for i in instruction.operations]
+            return nodes, [self._nodes[i] for i in instruction.inside], ""
         kind = instruction.kind if instruction else run.event.name
         inside = self._around(run.around)
-        products = self._lost(inside) if kind == "dot" else []
+        products = self._unnamed_products(inside) if kind == "dot" else []
         return products, inside, "" if products else f"{kind} (XLA)"
 
     def _around(self, holder: Run | None) -> Sequence[Node]:
-        """The operations that what runs in an event is in."""
+        """Return the operations around the instructions that run in an event."""
         if holder is None:
             return ()
-        made, inside, _ = self.place(holder)
-        return [*inside, *made[:1]] if self.holds(holder) else inside
+        nodes, inside, _ = self.operations(holder)
+        return [*inside, *nodes[:1]] if self.is_holder(holder) else inside
 
-    def _lost(self, inside: Sequence[Node]) -> Sequence[Node]:
-        """The products there that no instruction names."""
+    def _unnamed_products(self, inside: Sequence[Node]) -> Sequence[Node]:
+        """Return the matrix products within operations that no instruction names."""
         if not inside:
-            return [node for node in self._products if node not in self._held]
-        held = {x for graph in inside[-1].op.graphs() for x in graph.nodes}
-        return [node for node in self._products if node in held]
+            return [node for node in self._products if node not in self._nested]
+        nested = {x for graph in inside[-1].op.graphs() for x in graph.nodes}
+        return [node for node in self._products if node in nested]
 
 
 # By operation.
 
 
-def _apart(run: _Profiled, repeat: int) -> tuple[float, list[ProgramPart]]:
-    """The seconds of all calls, and the parts, with each operation computed by itself."""
+def _by_operation(run: _Profiled, repeat: int) -> tuple[float, list[ProgramPart]]:
+    """Return the seconds of all calls, and the parts, with each operation computed separately."""
     watch = Stopwatch(jax.block_until_ready)
 
     def observe(node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-        return watch.observe(node, _Compiled(compute) if node.op.graphs() else compute)
+        return watch.observe(node, _CompiledGraph(compute) if node.op.graphs() else compute)
 
     with observing(observe):
-        made = run.rebuilt()
-    traced = TracedProgram(run.spec, lambda: made)
-    execute = traced.cut(traced.function) if traced.is_bounded else traced.function
+        program = run.rebuild()
+    traced = TracedProgram(run.spec, lambda: program)
+    execute = traced.trim_results(traced.function) if traced.is_bounded else traced.function
     call = partial(execute, *run.arguments)
     call()
     watch.reset()
@@ -266,38 +266,39 @@ def _apart(run: _Profiled, repeat: int) -> tuple[float, list[ProgramPart]]:
     return seconds, watch.parts.all()
 
 
-class _Compiled:
-    """A loop or branch, compiled once: outside of a program JAX would do so at every call."""
+class _CompiledGraph:
+    """A loop or branch, compiled once: outside of a program JAX would compile it at every call."""
 
     def __init__(self, compute: Callable[..., Any]) -> None:
         self._compute = compute
-        self._made: dict[Any, Callable[..., Any]] = {}
+        self._compiled: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *values: Any) -> Any:
         if not all(isinstance(x, jax.Array | np.ndarray | np.generic) for x in values):
             return self._compute(*values)
-        known = {i: np.asarray(x) for i, x in enumerate(values) if not isinstance(x, jax.Array)}
-        key = tuple((i, x.dtype.str, x.shape, x.tobytes()) for i, x in known.items())
-        if key not in self._made:
-            self._made[key] = self._compiled(known)
-        return self._made[key](*[x for i, x in enumerate(values) if i not in known])
+        static = {i: np.asarray(x) for i, x in enumerate(values) if not isinstance(x, jax.Array)}
+        key = tuple((i, x.dtype.str, x.shape, x.tobytes()) for i, x in static.items())
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(static)
+        return self._compiled[key](*[x for i, x in enumerate(values) if i not in static])
 
-    def _compiled(self, known: Mapping[int, np.ndarray[Any, Any]]) -> Callable[..., Any]:
-        """A compiled function of the other operands, given these."""
+    def _compile(self, static: Mapping[int, np.ndarray[Any, Any]]) -> Callable[..., Any]:
+        """Return a compiled function of the other operands, given the static ones."""
         counts: dict[int, Count] = {}
 
-        def function(*rest: Any) -> Any:
-            left = iter(rest)
-            places = range(len(known) + len(rest))
-            found = self._compute(*[known[i] if i in known else next(left) for i in places])
-            counts.update({i: y for i, y in enumerate(found) if isinstance(y, Count)})
-            return [y.value if isinstance(y, Count) else y for y in found]
+        def function(*passed: Any) -> Any:
+            rest = iter(passed)
+            positions = range(len(static) + len(passed))
+            results = self._compute(*[static[i] if i in static else next(rest) for i in positions])
+            counts.update({i: y for i, y in enumerate(results) if isinstance(y, Count)})
+            return [y.value if isinstance(y, Count) else y for y in results]
 
         compiled = jax.jit(function)
 
-        def run(*rest: Any) -> Any:
-            pairs = enumerate(compiled(*rest))
-            found = [(counts.get(i), y) for i, y in pairs]
-            return tuple([y if n is None else replace(n, given=y, formula=None) for n, y in found])
+        def run(*passed: Any) -> Any:
+            results = [(counts.get(i), y) for i, y in enumerate(compiled(*passed))]
+            return tuple(
+                [y if n is None else replace(n, given=y, formula=None) for n, y in results]
+            )
 
         return run

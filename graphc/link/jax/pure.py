@@ -1,13 +1,14 @@
-"""Functions that JAX transforms, with graphc's derivatives and batches: a primitive of JAX's own.
+"""Functions that JAX transforms with graphc's derivatives and batch rules: a primitive of JAX.
 
-A ``jax.custom_jvp`` would have JAX transpose the tangents' program, and a ``jax.custom_vjp`` has no
-forward mode. A primitive has a rule for each; and what a rule gives is the primitive again, of
+With ``jax.custom_jvp``, JAX would transpose the program of the tangents, and ``jax.custom_vjp`` has
+no forward mode. A primitive has a rule for each transformation; a rule binds the same primitive to
 another graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import filterfalse
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from graphc.link.backend import Executable
 from graphc.link.transformable import Transformable
 
 call = Primitive("graphc")
-"""Parameters are the function, and how many of its last arguments it is linear in."""
+"""Parameters: the function, and the number of last arguments in which it is linear."""
 call.multiple_results = True
 
 
@@ -32,8 +33,8 @@ def transformable(function: Transformable) -> Executable:
 
     def run(*arrays: Any) -> list[Any]:
         pairs = zip(arrays, function.arguments, strict=True)
-        given = [_as(x, _own(t.numpy_dtype)) for x, t in pairs]
-        return call.bind(*given, function=function, linear=0)  # type: ignore[no-any-return, no-untyped-call]
+        values = [_as(x, _own(t.numpy_dtype)) for x, t in pairs]
+        return call.bind(*values, function=function, linear=0)  # type: ignore[no-any-return, no-untyped-call]
 
     return run
 
@@ -59,14 +60,14 @@ def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
     dtypes = [_own(t.numpy_dtype) for t in function.results]
     with jax.enable_x64(True):
         pairs = zip(arrays, function.arguments, strict=True)
-        found = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
-        return [_as(y, dtype) for y, dtype in zip(found, dtypes, strict=True)]
+        results = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
+        return [_as(y, dtype) for y, dtype in zip(results, dtypes, strict=True)]
 
 
 def _abstract(*types: Any, function: Transformable, linear: int) -> list[Any]:
     shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]  # type: ignore[no-untyped-call]
-    found = jax.eval_shape(lambda *xs: _run(*xs, function=function, linear=linear), *shapes)
-    return [jax.core.ShapedArray(y.shape, y.dtype) for y in found]
+    results = jax.eval_shape(lambda *xs: _run(*xs, function=function, linear=linear), *shapes)
+    return [jax.core.ShapedArray(y.shape, y.dtype) for y in results]
 
 
 call.def_impl(_run)  # type: ignore[no-untyped-call]
@@ -74,8 +75,7 @@ call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
 mlir.register_lowering(call, mlir.lower_fun(_run, multiple_results=True))
 
 
-def _inexact(function: Transformable) -> tuple[int, ...]:
-    """The results that have tangents."""
+def _inexact_results(function: Transformable) -> tuple[int, ...]:
     return tuple(i for i, t in enumerate(function.results) if is_inexact(t.dtype))
 
 
@@ -83,22 +83,22 @@ def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, function: Transformable, linear: int
 ) -> tuple[Any, Any]:
     results = call.bind(*primals, function=function, linear=linear)  # type: ignore[no-untyped-call]
-    found = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    out_tangents = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     moved = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
-    wanted = _inexact(function)
+    wanted = _inexact_results(function)
     if not moved or not wanted:
-        return results, found
+        return results, out_tangents
     first = len(primals) - linear
     if min(moved) >= first:
-        given = [*primals[:first], *map(ad.instantiate_zeros, tangents[first:])]
-        made = call.bind(*given, function=function, linear=linear)  # type: ignore[no-untyped-call]
-        return results, made
-    given = [*primals, *[tangents[i] for i in moved]]
-    pushed = function.jvp(moved, wanted)
-    made = call.bind(*given, function=pushed, linear=len(moved))  # type: ignore[no-untyped-call]
-    for i, t in zip(wanted, made, strict=True):
-        found[i] = t
-    return results, found
+        # A function that is linear in the moved arguments is its own derivative.
+        operands = [*primals[:first], *map(ad.instantiate_zeros, tangents[first:])]
+        return results, call.bind(*operands, function=function, linear=linear)  # type: ignore[no-untyped-call]
+    operands = [*primals, *[tangents[i] for i in moved]]
+    jvp = function.jvp(moved, wanted)
+    computed = call.bind(*operands, function=jvp, linear=len(moved))  # type: ignore[no-untyped-call]
+    for i, t in zip(wanted, computed, strict=True):
+        out_tangents[i] = t
+    return results, out_tangents
 
 
 ad.primitive_jvps[call] = _jvp
@@ -108,18 +108,18 @@ def _transpose(
     cotangents: Sequence[Any], *arguments: Any, function: Transformable, linear: int
 ) -> list[Any]:
     del linear
-    wanted = tuple(i for i, x in enumerate(arguments) if _is_open(x))
-    given = tuple(i for i, g in enumerate(cotangents) if type(g) is not ad.Zero)
-    found: list[Any] = [None] * len(arguments)
-    if not given:
-        return [ad.Zero(x.aval) if _is_open(x) else None for x in arguments]
-    pulled, before = function.transpose(wanted, given)
-    known = [_known(arguments[i]) for i in before]
-    gs = [_conjugate(cotangents[i]) for i in given]
-    made = call.bind(*known, *gs, function=pulled, linear=len(gs))  # type: ignore[no-untyped-call]
-    for i, g in zip(wanted, made, strict=True):
-        found[i] = _conjugate(g)
-    return found
+    wanted = tuple(i for i, x in enumerate(arguments) if _is_linear(x))
+    nonzero = tuple(i for i, g in enumerate(cotangents) if type(g) is not ad.Zero)
+    if not nonzero:
+        return [ad.Zero(x.aval) if _is_linear(x) else None for x in arguments]
+    transpose, before = function.transpose(wanted, nonzero)
+    values = [_value(arguments[i]) for i in before]
+    gs = [_conjugate(cotangents[i]) for i in nonzero]
+    computed = call.bind(*values, *gs, function=transpose, linear=len(gs))  # type: ignore[no-untyped-call]
+    gradients: list[Any] = [None] * len(arguments)
+    for i, g in zip(wanted, computed, strict=True):
+        gradients[i] = _conjugate(g)
+    return gradients
 
 
 def _conjugate(g: Any) -> Any:
@@ -127,14 +127,14 @@ def _conjugate(g: Any) -> Any:
     return lax.conj(g) if jnp.iscomplexobj(g) else g
 
 
-def _is_open(x: Any) -> bool:
-    """Whether an argument is one that is to be transposed."""
+def _is_linear(x: Any) -> bool:
+    """Return whether a transpose is with respect to an argument."""
     return ad.is_undefined_primal(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _known(x: Any) -> Any:
-    """Return an argument; for linear ones any value does."""
-    return jnp.zeros(x.aval.shape, x.aval.dtype) if _is_open(x) else x
+def _value(x: Any) -> Any:
+    """Return the value of an argument; zeros for linear arguments, where any value does."""
+    return jnp.zeros(x.aval.shape, x.aval.dtype) if _is_linear(x) else x
 
 
 ad.primitive_transposes[call] = _transpose
@@ -144,40 +144,42 @@ def _batch(
     arguments: Sequence[Any], axes: Sequence[Any], *, function: Transformable, linear: int
 ) -> tuple[Any, Any]:
     flags = tuple(axis is not None for axis in axes)
-    given = [
+    operands = [
         jnp.moveaxis(x, axis, 0) if flag else x
         for x, axis, flag in zip(arguments, axes, flags, strict=True)
     ]
-    made = call.bind(*given, function=function.batch(flags), linear=linear)  # type: ignore[no-untyped-call]
-    return made, [0] * len(made)
+    results = call.bind(*operands, function=function.batch(flags), linear=linear)  # type: ignore[no-untyped-call]
+    return results, [0] * len(results)
 
 
 batching.primitive_batchers[call] = _batch
 
 
-def with_gradient(value: Callable[..., Any], both: Callable[..., Any]) -> Callable[..., Any]:
-    """A scalar function whose gradient is computed together with its value, as one program.
+def with_gradient(
+    value: Callable[..., Any], value_and_grad: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a scalar function whose value and gradient are computed by one program.
 
     Args:
-        value: A function of a state and a place, two pytrees, to a real scalar.
-        both: Of the same, to the scalar and its gradient with respect to the floating arrays of
-            the place, a pytree of these alone.
+        value: A function of a state and a point, two pytrees, that returns a real scalar.
+        value_and_grad: A function of the same arguments that returns the scalar and its gradient
+            with respect to the floating arrays of the point, a pytree of these arrays alone.
 
     Returns:
-        ``value``, with derivatives of any order. Those with respect to the state are its own.
+        ``value``, with derivatives of any order; JAX derives those with respect to the state.
     """
     function = jax.custom_jvp(value)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        state, place = primals
-        y, slopes = both(state, place)
-        given = [t for t in jax.tree.leaves(tangents[1], is_leaf=_is_zero) if not _is_discrete(t)]
-        pairs = zip(jax.tree.leaves(slopes), given, strict=True)
-        moved = [jnp.vdot(g, t) for g, t in pairs if not _is_zero(t)]
+        state, point = primals
+        y, gradient = value_and_grad(state, point)
+        leaves = jax.tree.leaves(tangents[1], is_leaf=_is_zero)
+        pairs = zip(jax.tree.leaves(gradient), filterfalse(_is_discrete, leaves), strict=True)
+        terms = [jnp.vdot(g, t) for g, t in pairs if not _is_zero(t)]
         if not all(map(_is_zero, jax.tree.leaves(tangents[0], is_leaf=_is_zero))):
-            by_state = jax.tree.map(_instantiated, tangents[0], is_leaf=_is_zero)
-            moved.append(jax.jvp(lambda s: value(s, place), (state,), (by_state,))[1])
-        return y, _as(sum(moved, jnp.zeros((), y.dtype)), y.dtype)
+            by_state = jax.tree.map(_instantiate, tangents[0], is_leaf=_is_zero)
+            terms.append(jax.jvp(lambda s: value(s, point), (state,), (by_state,))[1])
+        return y, _as(sum(terms, jnp.zeros((), y.dtype)), y.dtype)
 
     function.defjvp(rule, symbolic_zeros=True)
     return function
@@ -188,11 +190,11 @@ def _is_zero(t: Any) -> bool:
 
 
 def _is_discrete(t: Any) -> bool:
-    """Whether a tangent is one of integers."""
+    """Return whether a tangent belongs to an array of integers."""
     return getattr(t, "dtype", None) == jax.dtypes.float0
 
 
-def _instantiated(t: Any) -> Any:
+def _instantiate(t: Any) -> Any:
     if not _is_zero(t):
         return t
     return np.zeros(t.shape, t.dtype) if _is_discrete(t) else jnp.zeros(t.shape, t.dtype)

@@ -1,7 +1,7 @@
-"""Serialization of JAX's executables: they are loaded without tracing or knowing the program.
+"""Serialization of JAX's executables, which are loaded without a trace or the program.
 
-The bytes are JAX's own, which it reads with pickle, so they must come from a place where only the
-user can write. A header before them has the structure of the results and what must be initialized.
+JAX reads its bytes with pickle, so they must come from a folder where only the user can write. A
+header before them has the structure of the results and the libraries that must be initialized.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ LENGTH_BYTES = 4
 """The size of the header's length."""
 
 CUSTOM_CALL = re.compile(r"\bcustom_call(?: @(\w+))?")
-"""A call of a library's function, in a lowered program's text."""
+"""A call of a library function, in the text of a lowered program."""
 
 SHARDINGS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
-"""The calls by which a program says how arrays are divided; the compiler replaces them."""
+"""The calls that declare shardings; the compiler replaces them."""
 
 PRODUCT = re.compile(r"\b(?:dot_general|dot|convolution)\b")
 """Operations whose precision depends on ``jax.default_matmul_precision``."""
 
 CheckError = Callable[[int, int, int], GraphcError]
-"""Makes the error of a check, given its number and the two lengths that should be equal."""
+"""Creates the error of a check, given its number and the two lengths that should be equal."""
 
 
 @dataclass(frozen=True)
 class LoadedExecutable:
-    """An executable that was deserialized.
+    """A deserialized executable.
 
     Attributes:
-        run: Takes arrays of the shapes, dtypes and device it was compiled for.
-        precise: Whether it depends on ``jax.default_matmul_precision``.
+        run: A function of arrays with the shapes, dtypes and device of the executable.
+        precise: Whether the executable depends on ``jax.default_matmul_precision``.
     """
 
     run: Callable[..., Any]
@@ -53,10 +53,10 @@ class LoadedExecutable:
 
 
 def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | None:
-    """Serialize an executable; None where it is of use in this process alone.
+    """Serialize an executable; return None if only this process can run it.
 
-    That is so where it calls back into Python, or calls functions of another library than LAPACK,
-    which ``unpack`` initializes.
+    Other processes cannot run an executable that calls back into Python, or that calls a library
+    other than LAPACK, which ``unpack`` initializes.
     """
     arguments: Any
     results: Any
@@ -67,7 +67,7 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
     try:
         payload, arguments, results = serialize(compiled)
     except (ValueError, TypeError, AttributeError, RuntimeError, PicklingError):
-        return None  # JAX raises any of these where it or the device cannot serialize
+        return None  # JAX raises any of these if it or the device cannot serialize
     head = json.dumps(
         {
             "arguments": arguments.num_leaves,
@@ -80,10 +80,10 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
 
 
 def unpack(data: bytes, devices: Sequence[jax.Device], error: CheckError) -> LoadedExecutable:
-    """Deserialize what ``pack`` gave, for a device or those of a mesh.
+    """Deserialize the bytes of ``pack`` for a device, or for the devices of a mesh.
 
     Raises:
-        Exception: Of any kind, where ``pack`` did not give these bytes for the devices.
+        Exception: Of any kind, if the bytes are not from ``pack`` for these devices.
     """
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
     head = json.loads(data[LENGTH_BYTES:end])
@@ -99,52 +99,51 @@ def unpack(data: bytes, devices: Sequence[jax.Device], error: CheckError) -> Loa
 
 @cache
 def _initialize_lapack() -> None:
-    """Make JAX load LAPACK, as it does when it lowers a call; an earlier call would crash."""
+    """Make JAX load LAPACK, as JAX does when it lowers a call; an earlier call would crash."""
     matrix = jax.ShapeDtypeStruct((1, 1), np.float32)  # type: ignore[no-untyped-call]
     jax.jit(jax.lax.linalg.cholesky).lower(matrix)
 
 
 def _structure(results: Any) -> dict[str, Any]:
-    """The structure of results, which have a number in place of each array."""
+    """Describe the structure of results, a pytree with a number instead of each array."""
     if isinstance(results, tuple):
-        found, checks = results
+        ys, checks = results
         return {
             "bounded": [
-                [_of_count(n) for n in y.counts] if isinstance(y, Ragged) else None for y in found
+                [_count_to_json(n) for n in y.counts] if isinstance(y, Ragged) else None for y in ys
             ],
-            "checks": [_of_check(check) for check in checks],
+            "checks": [_check_to_json(check) for check in checks],
         }
     return {"list": len(results)} if isinstance(results, list) else {"single": True}
 
 
 def _with_structure(structure: dict[str, Any], error: CheckError) -> Any:
-    """Results of a structure, a number in place of each array."""
+    """Return results with a structure, a number instead of each array."""
     if "bounded" in structure:
-        found = [_placeholder(how) for how in structure["bounded"]]
-        given = enumerate(structure["checks"])
-        return found, [_check(how, _error_of(i, error)) for i, how in given]
+        ys = [_placeholder(counts) for counts in structure["bounded"]]
+        checks = enumerate(structure["checks"])
+        return ys, [_check_from_json(fields, _error_of(i, error)) for i, fields in checks]
     return [0] * structure["list"] if "list" in structure else 0
 
 
-def _of_count(count: Count | None) -> Any:
+def _count_to_json(count: Count | None) -> Any:
     return count and [count.low, count.high, as_json(count.formula)]
 
 
-def _placeholder(how: Sequence[Any] | None) -> Any:
-    if how is None:
+def _placeholder(counts: Sequence[Any] | None) -> Any:
+    if counts is None:
         return 0
-    counts = [n and Count(0, n[0], n[1], from_json(n[2])) for n in how]
-    return Ragged(0, tuple(counts))
+    return Ragged(0, tuple([n and Count(0, n[0], n[1], from_json(n[2])) for n in counts]))
 
 
-def _of_check(check: LengthCheck | Guard) -> Any:
+def _check_to_json(check: LengthCheck | Guard) -> Any:
     if isinstance(check, Guard):
         return [check.at_least, as_json(check.a), as_json(check.b)]
     return [check.at_least]
 
 
-def _check(how: Sequence[Any], error: Callable[[int, int], GraphcError]) -> Any:
-    at_least, *formulas = how
+def _check_from_json(fields: Sequence[Any], error: Callable[[int, int], GraphcError]) -> Any:
+    at_least, *formulas = fields
     if not formulas:
         return LengthCheck(0, 0, error, at_least)
     a, b = map(from_json, formulas)

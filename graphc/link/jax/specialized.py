@@ -28,11 +28,11 @@ from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.slices import computed_lengths
 
-FEW = 4
-"""How many numbers of steps get an executable of their own before one is made for all."""
+MAX_EXACT = 4
+"""The number of executables for exact numbers of steps before one is compiled for all numbers."""
 
-SHORT = 32
-"""No buffer is made shorter than that for a number of steps that may be another one next time."""
+MIN_STEPS = 32
+"""The length of the shortest buffer for a number of steps that changes between calls."""
 
 
 _slice_lengths: ContextVar[Sequence[int]] = ContextVar("slice_lengths", default=())
@@ -45,13 +45,17 @@ def slice_length(node: Node, lowering: Lowering | None, values: Sequence[Any]) -
     return np.asarray(_slice_lengths.get()[op.number], np.int64)
 
 
-def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
-    """Return the value of an argument that decides a shape."""
+def _value(argument: Any, position: int) -> np.ndarray[Any, Any]:
+    """Return the value of an argument that decides a shape.
+
+    Raises:
+        DynamicShapeError: If JAX traces the caller, so that the value is unknown.
+    """
     try:
         return np.asarray(argument)
     except jax.errors.TracerArrayConversionError as error:
         raise DynamicShapeError(
-            f"The argument {place} decides a shape or a number of steps, and is not known while "
+            f"The argument {position} decides a shape or a number of steps, and is not known while "
             "JAX traces the code that calls the function.",
             "Make it static there, as with static_argnums of jax.jit, or pass a Python integer; a "
             "batch x[i * n + gt.arange(n)] of a fixed n takes any i.",
@@ -66,8 +70,9 @@ def _as_count(x: Any, bound: int) -> Count:
 class Specialized:
     """Executables for each set of values of the arguments that decide shapes.
 
-    The least recently used one goes when there are more than ``config.specializations``. Numbers of
-    steps that keep changing share one, whose buffers are long enough for all.
+    When there are more than ``config.specializations``, the least recently used executable is
+    dropped. Numbers of steps that keep changing share one executable, whose buffers are long
+    enough for all of them.
     """
 
     def __init__(
@@ -77,45 +82,44 @@ class Specialized:
         donated: tuple[int, ...],
         context: CompileContext,
         inspect: Inspect | None = None,
-        places: Sequence[Any] = (),
+        shardings: Sequence[Any] = (),
     ) -> None:
         self.inspect = inspect
-        self.places = places
+        self.shardings = shardings
         self.traced = traced
         self.static = spec.static
         self.pure = spec.single
         self.foreign = spec.facts["foreign"]
         types = spec.arguments
-        # Narrower integers wrap around at lengths that exist, and counts do not.
+        # Narrower integers wrap around at lengths that exist; counts are int64.
         self.counts = frozenset(i for i in spec.counts if types[i].numpy_dtype.itemsize >= 4)
         self.sliced = frozenset(spec.sliced)
         self.lengths = spec.lengths
         self.donated = donated
         self.context = context
-        self.known: OrderedDict[Any, Executable] = OrderedDict()
-        self.made = 0
+        self.executables: OrderedDict[Any, Executable] = OrderedDict()
+        self.compile_count = 0
         self.bounds: set[int] = set()
         self.lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        values = {i: _known(arguments[i], i) for i in self.static}
+        values = {i: _value(arguments[i], i) for i in self.static}
         lengths = self._lengths(arguments, values)
         execute = self._find({}, values, lengths)
         if execute is None:
-            bounds = self._bounds(values, arguments) if self.made >= FEW else {}
+            bounds = self._bounds(values, arguments) if self.compile_count >= MAX_EXACT else {}
             if bounds:
                 execute = self._find(bounds, values, lengths)
                 execute = execute or self._create(bounds, values, lengths)
                 try:
                     return execute(*arguments)
                 except DynamicShapeError:
-                    # They decide more than that.
+                    # The arguments decide a shape that a bound does not fix.
                     self.counts = frozenset()
             execute = self._create({}, values, lengths)
         return execute(*arguments)
 
     def _lengths(self, arguments: Sequence[Any], values: Mapping[int, Any]) -> tuple[int, ...]:
-        """Return the lengths of slices in a call."""
         if self.lengths is None:
             return ()
         return computed_lengths(self.lengths, [values.get(i, x) for i, x in enumerate(arguments)])
@@ -132,24 +136,24 @@ class Specialized:
     ) -> Executable | None:
         key = self._key(bounds, values, lengths)
         with self.lock:
-            execute = self.known.get(key)
+            execute = self.executables.get(key)
             if execute is not None:
-                self.known.move_to_end(key)
+                self.executables.move_to_end(key)
         return execute
 
     def _create(
         self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
     ) -> Executable:
-        """Return the function for these values and lengths, or for all values up to bounds."""
-        # Two threads may come here for one set of values.
+        """Return the executable for these values and lengths, or for all values up to bounds."""
+        # Two threads may call this for the same values.
         key = self._key(bounds, values, lengths)
         with self.lock:
-            execute = self.known.get(key)
+            execute = self.executables.get(key)
             if execute is None:
-                self.made += 1
-                execute = self.known[key] = self._compile(bounds, values, lengths)
-                if len(self.known) > config.specializations:
-                    self.known.popitem(last=False)
+                self.compile_count += 1
+                execute = self.executables[key] = self._compile(bounds, values, lengths)
+                if len(self.executables) > config.specializations:
+                    self.executables.popitem(last=False)
         return execute
 
     def _compile(
@@ -160,11 +164,11 @@ class Specialized:
         sliced = {i: copies[i] for i in self.sliced}
         function = self.traced.bounded if bounds else self.traced.function
 
-        def specialized(*rest: Any) -> Any:
-            left = iter(rest)
+        def program(*passed: Any) -> Any:
+            rest = iter(passed)
             arguments = []
-            for i in range(len(rest) + len(fixed)):
-                x = fixed[i] if i in fixed else next(left)
+            for i in range(len(passed) + len(fixed)):
+                x = fixed[i] if i in fixed else next(rest)
                 arguments.append(_as_count(x, bounds[i]) if i in bounds else x)
             token = _slice_lengths.set(lengths)
             try:
@@ -172,18 +176,18 @@ class Specialized:
             finally:
                 _slice_lengths.reset(token)
 
-        # A length below its bound is compared with others when the program has run.
+        # Lengths below a bound are checked after the run; an error must leave arguments intact.
         reused = () if bounds else [i for i in self.donated if i not in fixed]
         donated = tuple(i - sum(j < i for j in fixed) for i in reused)
         specialization = KnownArguments(fixed, bounds, (), lengths, sliced)
         executables = Executables(
-            specialized, donated, self.context, specialization, pure=self.pure, foreign=self.foreign
+            program, donated, self.context, specialization, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
-        executables.places = [x for i, x in enumerate(self.places) if i not in fixed]
+        executables.shardings = [x for i, x in enumerate(self.shardings) if i not in fixed]
         executables.over_mesh = self.traced.layout is not None
-        made = executables.caller()
-        execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
+        caller = executables.caller()
+        execute = self.traced.trim_results(caller) if bounds or self.traced.is_bounded else caller
 
         def call(*arguments: Any) -> Any:
             return execute(*[x for i, x in enumerate(arguments) if i not in fixed])
@@ -193,12 +197,12 @@ class Specialized:
     def _bounds(self, values: Mapping[int, Any], arguments: Sequence[Any]) -> dict[int, int]:
         """Return buffer lengths for numbers of steps: a sequence's length or a power of two."""
         lengths = {x.shape[0] for x in arguments if x.ndim}
-        found = {}
+        bounds = {}
         for i in sorted(self.counts):
             n = int(values[i])
             if n > 0:
-                enough = max(1 << (n - 1).bit_length(), SHORT)
+                enough = max(1 << (n - 1).bit_length(), MIN_STEPS)
                 fitting = [k for k in lengths | self.bounds if n <= k <= 4 * enough]
-                found[i] = min(fitting, default=enough)
-        self.bounds.update(found.values())
-        return found
+                bounds[i] = min(fitting, default=enough)
+        self.bounds.update(bounds.values())
+        return bounds

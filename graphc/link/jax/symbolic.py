@@ -1,10 +1,10 @@
-"""Lengths that are symbols while ``jax.export`` traces: what is computed from them.
+"""Lengths that are symbols while ``jax.export`` traces, and numbers computed from them.
 
-A length stays a symbol where a shape follows from it, and is an array of JAX's where its value is
-used. NumPy's references compute with symbols as with any Python numbers.
+A length stays a symbol if it decides a shape, and becomes a JAX array if its value is used. NumPy's
+references compute with symbols as with any Python numbers.
 
-What must hold of lengths for a function to have a result, such as ``n >= 3`` for ``x[2]``, becomes
-a condition of the program: it refuses other lengths when it is called.
+A requirement on lengths, such as ``n >= 3`` for ``x[2]``, becomes a condition of the program: the
+program refuses other lengths when it is called.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def assuming(conditions: dict[str, None]) -> Iterator[None]:
 
 
 def is_assuming() -> bool:
-    """Whether a program is being written to a file."""
+    """Return whether a program is being exported, so that conditions can be assumed."""
     return _assumed.get() is not None
 
 
 def has_symbols(values: Iterable[Any]) -> bool:
-    """Whether a value is a symbol, or an array with one for a length."""
+    """Return whether a value is a symbol, or an array with a symbol in its shape."""
     return any(is_symbolic_dim(n) for x in values for n in (x, *getattr(x, "shape", ())))
 
 
 def is_on_host(x: Any) -> bool:
-    """Whether a value is known while JAX traces, or a symbol."""
+    """Return whether a value is static while JAX traces, or a symbol."""
     return isinstance(x, np.ndarray) or is_symbolic_dim(x)
 
 
 def at_least(a: Any, b: Any) -> bool:
-    """Whether the first length is no less than the second, perhaps as a condition from now on."""
+    """Return whether ``a >= b``; an undecided comparison becomes a condition."""
     try:
         return bool(a >= b)
     except InconclusiveDimensionOperation:
@@ -66,7 +66,7 @@ def at_least(a: Any, b: Any) -> bool:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two lengths are equal, perhaps as a condition from now on."""
+    """Return whether two lengths are equal; an undecided comparison becomes a condition."""
     if a == b:
         return True
     if not (is_symbolic_dim(a) or is_symbolic_dim(b)):
@@ -92,34 +92,42 @@ def _assume(condition: str) -> bool:
 
 
 def most(a: Any, b: Any) -> Any:
-    """The larger one of two lengths."""
+    """Return the larger of two lengths."""
     return jax.core.max_dim(a, b)
 
 
 def least(a: Any, b: Any) -> Any:
-    """The smaller one of two lengths."""
+    """Return the smaller of two lengths."""
     return jax.core.min_dim(a, b)
 
 
-def refuse(what: str, *lengths: Any) -> None:
-    """Raise where JAX has to know lengths that are symbols.
+def refuse(subject: str, *lengths: Any) -> None:
+    """Refuse symbols for lengths that JAX must know.
+
+    Args:
+        subject: The operation, in messages.
+        lengths: The lengths.
 
     Raises:
-        DynamicShapeError: Names them.
+        DynamicShapeError: If a length is a symbol.
     """
     unknown = [str(n) for n in lengths if is_symbolic_dim(n)]
     if unknown:
         raise DynamicShapeError(
-            f"{what} needs lengths that are known while JAX compiles, not {', '.join(unknown)}.",
+            f"{subject} needs lengths that are known while JAX compiles, not {', '.join(unknown)}.",
             'Say which they are: dynamic={"x": (10, None)}.',
         )
 
 
 def part(entry: slice, n: Any) -> tuple[Any, Any, int]:
-    """Return what a slice takes of an axis: the first place, the number of places and the step.
+    """Return the first index of a slice of an axis, the number of indices, and the step.
+
+    Args:
+        entry: The slice.
+        n: The length of the axis.
 
     Raises:
-        ValueError: The step is 0 or a symbol.
+        ValueError: If the step is 0 or a symbol.
     """
     step = 1 if entry.step is None else entry.step
     if is_symbolic_dim(step) or not step:
@@ -127,47 +135,47 @@ def part(entry: slice, n: Any) -> tuple[Any, Any, int]:
     low, high = (0, n) if step > 0 else (-1, n - 1)
     first, last = (low, high) if step > 0 else (high, low)
 
-    def place(given: Any, default: Any) -> tuple[Any, bool]:
-        """Return a place, which may be outside of the axis, and whether it counts from the end."""
-        if given is None:
+    def position(bound: Any, default: Any) -> tuple[Any, bool]:
+        """Return an index, perhaps out of range, and whether the bound counts from the end."""
+        if bound is None:
             return default, step > 0
-        return (given, False) if at_least(given, 0) else (n + given, True)
+        return (bound, False) if at_least(bound, 0) else (n + bound, True)
 
-    def inside(place: Any, *, from_end: bool) -> Any:
-        return most(place, low) if from_end else least(place, high)
+    def clip(index: Any, *, from_end: bool) -> Any:
+        return most(index, low) if from_end else least(index, high)
 
     (start, start_from_end), (stop, stop_from_end) = (
-        place(entry.start, first),
-        place(entry.stop, last),
+        position(entry.start, first),
+        position(entry.stop, last),
     )
-    begin = first if entry.start is None else inside(start, from_end=start_from_end)
-    end = last if entry.stop is None else inside(stop, from_end=stop_from_end)
-    way = end - begin if step > 0 else begin - end
+    begin = first if entry.start is None else clip(start, from_end=start_from_end)
+    end = last if entry.stop is None else clip(stop, from_end=stop_from_end)
+    distance = end - begin if step > 0 else begin - end
     if step > 0 and stop_from_end and (entry.start is None or not start_from_end):
-        # The same number, written so that x[1:][1:] and x[1:][:-1] are seen to be equally long.
-        way = stop - (0 if entry.start is None else start)
+        # An equal number, in a form by which JAX finds that x[1:][1:] and x[1:][:-1] are as long.
+        distance = stop - (0 if entry.start is None else start)
     elif step > 0 and entry.stop is None:
-        way = least(n, n - start)
-    count = (most(way, 0) - 1) // abs(step) + 1
+        distance = least(n, n - start)
+    count = (most(distance, 0) - 1) // abs(step) + 1
     if step == 1 and entry.start is not None:
         begin = n - count if entry.stop is None else least(begin, n - count)
     return begin, count, step
 
 
 def meets_symbols(node: Node) -> bool:
-    """Return whether an operation gives lengths, or may take what is computed from them."""
+    """Return whether an operation returns lengths, or may take numbers computed from them."""
     return isinstance(node.op, Length | Shape) or any(x.type is LENGTH for x in node.inputs)
 
 
 def of_symbols(compute: Callable[..., Any], deciding: Container[int]) -> Callable[..., Any]:
-    """Return a lowering that takes symbols: as lengths where they decide a shape, else as arrays.
+    """Return a lowering that takes symbols: as lengths if they decide a shape, else as arrays.
 
     Args:
         compute: The lowering.
-        deciding: The operands that decide its shape, by position.
+        deciding: The positions of the operands that decide the shape of the result.
     """
 
-    def given(*values: Any) -> Any:
+    def call(*values: Any) -> Any:
         if not any(map(is_symbolic_dim, values)):
             return compute(*values)
         return compute(
@@ -177,26 +185,26 @@ def of_symbols(compute: Callable[..., Any], deciding: Container[int]) -> Callabl
             ]
         )
 
-    return given
+    return call
 
 
-ENDS: dict[Any, Callable[[Any, Any], Any]] = {maximum: most, minimum: least}
-"""The operations that NumPy would compare symbols for."""
+EXTREMA: dict[Any, Callable[[Any, Any], Any]] = {maximum: most, minimum: least}
+"""Operations for which NumPy would compare symbols."""
 
 
 def on_host(
     node: Node, compute: Callable[..., Any], traced: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return what computes a number on the host, which may be a symbol.
+    """Return a function that computes a number on the host, which may be a symbol.
 
     Args:
-        node: What is computed.
-        compute: Of numbers that are known.
-        traced: Its lowering, of arrays.
+        node: The node of the number.
+        compute: The function that computes the node from static numbers.
+        traced: The lowering of the node, a function of arrays.
     """
     op: Any = node.op
 
-    def given(*values: Any) -> Any:
+    def call(*values: Any) -> Any:
         if isinstance(op, Length):
             n = values[0].shape[op.axis]
             return n if is_symbolic_dim(n) else compute(*values)
@@ -205,12 +213,12 @@ def on_host(
         if not any(map(is_symbolic_dim, values)):
             return compute(*values)
         try:
-            perform = ENDS.get(op, op.perform)
-            found = perform(*map(as_length, values))
+            perform = EXTREMA.get(op, op.perform)
+            result = perform(*map(as_length, values))
         except (AttributeError, TypeError, InconclusiveDimensionOperation):
-            found = None
-        if is_symbolic_dim(found):
-            return found
+            result = None
+        if is_symbolic_dim(result):
+            return result
         return traced(*[jnp.asarray(x, np.int64) if is_symbolic_dim(x) else x for x in values])
 
-    return given
+    return call

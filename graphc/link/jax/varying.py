@@ -1,8 +1,8 @@
 """Mesh axes over which arrays vary within ``jax.shard_map``.
 
-There JAX types an array by the axes of the mesh over whose devices it differs, and casts operands
-of its own primitives to what they vary over together. Carries of loops, operands of graphc's own
-primitives and residuals of derivatives are cast here.
+JAX types an array by the axes of the mesh over whose devices it differs, and casts operands of its
+own primitives to the union of these axes. Carries of loops, operands of graphc's primitives and
+residuals of derivatives are cast here.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ Axes = frozenset[Any]
 
 
 def type_of(x: Any) -> Any:
-    """The type of an array, or the type itself."""
+    """Return the type of an array, or the type itself."""
     return x if isinstance(x, jax.core.ShapedArray) else jax.typeof(x)
 
 
 def varying_axes(*arrays: Any) -> Axes:
-    """The mesh axes over which any of the arrays varies; none outside of ``jax.shard_map``."""
-    found: Axes = frozenset()
+    """Return the mesh axes over which any array varies; none outside of ``jax.shard_map``."""
+    axes: Axes = frozenset()
     for x in arrays:
-        found |= _axes_of(type_of(x))
-    return found
+        axes |= _axes_of(type_of(x))
+    return axes
 
 
 def _axes_of(aval: Any) -> Axes:
-    # JAX up to 0.9 has the axes in the type itself.
+    # In JAX up to 0.9 the type itself has the axes.
     kind = getattr(aval, "manual_axis_type", None)
     axes: Any = getattr(aval, "vma", ()) if kind is None else kind.varying
     return frozenset(axes)
 
 
 def vary(x: Any, axes: Axes) -> Any:
-    """The array, cast to vary over axes; its cotangent is summed over those that are new."""
+    """Cast an array to vary over axes; its cotangent is summed over the axes that are new."""
     missing = tuple(sorted(axes - varying_axes(x), key=str))
     if not missing:
         return x
@@ -50,12 +50,12 @@ def vary(x: Any, axes: Axes) -> Any:
 
 
 def vary_as(tree: T, *arrays: Any) -> T:
-    """The arrays of a tree, cast to vary over what any of the arrays varies over."""
+    """Cast the arrays of a tree to vary over all axes over which one of ``arrays`` varies."""
     axes = varying_axes(*arrays)
-    found: T = jax.tree.map(lambda x: vary(x, axes), tree) if axes else tree
-    return found
+    cast: T = jax.tree.map(lambda x: vary(x, axes), tree) if axes else tree
+    return cast
 
 
 def varying_together(tree: T) -> T:
-    """The arrays of a tree, each cast to vary over what any of them varies over."""
+    """Cast the arrays of a tree to vary over all axes over which one of them varies."""
     return vary_as(tree, *jax.tree.leaves(tree))

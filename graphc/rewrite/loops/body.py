@@ -94,7 +94,7 @@ class Body:
         rows = [i for i in live.results if c <= i < n]
         added = replace(
             step, nexts=[step.nexts[i] for i in live.carries], rows=[step.rows[i - c] for i in rows]
-        ).replaced(swaps)
+        ).replace_nodes(swaps)
         self.nexts |= zip(parameters, added.nexts, strict=True)
         self.finals |= {(loop, i): swaps[step.carries[i]] for i in live.results if i < c}
         self.rows |= {(loop, i): y for i, y in zip(rows, added.rows, strict=True)}

@@ -69,7 +69,7 @@ class AnalysedLoop(OpenedLoop):
     @property
     def sequences(self) -> dict[Node, Tensor]:
         """The sequences, by the step's inputs that stand for their elements."""
-        return dict(zip(self.xs, self.given.xs, strict=True))
+        return dict(zip(self.xs, self.operands.xs, strict=True))
 
     def is_early(self, node: Node) -> bool:
         """Return whether a node varies, and can be computed before the loop."""
@@ -124,9 +124,9 @@ class AnalysedLoop(OpenedLoop):
 
     def of_steps_done(self, rows: Tensor) -> Tensor:
         """Return rows with zeros from the number of steps done on."""
-        if self.given.count is None:
+        if self.operands.count is None:
             return rows
-        done = less(arange(self.steps, dtype="int64"), self.given.count)
+        done = less(arange(self.steps, dtype="int64"), self.operands.count)
         done = expand_dims(done, tuple(range(1, rows.ndim)))
         return where(done, rows, constant(0, dtype=rows.dtype))
 
@@ -175,10 +175,10 @@ class AnalysedLoop(OpenedLoop):
             sequences: Further sequences, by the inputs that stand for their elements.
         """
         carries = [self.carries[i] for i in nexts]
-        step = LoopStep(carries, (), [*nexts.values()], rows).replaced(swaps or {})
+        step = LoopStep(carries, (), [*nexts.values()], rows).replace_nodes(swaps or {})
         needed = set(toposort(step.outputs))
         xs = {x: y for x, y in {**self.sequences, **(sequences or {})}.items() if x in needed}
-        init = [self.given.init[i] for i in nexts]
+        init = [self.operands.init[i] for i in nexts]
         return self.again(replace(step, xs=[*xs]), init, [*xs.values()])
 
 

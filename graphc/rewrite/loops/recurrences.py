@@ -174,11 +174,11 @@ def coupled_carries(loop: Node) -> Results | None:
     if carries is None or (carries.op.steps or MIN_COUPLED_STEPS) < MIN_COUPLED_STEPS:
         return None
     carries.settle(carries.from_rows, carries.sums)
-    if not carries.settle_coupled():
+    if not carries.compute_coupled():
         return None
     while True:
         carries.settle(carries.from_rows, carries.sums)
-        if not carries.settle_coupled():
+        if not carries.compute_coupled():
             return carries.results()
 
 
@@ -214,7 +214,7 @@ class _KnownCarries:
                 self._record(i, states)
             waiting = [i for i in waiting if i not in computed]
 
-    def settle_coupled(self) -> bool:
+    def compute_coupled(self) -> bool:
         """Compute the smallest group of coupled carries; return whether there is one."""
         waiting = [i for i in range(self.op.carries) if i not in self.finals]
         groups = {tuple(sorted(self._coupled_with(i))) for i in waiting}
@@ -254,12 +254,12 @@ class _KnownCarries:
         if self.body.carries[i] in toposort([new]) or not is_small(self.body, new):
             return None
         rows = as_batch(self.body, new, self.before)
-        return None if rows is None else self._with_initial(self.body.given.init[i], rows)
+        return None if rows is None else self._with_initial(self.body.operands.init[i], rows)
 
     def linear(self, i: int) -> Tensor | None:
         """Return all values of a carry that is an affine function of its previous value."""
         form = affine(self.body, i, [i])
-        init = self.body.given.init[i]
+        init = self.body.operands.init[i]
         if form is None or form.is_constant:
             return None
         if not is_numeric(init.dtype) or not self._has_large_arrays(init):
@@ -283,7 +283,7 @@ class _KnownCarries:
 
     def _solve_coupled(self, group: Sequence[int]) -> Tensor | None:
         """Return all values (k, n) of scalars that are affine functions of the previous ones."""
-        inits = [self.body.given.init[i] for i in group]
+        inits = [self.body.operands.init[i] for i in group]
         if any(x.ndim or not is_numeric(x.dtype) or x.dtype != inits[0].dtype for x in inits):
             return None
         forms = [form for i in group if (form := affine(self.body, i, group)) is not None]
@@ -301,7 +301,7 @@ class _KnownCarries:
 
     def _has_large_arrays(self, init: Tensor) -> bool:
         """Return whether other arrays are as large as all values of a carry."""
-        xs = self.body.given.xs
+        xs = self.body.operands.xs
         return not init.ndim or self.op.stacked > 0 or any(x.ndim > init.ndim for x in xs)
 
     def _rows(self, x: Value, init: Tensor) -> Any:

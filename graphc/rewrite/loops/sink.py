@@ -139,7 +139,7 @@ class _Sums:
 
     @property
     def _steps_done(self) -> Tensor:
-        operands = self.body.given
+        operands = self.body.operands
         return as_tensor(
             self.body.steps if operands.count is None else operands.count, dtype="int64"
         )
@@ -195,7 +195,7 @@ class _Sums:
         rows = outputs[len(nexts) :]
         row_of = {y: rows[j] for y, j in self.exported.items()}
         for total in done:
-            initial = finals.get(total.index, body.given.init[total.index])
+            initial = finals.get(total.index, body.operands.init[total.index])
             sums = [(sign, self._sum(x, row_of)) for sign, x in total.after]
             finals[total.index] = _add_terms(initial, sums)
         return [*(finals[i] for i in range(body.op.carries)), *rows[:row_count]]

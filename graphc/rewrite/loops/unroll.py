@@ -25,14 +25,14 @@ def results_of_no_step(loop: Node) -> Results | None:
     body = AnalysedLoop.at(loop)
     # Rows have the shape of a batch of no steps.
     none = {
-        x: batch_of(y, 0) for x, y in zip(body.carries, body.given.init, strict=True)
+        x: batch_of(y, 0) for x, y in zip(body.carries, body.operands.init, strict=True)
     } | body.sequences
     try:
         rows = body.at_once(body.rows, none)
     except NOT_VECTORIZABLE:
         return None
     done = [constant(0, dtype="int64")] if body.op.stops else []
-    return [*body.given.init, *rows, *done]
+    return [*body.operands.init, *rows, *done]
 
 
 def results_of_one_step(loop: Node) -> Results | None:
@@ -40,15 +40,15 @@ def results_of_one_step(loop: Node) -> Results | None:
     if _steps(loop) != 1:
         return None
     body = AnalysedLoop.at(loop)
-    values: dict[Any, Node] = dict(zip(body.carries, body.given.init, strict=True))
+    values: dict[Any, Node] = dict(zip(body.carries, body.operands.init, strict=True))
     values |= {x: y[0] for x, y in body.sequences.items()}
     outputs = body.outside(replaced([*body.nexts, *body.rows], values))
     nexts, rows = outputs[: body.op.carries], outputs[body.op.carries :]
-    count = body.given.count
+    count = body.operands.count
     done: Any = constant(1, dtype="int64")
     if count is not None:
         done = cast(greater(count, 0), "int64")
         is_done = greater(count, 0)
-        nexts = [where(is_done, y, x) for x, y in zip(body.given.init, nexts, strict=True)]
+        nexts = [where(is_done, y, x) for x, y in zip(body.operands.init, nexts, strict=True)]
         rows = [where(is_done, y, constant(0, dtype=y.dtype)) for y in rows]
     return [*nexts, *(expand_dims(y, 0) for y in rows), *([done] if body.op.stops else [])]

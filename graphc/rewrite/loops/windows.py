@@ -35,7 +35,7 @@ def index_windows(graph: Graph, varying: Collection[Node] = ()) -> Graph:
     """Return an equal graph whose loops read and write slices of known length by indices.
 
     Args:
-        graph: A whole program, or a graph that an operation holds.
+        graph: The graph of a program, or a graph nested in an operation.
         varying: The inputs of a nested graph that differ between steps.
     """
     if not varying and not any(node.op.graphs() for node in graph.nodes):

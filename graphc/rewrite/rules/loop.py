@@ -60,7 +60,7 @@ def loop_without_carries(node: Node, op: Pick) -> Node | None:
 
 @rewrite("specialize", Pick, beside=[Loop])
 def sum_after_loop(node: Node, op: Pick) -> Node | None:
-    """A sum that no step reads is computed after the loop, products by one contraction.
+    """``total += f(x)`` that no step reads is computed after the loop: products by a contraction.
 
     Only products that are at least as large as their factors become contractions.
     """
@@ -81,7 +81,7 @@ def product_before_loop(node: Node, op: Pick) -> Node | None:
 
 @rewrite("specialize", Pick, beside=[Loop], optional=True)
 def work_before_loop(node: Node, op: Pick) -> Node | None:
-    """All work on few elements of sequences alone is computed for all steps before the loop.
+    """``f(x)`` of few elements of sequences alone is computed for all steps before the loop.
 
     Enable it where starting an operation takes longer than computing some hundred numbers.
     """
@@ -90,7 +90,7 @@ def work_before_loop(node: Node, op: Pick) -> Node | None:
 
 @rewrite("specialize", Pick, beside=[Loop])
 def loop_of_known_carries(node: Node, op: Pick) -> Node | None:
-    """A loop whose carries are elements of sequences a step before reads those instead."""
+    """``h = x[t - 1]``, a carry that is an element of a sequence, is read from the sequence."""
     return result_of(node, known_carries)
 
 
@@ -106,9 +106,9 @@ def linear_recurrence(node: Node, op: Pick) -> Node | None:
 
 @rewrite("specialize", Pick, beside=[Loop], optional=True)
 def coupled_recurrence(node: Node, op: Pick) -> Node | None:
-    """Scalars such as AR(2)'s, each a linear function of those before, are one operation.
+    """``h = A @ h + b`` of scalar carries, such as AR(2)'s, is one operation.
 
-    At most four carries. Enable it where a step of a loop is a call from Python.
+    There are at most four carries. Enable it where a step of a loop is a call from Python.
     """
     return result_of(node, coupled_carries)
 

@@ -30,7 +30,7 @@ from graphc.link.jax.attention.scalars import (
     uniform,
 )
 from graphc.link.jax.implicit.interpreter import bound
-from graphc.link.jax.jaxprs import CALLS, needed
+from graphc.link.jax.jaxprs import CALLS, live_equations
 from graphc.tensor import Tensor
 
 INLINED = {**CALLS, **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), "call_jaxpr")}
@@ -91,7 +91,7 @@ def import_program(traced: ClosedJaxpr, captured: Sequence[Any]) -> tuple[Graph,
 def _drop_unused_equations(program: ClosedJaxpr) -> ClosedJaxpr:
     """Return a program without the equations that its results do not depend on."""
     bare = program.jaxpr
-    return ClosedJaxpr(bare.replace(eqns=needed(bare)), program.consts)
+    return ClosedJaxpr(bare.replace(eqns=live_equations(bare)), program.consts)
 
 
 class _Importer:

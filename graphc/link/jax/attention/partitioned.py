@@ -1,9 +1,10 @@
 """Attention in programs over a mesh: each device attends with its own sequences, heads and queries.
 
 XLA chooses how the arrays around attention are sharded, and the choice is not known while JAX
-traces. Therefore a program with attention is lowered twice (``divided.py``). In the first lowering,
-attention is a call without a body: a sharding rule relates the axes of its arrays, and XLA reports
-their shardings. In the second lowering, attention is a ``jax.shard_map`` over these axes.
+traces. Therefore a program with attention is lowered twice (``partitions.py``). In the first
+lowering, attention is a call without a body: a sharding rule relates the axes of its arrays, and
+XLA reports their shardings. In the second lowering, attention is a ``jax.shard_map`` over these
+axes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from graphc.link.jax.attention.shards import Sharding
-from graphc.link.jax.divided import choices
 from graphc.link.jax.explicit import Claims, Entry, axes_of
+from graphc.link.jax.partitions import choices
 from graphc.link.jax.varying import varying_together
 
 Roles = tuple[int | None, ...]

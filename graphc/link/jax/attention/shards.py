@@ -19,7 +19,7 @@ from jax.sharding import AxisType, PartitionSpec
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.link.jax.attention.kernel import Spec
-from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, resharded, spec_of
+from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, reshard, spec_of
 
 Arrays = tuple[Any, ...]
 """Queries, keys, values, tables, and the arrays that the score and the mask function capture."""
@@ -206,7 +206,7 @@ def over_mesh(attend: Attend, spec: Spec, mesh: Any, sharding: Sharding, arrays:
         tuple(map(of_table, tables)),
         *[tuple((None,) * jnp.ndim(x) for x in group) for group in captured],
     )
-    operands = jax.tree.map(lambda x, spec: resharded(jnp.asarray(x), mesh, spec), arrays, specs)
+    operands = jax.tree.map(lambda x, spec: reshard(jnp.asarray(x), mesh, spec), arrays, specs)
     named: Any = PartitionSpec
 
     def local(*shards: Any) -> Any:

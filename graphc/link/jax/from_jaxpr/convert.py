@@ -24,7 +24,7 @@ from graphc.link.jax.from_jaxpr.random import RANDOM, packed, unpacked
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bound
-from graphc.link.jax.jaxprs import needed
+from graphc.link.jax.jaxprs import live_equations
 from graphc.link.jax.wrap import call
 from graphc.link.jax.wrap.function import is_key
 from graphc.link.jax.wrap.types import message_of, needs_x64, remedy_of
@@ -205,7 +205,7 @@ class Conversion:
         def read(x: Any) -> Any:
             return _number(x) if isinstance(x, Literal) else known[x]
 
-        for eqn in needed(bare):
+        for eqn in live_equations(bare):
             found = self._results(eqn, [*map(read, eqn.invars)])
             known.update(zip(eqn.outvars, found, strict=True))
         return [_as_tensor(read(x)) for x in bare.outvars]

@@ -29,7 +29,7 @@ from graphc.implicit.dispatch import by_default
 from graphc.implicit.policy import materialized, policy_of
 from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
+from graphc.link.jax.explicit import explicit_mesh, reshard, spec_of
 from graphc.link.jax.implicit import automatic
 from graphc.link.jax.implicit.known import known_numbers, note_number, note_spread
 from graphc.link.jax.implicit.nested import dispatched_again
@@ -384,7 +384,7 @@ def as_typed(y: Any, aval: Any) -> Any:
         return y
     y = _weakened(vary(y, varying_axes(aval)), aval)
     mesh = explicit_mesh((y, aval))
-    return y if mesh is None else resharded(y, mesh, spec_of(aval))
+    return y if mesh is None else reshard(y, mesh, spec_of(aval))
 
 
 def _weakened(y: Any, aval: Any) -> Any:

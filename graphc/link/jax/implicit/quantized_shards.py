@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from graphc.implicit.quantized.coding import Coding
-from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, resharded, spec_of
+from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, reshard, spec_of
 
 Spec = tuple[Entry, ...]
 
@@ -64,7 +64,7 @@ def sharded(
     """
     place = Placement.of(mesh, transposed, arrays)
     specs = (place.x, *[place.codes] * (len(arrays) - 1))
-    given = [resharded(x, mesh, spec) for x, spec in zip(arrays, specs, strict=True)]
+    given = [reshard(x, mesh, spec) for x, spec in zip(arrays, specs, strict=True)]
     named: Any = PartitionSpec
 
     def local(*shards: Any) -> Any:

@@ -17,7 +17,7 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jax.sharding import NamedSharding, PartitionSpec
 
-from graphc.link.jax.explicit import axes_of, explicit_mesh, resharded
+from graphc.link.jax.explicit import axes_of, explicit_mesh, reshard
 from graphc.link.jax.implicit.avals import ImplicitAval, ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.calls import placed
 from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
@@ -125,7 +125,7 @@ def _placed(x: Any, eqn: JaxprEqn, spec: Any) -> Any:
     if explicit_mesh([x]) is None:
         return x
     entries = (*spec, *[None] * (x.ndim - len(spec)))
-    return resharded(x, eqn.params["mesh"], entries)
+    return reshard(x, eqn.params["mesh"], entries)
 
 
 @dataclass(frozen=True)

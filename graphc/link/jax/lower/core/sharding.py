@@ -17,7 +17,7 @@ from graphc.tensor.core.sharding import Shard
 def shard(op: Shard, x: Any) -> Any:
     """Constrain the array's sharding in a program over a mesh; else return the array."""
     layout = current()
-    return x if layout is None else layout.constrained(x, op.sharding, with_role("shard", op))
+    return x if layout is None else layout.constrain(x, op.sharding, with_role("shard", op))
 
 
 @rule(Shard)
