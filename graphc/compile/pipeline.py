@@ -19,7 +19,7 @@ from graphc.errors import (
     ShardingError,
     UnsupportedOperationError,
 )
-from graphc.implicit.expand import densified
+from graphc.implicit.expand import densify_graph
 from graphc.ir import Graph, Input, Leaf, Node, Slot, has_equal_operands, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
@@ -100,7 +100,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     backend = mode.backend
     leaves = signature.leaves()
     graph = blank(signature.graph, leaves)
-    graph = graph if backend.keeps_implicit else densified(graph)
+    graph = graph if backend.keeps_implicit else densify_graph(graph)
     check_shardings(graph, mode.mesh_axes)
     graph, passes, failures = _prepare(graph, mode)
     host = backend.analyse(graph)
@@ -127,7 +127,7 @@ def problems(signature: Signature) -> list[GraphcError]:
     """Return the errors that keep a graph from being compiled."""
     mode = signature.mode
     graph = blank(signature.graph, signature.leaves())
-    graph = graph if mode.backend.keeps_implicit else densified(graph)
+    graph = graph if mode.backend.keeps_implicit else densify_graph(graph)
     errors: list[GraphcError] = []
     try:
         check_shardings(graph, mode.mesh_axes)

@@ -1,4 +1,4 @@
-"""Arrays kept in structured form until an operation needs them whole."""
+"""Arrays that stay in structured form until an operation needs all elements."""
 
 from graphc.implicit import (  # enter handlers
     linalg,

@@ -20,7 +20,7 @@ from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.hooks import Hook
 from graphc.implicit.jax_arrays import jax_arrays
-from graphc.implicit.operators import Operators
+from graphc.implicit.operators import ArrayOperators
 from graphc.implicit.treedef import (
     NoArrayError,
     Treedef,
@@ -29,7 +29,7 @@ from graphc.implicit.treedef import (
     dtype_of,
     field_names_of,
     lengths_of,
-    with_parts,
+    with_arrays,
 )
 from graphc.ir import STATIC, TensorType
 from graphc.tensor import Tensor
@@ -41,7 +41,7 @@ def aux_field(**settings: Any) -> Any:
     """Declare a static field of an implicit array: it holds no array.
 
     Args:
-        settings: As of ``dataclasses.field``.
+        settings: The keyword arguments of ``dataclasses.field``.
 
     Example:
         >>> from dataclasses import dataclass
@@ -59,7 +59,7 @@ def aux_field(**settings: Any) -> Any:
 
 
 def is_implicit(x: Any) -> bool:
-    """Return whether an object is an implicit array, symbolic ones not counted.
+    """Return whether an object is an implicit array; symbolic ones do not count.
 
     Example:
         >>> import numpy as np
@@ -70,16 +70,18 @@ def is_implicit(x: Any) -> bool:
     return isinstance(x, ImplicitArray)
 
 
-def is_whole(x: Any) -> bool:
-    """Return whether an object is an implicit array with all its arrays.
+def is_complete(x: Any) -> bool:
+    """Return whether an object is an implicit array none of whose required fields is None.
 
-    In one that is part of a filtered tree, None stands in the place of others.
+    One that is part of a filtered tree holds None instead of other arrays.
     """
     if not is_implicit(x):
         return False
     cls: Any = type(x)
     required = [getattr(x, name) for name in field_names_of(cls).required]
-    return all(is_whole(part) if is_implicit(part) else part is not None for part in required)
+    return all(
+        is_complete(field) if is_implicit(field) else field is not None for field in required
+    )
 
 
 def fields_of(x: ImplicitArray) -> dict[str, Any]:
@@ -95,11 +97,11 @@ def fields_of(x: ImplicitArray) -> dict[str, Any]:
 
 
 def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
-    """Return a copy with other arrays in these fields, whose shapes and dtypes are not checked.
+    """Return a copy with other arrays in some fields; shapes and dtypes are not checked.
 
     Args:
         x: An implicit array.
-        parts: The new arrays by the names of their fields; other fields are kept.
+        parts: The new arrays by the names of their fields; other fields stay the same.
 
     Example:
         >>> import numpy as np
@@ -109,31 +111,31 @@ def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
         >>> with_fields(x, {name: np.array([3.0, 4.0])}).materialize().tolist()
         [[3.0, 0.0], [0.0, 4.0]]
     """
-    return with_parts(x, [parts.get(name, own) for name, own in fields_of(x).items()])
+    return with_arrays(x, [parts.get(name, own) for name, own in fields_of(x).items()])
 
 
 @dataclass(frozen=True, repr=False)
-class ImplicitArray(Operators, ABC):
-    """An array of a shape and a dtype that is held as other arrays, its fields.
+class ImplicitArray(ArrayOperators, ABC):
+    """An array with a shape and a dtype, represented by other arrays: its fields.
 
     Subclasses are frozen dataclasses. A field is an array, an implicit array, None or a tuple of
     these; a field made by ``aux_field`` is static. The arrays may be NumPy's, JAX's, MLX's or
-    symbolic. A tree of JAX's has it as a node, whose children are the fields in order.
+    symbolic. In JAX, an implicit array is a pytree whose children are the fields in order.
 
-    Two of them are equal only where they are one object: arrays have no truth value.
+    Two implicit arrays are equal only if they are one object: arrays have no truth value.
 
     Attributes:
-        materialize_policy: What is done where one of this class must become whole: ``"allow"``,
-            ``"warn"`` or ``"error"``; None for what ``materializing`` and the configuration say.
-            Set by ``class Name(ImplicitArray, materialize="error")``.
-        materialize_through: Whether ``materialize`` is written for dense fields, and run through
-            where they are implicit; False where it takes implicit ones itself.
-        stands_aside: Whether operations are those of the array in its field ``array``: its default
-            handler goes before all handlers and passes that array on, and that array's class is
-            reported and has the policy.
+        materialize_policy: The policy where an array of this class must become dense: ``"allow"``,
+            ``"warn"`` or ``"error"``; None for the policy of ``materializing`` and the
+            configuration. Set by ``class Name(ImplicitArray, materialize="error")``.
+        materialize_through: Whether ``materialize`` is written for dense fields, and implicit
+            fields are passed to it by ``implicit``; False where it accepts implicit ones itself.
+        stands_aside: Whether operations apply to the array in the field ``array``: the default
+            handler of this class precedes all handlers and passes that array on, and that array's
+            class is reported and has the policy.
         frozen_fields: The fields that ``trainable`` leaves out, by name; None for all.
-        keeps_shardings: Whether handlers take fields as they are sharded over explicit axes of a
-            mesh of JAX's; for others those axes are automatic, and XLA shards what they compute.
+        keeps_shardings: Whether handlers accept fields that are sharded over explicit axes of a JAX
+            mesh; for other classes those axes are automatic, and XLA shards the computation.
 
     Example:
         >>> from dataclasses import dataclass
@@ -166,8 +168,8 @@ class ImplicitArray(Operators, ABC):
                     f"It is one of {', '.join(map(repr, POLICIES))}.",
                 )
             cls.materialize_policy = materialize
-        # A dataclass would compare the fields, and arrays cannot be.
-        cls.__eq__ = Operators.__eq__  # type: ignore[method-assign]
+        # A dataclass would compare the fields, and arrays have no truth value.
+        cls.__eq__ = ArrayOperators.__eq__  # type: ignore[method-assign]
         cls.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
         if "__repr__" not in vars(cls):
             cls.__repr__ = ImplicitArray.__repr__  # type: ignore[method-assign]
@@ -183,23 +185,24 @@ class ImplicitArray(Operators, ABC):
                 self._check_once(treedef, leaves)
 
     def _check_once(self, treedef: Treedef, leaves: Sequence[Any]) -> None:
-        """Call ``check``, once for equal types where there are no values to look at."""
+        """Call ``check``, once for equal types unless the arrays have values to look at."""
         key = treedef, _key(leaves)
         if key not in _checked or any(isinstance(x, np.ndarray) for x in leaves):
             self.check()
-            _kept(_checked, key, True)
+            _remember(_checked, key, True)
 
     @abstractmethod
     def materialize(self) -> Any:
-        """Return the whole array, of its fields' library, or an array with one layer less."""
+        """Return the dense array, of the fields' library, or an array with one layer less."""
 
     def check(self) -> None:
-        """Raise where the fields do not fit each other; called when one is made.
+        """Raise if the fields do not fit each other; called when an instance is made.
 
-        It may look at the values of NumPy's arrays. Of others it is called once for equal types.
+        The check may look at the values of NumPy arrays. For other arrays, equal types are checked
+        once.
 
         Raises:
-            ImplicitArrayError: Says how.
+            ImplicitArrayError: If the fields do not fit each other.
         """
 
     @classmethod
@@ -207,23 +210,23 @@ class ImplicitArray(Operators, ABC):
         """Handle a primitive or an operation for which no handler is registered.
 
         Args:
-            target: A primitive of JAX's, or an operation.
-            operands: As given; one is of this class.
-            parameters: The primitive's or the operation's.
+            target: A JAX primitive, or an operation.
+            operands: The operands, at least one of them of this class.
+            parameters: The parameters of the primitive or the operation.
 
         Returns:
-            An array, an implicit one, or NotImplemented: other classes of operands are asked, then
-            the policy decides. If those of two classes apply, neither a subclass of the other,
-            that is an error.
+            An array, an implicit array, or NotImplemented: the other operands' classes are asked
+            next, then the policy decides. If the default handlers of two classes apply, and neither
+            class is a subclass of the other, an error is raised.
         """
         return NotImplemented
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, **options: Any) -> Self:
-        """Return an instance whose arrays are types: that of a symbolic input of this shape.
+        """Return an instance whose arrays are types, for a symbolic input of this shape and dtype.
 
         Raises:
-            ImplicitArrayError: The class does not say.
+            ImplicitArrayError: If the class does not define fields for a shape.
         """
         raise ImplicitArrayError(
             f"{cls.__qualname__}.spec does not define fields for shape {shape}.",
@@ -231,18 +234,19 @@ class ImplicitArray(Operators, ABC):
         )
 
     def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
-        """How fields are sharded over a mesh of JAX's where the array is sharded.
+        """Return the partition specs of the fields for a partition spec of the array.
 
-        A field without a spec is whole on every device, as all are by default. Shards of fields
-        that are an array of the shape of the shard must be that shard; where no fields are, shards
-        of them may be an array of another shape, and the array becomes whole where it matters.
+        A field without a spec is replicated, as all fields are by default. If the shards of the
+        fields represent an array of the shard's shape, that array must be the shard; otherwise the
+        array is made dense where its shards are needed.
 
         Args:
             spec: For each axis None, the name of an axis of the mesh, or a tuple of names.
 
         Returns:
-            Specs by the names of fields, with an entry for each axis of the field: of an implicit
-            one, of the array that it stands for; of a tuple, of each array in it.
+            Partition specs by the names of the fields, with an entry for each axis of the field. An
+            implicit field needs the spec of the array which the field represents; a tuple needs one
+            spec, for each of its arrays.
 
         Example:
             >>> from graphc.implicit import LowRank
@@ -252,31 +256,31 @@ class ImplicitArray(Operators, ABC):
         """
         return {}
 
-    # What it is as an array.
+    # Attributes of arrays.
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The lengths of its axes; with symbolic fields, None where unknown."""
+        """The lengths of the axes; with symbolic fields, None where unknown."""
         return type_of(self)[0]
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype."""
+        """The NumPy dtype."""
         return type_of(self)[1]
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements it stands for."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The bytes that its fields take."""
+        """The number of bytes of all fields."""
         _, leaves = Treedef.of(self)
         return sum(math.prod(lengths_of(x)) * dtype_of(x).itemsize for x in leaves)  # type: ignore[arg-type]
 
@@ -287,24 +291,24 @@ class ImplicitArray(Operators, ABC):
 
     def __repr__(self) -> str:
         names = field_names_of(type(self))
-        parts = [_described(getattr(self, name)) for name in names.parts]
-        static = [each for each in fields(type(self)) if each.name in names.static]
-        given = [(each, getattr(self, each.name)) for each in static]
-        # With repr=False it is shown where it is not the default.
-        parts += [f"{each.name}={x!r}" for each, x in given if each.repr or x != each.default]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        items = [_describe(getattr(self, name)) for name in names.parts]
+        static = [field for field in fields(type(self)) if field.name in names.static]
+        values = [(field, getattr(self, field.name)) for field in static]
+        # A field with repr=False is shown if it differs from its default.
+        items += [f"{field.name}={x!r}" for field, x in values if field.repr or x != field.default]
+        return f"{type(self).__name__}({', '.join(items)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the whole array as NumPy's, as the policy allows.
+        """Return the dense array as a NumPy array, as the policy allows.
 
-        Functions of libraries call this, and may not know that an array becomes whole. The method
-        ``materialize`` says so, and no policy forbids it.
+        Functions of libraries call this method without the user knowing that an array becomes
+        dense; so the policy applies. An explicit call of ``materialize`` is always allowed.
         """
         by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
         jax: Any = sys.modules.get("jax")
         if jax and any(isinstance(x, jax.Array) for x in Treedef.of(self)[1]):
-            jax_arrays()  # what is imported first traces, which it cannot do below
-        # Arrays that are captured where JAX traces have values.
+            jax_arrays()  # importing it traces, which is impossible below
+        # JAX arrays that a traced function captures have values.
         with jax.ensure_compile_time_eval() if jax else nullcontext():
             return np.asarray(convert(self, "JAX" if by_jax else "NumPy"), dtype)
 
@@ -325,9 +329,9 @@ convert: Hook[[ImplicitArray, str], Any] = Hook("dense arrays for a library")
 to_tensor: Hook[[ImplicitArray], Any] = Hook("symbolic implicit arrays")
 
 
-def _described(x: Any) -> str:
+def _describe(x: Any) -> str:
     if isinstance(x, tuple | list):
-        return f"({', '.join(map(_described, x))})"
+        return f"({', '.join(map(_describe, x))})"
     if declares_implicit(x) or not hasattr(x, "shape"):
         return repr(x)
     lengths = ", ".join("?" if n is None else str(n) for n in lengths_of(x))
@@ -335,7 +339,6 @@ def _described(x: Any) -> str:
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads the attributes of these names."""
     match names:
         case ():
             return lambda x: ()
@@ -346,7 +349,6 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _register(tree_util: Any, cls: Any) -> None:
-    """Register a class as a JAX pytree."""
     key = tree_util.GetAttrKey
 
     @cache
@@ -358,69 +360,69 @@ def _register(tree_util: Any, cls: Any) -> None:
     def with_keys(x: Any) -> Any:
         children, static = flatten(x)
         pairs = zip(field_names_of(cls).parts, children, strict=True)
-        return tuple([(key(name), part) for name, part in pairs]), static
+        return tuple([(key(name), child) for name, child in pairs]), static
 
     def flatten(x: Any) -> Any:
-        parts, static = readers()
-        return parts(x), static(x)
+        read_children, read_static = readers()
+        return read_children(x), read_static(x)
 
     def unflatten(static: Any, children: Any) -> Any:
         names = field_names_of(cls)
-        made = object.__new__(cls)
+        x = object.__new__(cls)
         put = object.__setattr__
-        for name, part in zip(names.parts, children, strict=True):
-            put(made, name, part)
+        for name, child in zip(names.parts, children, strict=True):
+            put(x, name, child)
         for name, value in zip(names.static, static, strict=True):
-            put(made, name, value)
-        return made
+            put(x, name, value)
+        return x
 
     tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
 
 
-MOST = 4096
-"""The number of types to remember before all are forgotten."""
+MAX_CACHED_TYPES = 4096
+"""The size at which a cache of types is emptied."""
 
 _types: dict[Any, tuple[tuple[Any, ...], Any]] = {}
 _checked: dict[Any, bool] = {}
 
 
-def _kept(known: dict[Any, T], key: Any, value: T) -> T:
-    if len(known) >= MOST:
-        known.clear()
-    known[key] = value
+def _remember(cache: dict[Any, T], key: Any, value: T) -> T:
+    if len(cache) >= MAX_CACHED_TYPES:
+        cache.clear()
+    cache[key] = value
     return value
 
 
 def _key(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the types of arrays, by which results are remembered."""
+    """Return the types of arrays, the key of the caches."""
     try:
         return tuple([x.type if isinstance(x, Tensor) else (x.shape, x.dtype) for x in leaves])
     except AttributeError:
-        # One is no array: this says which.
+        # One of the leaves is no array; this raises an error that names it.
         return tuple([(lengths_of(x), dtype_of(x)) for x in leaves])
 
 
 def type_of(x: ImplicitArray) -> tuple[tuple[Any, ...], Any]:
-    """Return the shape and dtype of the whole array, inferred once for equal fields."""
+    """Return the shape and dtype of the dense array, inferred once for equal fields."""
     treedef, leaves = Treedef.of(x)
     jax: Any = sys.modules.get("jax.tree_util") and sys.modules["jax"]
-    # The dtype of what has none of its own, as of jnp.zeros(3), is as JAX is set.
+    # The default dtype, as of jnp.zeros(3), depends on the configuration of JAX.
     key = treedef, _key(leaves), jax is not None and jax.config.jax_enable_x64
-    found = _types.get(key)
-    if found is not None:
-        return found
-    given = tuple([(lengths_of(leaf), dtype_of(leaf)) for leaf in leaves])
+    cached = _types.get(key)
+    if cached is not None:
+        return cached
+    types = tuple([(lengths_of(leaf), dtype_of(leaf)) for leaf in leaves])
     symbolic = any(isinstance(leaf, Tensor | TensorType) for leaf in leaves)
-    return _kept(_types, key, derived(treedef, given, symbolic))
+    return _remember(_types, key, infer_type(treedef, types, symbolic))
 
 
 OPENING: ContextVar[bool] = ContextVar("opening", default=False)
-"""Whether ``materialize`` is being called: no policy applies to arrays that it makes whole."""
+"""Whether ``materialize`` is running: no policy applies to arrays that it makes dense."""
 
 
 @contextmanager
 def opening() -> Iterator[None]:
-    """Mark that ``materialize`` is being called."""
+    """Mark that ``materialize`` is running."""
     token = OPENING.set(True)
     try:
         yield
@@ -428,21 +430,22 @@ def opening() -> Iterator[None]:
         OPENING.reset(token)
 
 
-def derived(treedef: Treedef, given: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:
-    # A class that is written in JAX's functions has loaded JAX.
-    traced = sys.modules.get("jax")
-    static = all(n is not None for shape, _ in given for n in shape)
+def infer_type(treedef: Treedef, types: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:
+    """Return the shape and dtype that ``materialize`` returns for fields of these types."""
+    # A class that calls JAX functions has loaded JAX.
+    jax = sys.modules.get("jax")
+    static = all(n is not None for shape, _ in types for n in shape)
     problem: Exception | None = None
     for attempt in (_by_graph, _by_jax) if symbolic else (_by_jax, _by_graph):
-        if attempt is _by_jax and (traced is None or not static):
+        if attempt is _by_jax and (jax is None or not static):
             continue
         try:
             with opening():
-                whole = attempt(treedef, given)
-        except Exception as error:  # the next way, or the error below
+                dense = attempt(treedef, types)
+        except Exception as error:  # the next attempt follows, or the error below
             problem = problem or error
             continue
-        return lengths_of(whole), dtype_of(whole)
+        return lengths_of(dense), dtype_of(dense)
     if empty := treedef.empty_fields():
         raise NoArrayError(
             f"{treedef.cls.__qualname__} has no shape and no dtype: {', '.join(empty)} holds no "
@@ -450,30 +453,30 @@ def derived(treedef: Treedef, given: Any, symbolic: bool) -> tuple[tuple[Any, ..
             "Put arrays into its fields, or treat it as a tree.",
         ) from problem
     raise MaterializeError(
-        f"{treedef.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
+        f"{treedef.cls.__qualname__}.materialize() failed for fields {types}: {problem}",
         "Give the class properties shape and dtype, or correct materialize.",
     ) from problem
 
 
-def _by_graph(treedef: Treedef, given: Any) -> Any:
-    whole = treedef.build([TensorType(dtype, shape)() for shape, dtype in given])
-    while declares_implicit(whole):
-        whole = whole.materialize()
-    return whole
+def _by_graph(treedef: Treedef, types: Any) -> Any:
+    array = treedef.build([TensorType(dtype, shape)() for shape, dtype in types])
+    while declares_implicit(array):
+        array = array.materialize()
+    return array
 
 
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 
-def _by_jax(treedef: Treedef, given: Any) -> Any:
+def _by_jax(treedef: Treedef, types: Any) -> Any:
     jax: Any = sys.modules["jax"]
 
-    def whole(leaves: Any) -> Any:
-        made = treedef.build(leaves)
-        while declares_implicit(made):
-            made = made.materialize()
-        return made
+    def densify(leaves: Any) -> Any:
+        array = treedef.build(leaves)
+        while declares_implicit(array):
+            array = array.materialize()
+        return array
 
-    wide = any(str(dtype) in WIDE for _, dtype in given)
+    wide = any(str(dtype) in WIDE for _, dtype in types)
     with jax.enable_x64(True) if wide else nullcontext():
-        return jax.eval_shape(whole, [jax.ShapeDtypeStruct(*x) for x in given])
+        return jax.eval_shape(densify, [jax.ShapeDtypeStruct(*x) for x in types])

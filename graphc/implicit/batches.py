@@ -1,4 +1,4 @@
-"""Whether a class accepts leading batch axes, found by computing values."""
+"""Whether a class accepts leading batch axes, decided by computing values."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ UNKNOWN = 3
 
 @lru_cache(1024)
 def is_elementwise(treedef: Treedef, shapes: Shapes) -> bool:
-    """Whether materializing a stack of two equals stacking the two materialized arrays.
+    """Return whether materializing a stack of two equals stacking two dense arrays.
 
-    Types cannot tell: ``values - values.mean(0)`` has the shape of a stack for whatever length.
-    Classes of graphc's own need no trial. One whose ``materialize`` fails has no stacks.
+    Types cannot decide: ``values - values.mean(0)`` has the shape of a stack for every length.
+    graphc's own classes need no trial. A class whose ``materialize`` fails has no stacks.
 
     Args:
-        treedef: Of one element, and of the stack.
-        shapes: The types of one element's arrays.
+        treedef: The tree structure of one element, and of the stack.
+        shapes: The types of the arrays of one element.
     """
     if all(map(is_own_class, treedef.classes())):
         return True
-    return any(_agrees(treedef, shapes, most) for most in (100, 2))
+    # Integer fields may be indices, which are out of bounds if they are large.
+    return any(_agrees(treedef, shapes, bound) for bound in (100, 2))
 
 
-def _agrees(treedef: Treedef, shapes: Shapes, most: int) -> bool:
-    """Whether it holds for random integers below a bound: fields may be indices."""
+def _agrees(treedef: Treedef, shapes: Shapes, bound: int) -> bool:
     rng = np.random.default_rng(0)
-    stacks = [_drawn(rng, shape, dtype, most) for shape, dtype in shapes]
+    stacks = [_draw_stack(rng, shape, dtype, bound) for shape, dtype in shapes]
     jax: Any = sys.modules.get("jax")
     now: AbstractContextManager[Any] = jax.ensure_compile_time_eval() if jax else nullcontext()
     try:
         with now, opening(), np.errstate(all="ignore"):
-            both = _whole(treedef, stacks)
-            each = np.stack([_whole(treedef, [x[i] for x in stacks]) for i in range(2)])
-    except Exception:  # whatever its class raises: it has no such arrays
+            batched = _densify(treedef, stacks)
+            stacked = np.stack([_densify(treedef, [x[i] for x in stacks]) for i in range(2)])
+    except Exception:  # whatever the class raises: it has no stacks
         return False
-    if both.shape != each.shape:
+    if batched.shape != stacked.shape:
         return False
-    # Sums of products may be rounded otherwise in a batch; what mixes elements is far off.
-    size = np.max(np.abs(each), initial=0, where=np.isfinite(each)) if each.size else 0
-    return np.allclose(both, each, rtol=1e-2, atol=1e-2 * float(size), equal_nan=True)
+    # A batch may round sums of products differently; mixing elements changes far more.
+    size = np.max(np.abs(stacked), initial=0, where=np.isfinite(stacked)) if stacked.size else 0
+    return np.allclose(batched, stacked, rtol=1e-2, atol=1e-2 * float(size), equal_nan=True)
 
 
-def _drawn(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], most: int) -> Any:
+def _draw_stack(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], bound: int) -> Any:
     lengths = (2, *[n if isinstance(n, int) else UNKNOWN for n in shape])
     if dtype.kind in "biu":
-        return rng.integers(0, most, lengths).astype(dtype)
+        return rng.integers(0, bound, lengths).astype(dtype)
     return rng.uniform(0.5, 2.0, lengths).astype(dtype)
 
 
-def _whole(treedef: Treedef, leaves: list[Any]) -> np.ndarray[Any, Any]:
-    made = treedef.build(leaves)
-    while declares_implicit(made):
-        made = made.materialize()
-    found = np.asarray(made)
-    return found.astype(complex if found.dtype.kind == "c" else float)
+def _densify(treedef: Treedef, leaves: list[Any]) -> np.ndarray[Any, Any]:
+    array = treedef.build(leaves)
+    while declares_implicit(array):
+        array = array.materialize()
+    array = np.asarray(array)
+    return array.astype(complex if array.dtype.kind == "c" else float)

@@ -8,23 +8,23 @@ from typing import Any
 from graphc.errors import AmbiguousHandlerError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.policy import deferred_reports
-from graphc.implicit.registry import Place, classes_of, described, handlers_for
+from graphc.implicit.registry import Locate, classes_of, describe, handlers_for
 from graphc.site import user_line, where
 
 
 def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    """Call the best handler of the operands, else the default handler of their classes.
+    """Return the result of the best handler, else of the classes' default handlers.
 
     Returns:
-        NotImplemented where there is none.
+        NotImplemented if no handler applies.
 
     Raises:
-        AmbiguousHandlerError: Two fit equally well.
+        AmbiguousHandlerError: If two handlers fit equally well.
     """
     for handler in handlers_for(target, operands):
-        found = handler(*operands, **parameters)
-        if found is not NotImplemented:
-            return found
+        result = handler(*operands, **parameters)
+        if result is not NotImplemented:
+            return result
 
     def call(cls: type[ImplicitArray]) -> Any:
         return cls.default_handler(target, *operands, **parameters)
@@ -33,34 +33,35 @@ def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -
 
 
 DefaultCall = Callable[[type[ImplicitArray]], Any]
-"""Calls the default handler of a class with the operands at hand."""
+"""A function that calls the default handler of a class with the operands."""
 
 
 def by_default(
-    target: Any, operands: Sequence[Any], call: DefaultCall, place: Place = user_line
+    target: Any, operands: Sequence[Any], call: DefaultCall, locate: Locate = user_line
 ) -> Any:
-    """Return what the one default handler that applies gives; NotImplemented where none does.
+    """Return the result of the one default handler that applies, or NotImplemented.
 
-    The handler of a subclass goes before that of its base, which is then not asked.
+    The handler of a subclass precedes the handler of its base class, which is then not called.
 
     Args:
         target: A primitive or an operation.
         operands: Arrays, some implicit.
-        call: How a class's default handler is called.
-        place: The user's line for errors.
+        call: Calls the default handler of a class.
+        locate: Returns the user's file and line for errors.
 
     Raises:
-        AmbiguousHandlerError: Those of two classes apply, neither a subclass of the other.
+        AmbiguousHandlerError: If the handlers of two classes apply, and neither class is a subclass
+            of the other.
     """
     first: type[ImplicitArray] | None = None
-    found: Any = NotImplemented
+    result: Any = NotImplemented
     for cls in default_classes(operands):
         if first is None:
-            found = call(cls)
-            first = None if found is NotImplemented else cls
+            result = call(cls)
+            first = None if result is NotImplemented else cls
         elif not _goes_before(first, cls):
-            _refuse_second(target, operands, (first, cls), call, place)
-    return found
+            _refuse_second(target, operands, (first, cls), call, locate)
+    return result
 
 
 def _goes_before(cls: type[ImplicitArray], other: type[ImplicitArray]) -> bool:
@@ -68,7 +69,7 @@ def _goes_before(cls: type[ImplicitArray], other: type[ImplicitArray]) -> bool:
 
 
 def _default_of(cls: type[ImplicitArray]) -> Any:
-    """Return the function of a class's default handler, which subclasses may inherit."""
+    """Return the function of the default handler: the same for subclasses that inherit it."""
     return getattr(cls.default_handler, "__func__", cls.default_handler)
 
 
@@ -77,25 +78,25 @@ def _refuse_second(
     operands: Sequence[Any],
     classes: Sequence[type[ImplicitArray]],
     call: DefaultCall,
-    place: Place,
+    locate: Locate,
 ) -> None:
-    """Raise where the default handler of the second class applies, too."""
+    """Raise if the default handler of the second class applies as well."""
     problem: Exception | None = None
     try:
-        with deferred_reports():  # what this attempt makes whole does not count
-            found = call(classes[1])
+        with deferred_reports():  # arrays that this attempt makes dense are not reported
+            result = call(classes[1])
     except AmbiguousHandlerError:
         raise
-    except Exception as error:  # it took the operands for its own
-        problem, found = error, None
-    if found is NotImplemented:
+    except Exception as error:  # the handler accepted the operands
+        problem, result = error, None
+    if result is NotImplemented:
         return
     names = " and ".join(map(_default_name, classes))
     raise AmbiguousHandlerError(
-        f"{described(target)} of {classes_of(operands)} has two default handlers that apply: "
+        f"{describe(target)} of {classes_of(operands)} has two default handlers that apply: "
         f"{names}.",
         "Register a handler of these classes, or let one of the two return NotImplemented.",
-        place(),
+        locate(),
     ) from problem
 
 
@@ -106,7 +107,7 @@ def _default_name(cls: type[ImplicitArray]) -> str:
 
 
 def default_classes(operands: Sequence[Any]) -> list[type[ImplicitArray]]:
-    """Return the classes whose default handlers take operands, subclasses before their bases."""
+    """Return the classes whose default handlers to call, subclasses before bases."""
     classes = dict.fromkeys(type(x) for x in operands if isinstance(x, ImplicitArray))
-    chosen = [cls for cls in classes if cls.stands_aside] or list(classes)
-    return sorted(chosen, key=lambda cls: -len(cls.__mro__))
+    selected = [cls for cls in classes if cls.stands_aside] or list(classes)
+    return sorted(selected, key=lambda cls: -len(cls.__mro__))

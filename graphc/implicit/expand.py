@@ -1,4 +1,4 @@
-"""Graphs in which handlers have replaced the operations on implicit arrays."""
+"""Graphs in which handlers replace the operations on implicit arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from graphc.implicit.dispatch import dispatch
 from graphc.implicit.namespace import expand_graph
 from graphc.implicit.node import Implicit, as_implicit
 from graphc.implicit.policy import enforce_policy
-from graphc.implicit.registry import described, parameters_of
+from graphc.implicit.registry import describe, parameters_of
+from graphc.implicit.stacks import may_equal
 from graphc.ir import (
     GATHERED,
     GATHERERS,
@@ -28,23 +29,24 @@ from graphc.site import derived_from
 from graphc.tensor import as_tensor
 
 INSIDE: list[Callable[[Node, Collection[Node]], Sequence[Node] | None]] = []
-"""For each operation that holds graphs, the function that handles implicit arrays in them.
+"""Functions that handle the implicit arrays of operations with nested graphs; from ``loops.py``.
 
-Called with the operation's node and nodes that stay as they are; from ``loops.py``."""
+Each is called with the operation's node and the nodes that are not replaced."""
 
 Several = dict[Node, Any]
-"""The replacements of nodes with several results: one for each result, or None."""
+"""The replacements of nodes with several results: a sequence of nodes, or None."""
 
 
 def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return outputs of equal value in which handlers have replaced all that they handle.
+    """Return outputs of equal value in which handlers have replaced operations.
 
     Args:
         outputs: Arrays.
-        known: Nodes that stay as they are, such as those to differentiate by.
+        known: Nodes that are not replaced, such as those to differentiate with respect to.
 
     Returns:
-        As many arrays, in which nothing is implicit; those given where none was.
+        As many arrays, in which no operation that a handler accepts is left; the outputs themselves
+        if the graph has no implicit array.
 
     Example:
         >>> import graphc.tensor as gt
@@ -62,13 +64,13 @@ def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node
     def again(node: Node) -> Node:
         return node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
 
-    # What a handler makes may hold implicit arrays in turn.
-    return unfold(outputs, done, again, lambda node: _meaning(node, known, several), _endless)
+    # The result of a handler may contain implicit arrays in turn.
+    return unfold(outputs, done, again, lambda node: _replacement(node, known, several), _endless)
 
 
 def _endless(node: Node) -> HandlerError:
     return HandlerError(
-        f"The handlers of {described(node.op)} give {node!r} in terms of itself.",
+        f"The handlers of {describe(node.op)} give {node!r} in terms of itself.",
         "Return NotImplemented for what a handler does not handle.",
         node.where,
     )
@@ -78,84 +80,77 @@ def _is_implicit(x: Node) -> bool:
     return isinstance(x.op, Implicit)
 
 
-def _meaning(node: Node, known: Collection[Node], several: Several) -> Node | None:
-    """Return a node's replacement by handlers; None where nothing handles it."""
+def _replacement(node: Node, known: Collection[Node], several: Several) -> Node | None:
+    """Return a node's replacement by handlers; None if no handler applies."""
     if isinstance(node.op, Pick):
-        (whole,) = node.inputs
-        if whole not in several:
-            several[whole] = _inside(whole, known) or _handled(whole, known)
-        results = several[whole]
-        return None if results is None else _checked(node, results[node.op.index])
+        (source,) = node.inputs
+        if source not in several:
+            several[source] = _handle_inside(source, known) or _handle(source, known)
+        results = several[source]
+        return None if results is None else _as_node(node, results[node.op.index])
     if isinstance(node.type, TupleType):
-        # Each of its results is handled where it is picked.
+        # Each of the results is handled where it is picked.
         return None
     with derived_from(node.site):
         if isinstance(node.op, Implicit) and any(map(_is_implicit, node.inputs)):
             return as_implicit(node.array)  # type: ignore[attr-defined]
-        found = _handled(node, known)
-        return None if found is None else _checked(node, found)
+        result = _handle(node, known)
+        return None if result is None else _as_node(node, result)
 
 
-def _needs(node: Node, known: Collection[Node]) -> bool:
-    """Whether a node takes an implicit array."""
+def _takes_implicit(node: Node, known: Collection[Node]) -> bool:
     return any(_is_implicit(x) and x not in known for x in node.inputs)
 
 
-def _inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
-    for inside in INSIDE:
+def _handle_inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
+    for handle in INSIDE:
         with derived_from(node.site):
-            found = inside(node, known)
-        if found is not None:
-            return found
+            results = handle(node, known)
+        if results is not None:
+            return results
     return None
 
 
-def _handled(node: Node, known: Collection[Node]) -> Any:
-    """Return the best handler's result; None where there is no handler."""
-    if not _needs(node, known):
+def _handle(node: Node, known: Collection[Node]) -> Any:
+    if not _takes_implicit(node, known):
         return None
     operands = [x.array if _is_implicit(x) and x not in known else x for x in node.inputs]  # type: ignore[attr-defined]
     with derived_from(node.site):
         try:
-            found = dispatch(node.op, operands, parameters_of(node.op))
+            result = dispatch(node.op, operands, parameters_of(node.op))
         except GraphcError:
             raise
         except Exception as error:
             error.add_note(f"In the handler of {node!r}   {node.where or ''}")
             raise
-    return None if found is NotImplemented else found
+    return None if result is NotImplemented else result
 
 
-def _checked(node: Node, found: Any) -> Node:
+def _as_node(node: Node, result: Any) -> Node:
     """Check a handler's result against the operation's type, and return it as a node."""
-    made = as_implicit(found) if isinstance(found, ImplicitArray) else as_tensor(found)
-    wanted, given = node.type, made.type
-    if not isinstance(wanted, TensorType) or not _agree(wanted, given):
+    y = as_implicit(result) if isinstance(result, ImplicitArray) else as_tensor(result)
+    expected, actual = node.type, y.type
+    if not isinstance(expected, TensorType) or not may_equal(expected, actual):
         raise HandlerError(
-            f"The handler of {described(node.op)} gave {given!r} for {node!r}, of type {wanted!r}.",
+            f"The handler of {describe(node.op)} gave {actual!r} for {node!r}, of type "
+            f"{expected!r}.",
             "Return an array of the result's shape and dtype.",
             node.where,
         )
-    return made
+    return y
 
 
-def _agree(a: TensorType, b: TensorType) -> bool:
-    pairs = zip(a.shape, b.shape, strict=False)
-    same = all(n is None or m is None or n == m for n, m in pairs)
-    return (a.dtype, a.ndim) == (b.dtype, b.ndim) and same
-
-
-def densified(graph: Graph, user: Node | None = None) -> Graph:
+def densify_graph(graph: Graph, user: Node | None = None) -> Graph:
     """Return a graph without implicit arrays, as the policy allows.
 
     Args:
-        graph: Any.
-        user: What holds the graph and needs its outputs.
+        graph: A graph.
+        user: The node that contains the graph and needs its outputs.
 
     Raises:
-        MaterializeError: The policy forbids it.
+        MaterializeError: If the policy forbids it.
     """
-    if not (Implicit.used and _holds_implicit(graph)):
+    if not (Implicit.used and _has_implicit(graph)):
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
@@ -164,57 +159,56 @@ def densified(graph: Graph, user: Node | None = None) -> Graph:
                 done[node] = _dense(node, done)
     for y in graph.outputs:
         if _is_implicit(y):
-            what = "the output" if user is None else described(user.op)
+            what = "the output" if user is None else describe(user.op)
             enforce_policy(y.array, what, (user or y).where)  # type: ignore[attr-defined]
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def _holds_implicit(graph: Graph) -> bool:
-    """Whether a graph, or one nested in it, has an implicit array."""
-    held = (inner for node in graph.nodes for inner in node.op.graphs())
-    return any(map(_is_implicit, graph.nodes)) or any(map(_holds_implicit, held))
+def _has_implicit(graph: Graph) -> bool:
+    nested = (child for node in graph.nodes for child in node.op.graphs())
+    return any(map(_is_implicit, graph.nodes)) or any(map(_has_implicit, nested))
 
 
 def _dense(node: Node, done: dict[Node, Node]) -> Node:
     for x in node.inputs:
         if _is_implicit(x):
-            enforce_policy(x.array, described(node.op), node.where)  # type: ignore[attr-defined]
+            enforce_policy(x.array, describe(node.op), node.where)  # type: ignore[attr-defined]
     inputs = [done[x] for x in node.inputs]
     if isinstance(node.op, Implicit):
-        return _whole(node.op, inputs)
-    held = node.op.graphs()
-    dense = [densified(graph, node) for graph in held]
-    op = node.op if dense == [*held] else node.op.with_graphs(dense)
+        return _densify(node.op, inputs)
+    nested = node.op.graphs()
+    dense = [densify_graph(graph, node) for graph in nested]
+    op = node.op if dense == [*nested] else node.op.with_graphs(dense)
     return Node.make(op, *inputs) if op is not node.op else node.with_inputs(inputs)
 
 
-def _whole(op: Implicit, fields: Sequence[Node]) -> Node:
-    """Return the whole array; arrays nested in it become whole without further reports."""
+def _densify(op: Implicit, fields: Sequence[Node]) -> Node:
+    """Return the dense array; arrays nested in it become dense without further reports."""
     with opening():
-        (made,) = expanded([op.expand(*fields)], fields)  # type: ignore[arg-type]
-        return densified(Graph(dict.fromkeys(fields), [made])).outputs[0]
+        (dense,) = expanded([op.expand(*fields)], fields)  # type: ignore[arg-type]
+        return densify_graph(Graph(dict.fromkeys(fields), [dense])).outputs[0]
 
 
 def performable(outputs: Sequence[Node]) -> list[Node]:
-    """Return outputs of equal value, to be computed at once, after the policy allowed them.
+    """Return outputs of equal value to evaluate at once, after the policy allowed them.
 
     Raises:
-        MaterializeError: The policy forbids it.
+        MaterializeError: If the policy forbids it.
     """
-    made = expanded(outputs)
-    for node in toposort(made):
+    nodes = expanded(outputs)
+    for node in toposort(nodes):
         for x in () if _is_implicit(node) else node.inputs:
             if _is_implicit(x):
-                enforce_policy(x.array, described(node.op))  # type: ignore[attr-defined]
-    return made
+                enforce_policy(x.array, describe(node.op))  # type: ignore[attr-defined]
+    return nodes
 
 
 def _gives_implicit(node: Node) -> bool:
-    """Whether a node is an implicit array, or holds graphs with implicit results."""
+    """Return whether a node is an implicit array, or has graphs with implicit results."""
     return _is_implicit(node) or any(_is_implicit(y) for g in node.op.graphs() for y in g.outputs)
 
 
 GATHERED.add(Implicit)
-# Before loops are: what is implicit goes into them. A sub-graph is written out first.
+# After sub-graphs are expanded and before loops are, which get the fields of implicit arrays.
 GATHERERS.insert(GATHERERS.index(expand_subgraphs) + 1, expanded)
 expand_graph.provide(performable)

@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from typing import Any, overload
 
 from graphc.errors import ArgumentError
-from graphc.implicit.array import is_implicit
 from graphc.implicit.jax_arrays import jax_arrays
-from graphc.implicit.policy import materialized, materializing
-from graphc.implicit.registry import described
+from graphc.implicit.policy import as_dense, materializing
+from graphc.implicit.registry import describe
 from graphc.ir import Op
 from graphc.tensor import Tensor, as_tensor
 
@@ -27,35 +26,37 @@ def implicit(
 
 
 def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
-    """Let a function of JAX arrays take implicit arrays in their place.
+    """Let a function of JAX arrays accept implicit arrays.
 
-    JAX traces the function, and each primitive whose operands are implicit goes to the handler that
-    was registered for it: for ``jnp.dot``, ``jnp.einsum`` and ``@`` alike, that of
-    ``dot_general``. Loops, branches, compiled functions, checkpoints, functions with derivatives of
-    their own and functions under ``vmap`` and ``grad`` are entered. What has no handler gets the
-    whole array, as the policy says. ``jit``, ``vmap`` and ``grad`` may go around it, too; when a
-    compiled function is called, nothing of this is left.
+    JAX traces the function, and each primitive with implicit operands calls the handler that is
+    registered for the primitive: ``jnp.dot``, ``jnp.einsum`` and ``@`` all call the handler of
+    ``dot_general``. Loops, branches, compiled functions, checkpoints, functions with custom
+    derivatives, and functions under ``vmap`` and ``grad`` are entered. A primitive without a
+    handler gets the dense array, as the policy allows. ``jit``, ``vmap`` and ``grad`` may be
+    applied to the result, too; a call of a compiled function has no overhead.
 
-    Modules of ``flax.nnx``, ``f`` or among its arguments, may hold implicit arrays; what ``f``
-    changes in them stays changed.
+    ``f``, and its arguments, may be modules of ``flax.nnx`` that contain implicit arrays; the
+    changes that ``f`` makes to the modules persist.
 
-    Within the function an implicit argument is an array of JAX's, which the trace follows: its
-    fields are not seen. Implicit arrays that the function captures are made arguments, too, beside
-    implicit arguments and where a function of JAX would not take them.
+    Within the function an implicit argument is a traced JAX array: its fields are not accessible.
+    Implicit arrays that the function captures become arguments, too, beside implicit arguments and
+    where a JAX function would not accept them.
 
     Args:
-        f: Takes and gives arrays nested in any way, of which some may be implicit. Numbers, strings
-            and other objects are given to it as they are. Without it, the result is a decorator.
-        materialize: What is done where an array becomes whole: ``"allow"``, ``"warn"`` or
-            ``"error"``; by default what ``materializing`` and the configuration say.
+        f: A function from and to nested containers of arrays, some of which may be implicit.
+            Numbers, strings and other objects are passed to the function unchanged. Without ``f``,
+            the result is a decorator.
+        materialize: The policy for arrays that become dense: ``"allow"``, ``"warn"`` or
+            ``"error"``; by default the policy of ``materializing`` and the configuration.
 
     Returns:
-        A function. Its results are nested as the function's; some may be implicit.
+        A function with results of the same nesting; some may be implicit.
 
     Raises:
-        ArgumentError: It is no function.
-        MaterializeError: When called: an array would become whole, which the policy forbids.
-        HandlerError: When called: a handler gave another shape or dtype than the primitive has.
+        ArgumentError: If ``f`` is not a function.
+        MaterializeError: When called, if an array would become dense and the policy forbids it.
+        HandlerError: When called, if a handler returned another shape or dtype than the primitive
+            has.
 
     Example:
         >>> from dataclasses import dataclass
@@ -104,17 +105,17 @@ def use_implicit(
 
 
 def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:
-    """An older name of ``implicit``.
+    """Return ``implicit(f)``: an older name of ``implicit``.
 
     Args:
-        f: As of ``implicit``.
-        materialize: As of ``implicit``.
+        f: As for ``implicit``.
+        materialize: As for ``implicit``.
 
     Returns:
-        What ``implicit`` returns.
+        The result of ``implicit``.
 
     Raises:
-        ArgumentError: It is no function.
+        ArgumentError: If ``f`` is not a function.
 
     Example:
         >>> import jax.numpy as jnp
@@ -125,20 +126,20 @@ def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:
 
 
 def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
-    """Apply a primitive or an operation to the whole arrays: for use in a handler.
+    """Apply a primitive or an operation to dense arrays: for use in a handler.
 
-    Implicit operands become whole as the policy says, and are reported.
+    Implicit operands become dense as the policy allows, and are reported.
 
     Args:
-        target: A primitive of JAX's, or an operation of graphc's or its class.
-        operands: Arrays of its library, some implicit.
-        parameters: The primitive's, or the fields of the class of operations.
+        target: A JAX primitive, or an operation of graphc or its class.
+        operands: Arrays of the target's library, some implicit.
+        parameters: The parameters of the primitive, or the fields of the operation.
 
     Returns:
-        What it gives for dense operands.
+        The result for dense operands.
 
     Raises:
-        MaterializeError: The policy forbids it.
+        MaterializeError: If the policy forbids it.
 
     Example:
         >>> from dataclasses import dataclass
@@ -163,12 +164,8 @@ def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
     if isinstance(target, type):
         target = target(**parameters)
     if isinstance(target, Op):
-        given = [_whole(x, described(target), None) for x in operands]
-        return Tensor.make(target, *map(as_tensor, given))
-    place = jax_arrays().where_now()
-    given = [_whole(x, described(target), place) for x in operands]
-    return jax_arrays().bind(target, given, parameters)
-
-
-def _whole(x: Any, what: str, where: str | None) -> Any:
-    return materialized(x, what, where) if is_implicit(x) else x
+        arrays = [as_dense(x, describe(target)) for x in operands]
+        return Tensor.make(target, *map(as_tensor, arrays))
+    line = jax_arrays().where_now()
+    arrays = [as_dense(x, describe(target), line) for x in operands]
+    return jax_arrays().bind(target, arrays, parameters)

@@ -9,7 +9,14 @@ from typing import Any
 
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import as_number, is_same_number, number_of
-from graphc.implicit.layout import StructureLost, expanded, kept, squeezed, structural, transposed
+from graphc.implicit.layout import (
+    StructureLost,
+    expand_dims,
+    require,
+    squeeze,
+    structural,
+    transpose,
+)
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import lengths_of
@@ -17,43 +24,45 @@ from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 
 
 @structural
-def sliced(x: Structured, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+def slice_axes(
+    x: Structured, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
+) -> Any:
     """Slice each axis, within bounds and with positive steps."""
-    return _sliced(x, starts, stops, steps)
+    return _slice_axes(x, starts, stops, steps)
 
 
 @structural
-def rows_of(x: Structured, index: Any, axis: int) -> Any:
+def take_slices(x: Structured, index: Any, axis: int) -> Any:
     """Take slices along an axis at indices within bounds; the index's axes come first."""
     return _rows(x, index, axis)
 
 
 @structural
-def flipped(x: Structured, axes: Sequence[int]) -> Any:
+def flip(x: Structured, axes: Sequence[int]) -> Any:
     """Reverse an array along axes."""
-    return _flipped(x, axes)
+    return _flip(x, axes)
 
 
 @structural
-def joined(xs: Sequence[Any], axis: int) -> Any:
+def concatenate(xs: Sequence[Any], axis: int) -> Any:
     """Concatenate arrays along an axis; all are implicit, and the first is structured."""
     first, *others = xs
     if not isinstance(first, Structured) or not all(isinstance(x, ImplicitArray) for x in others):
         raise StructureLost
-    return kept(first.joined(others, axis)) if others else first
+    return require(first.joined(others, axis)) if others else first
 
 
 @structural
 def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
-    """Split an array into consecutive parts of these lengths along an axis."""
+    """Split an array along an axis into consecutive slices of these lengths."""
     starts, stops, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
-    parts = []
+    slices = []
     for starts[axis], stops[axis] in pairwise(accumulate(sizes, initial=0)):
-        parts.append(_sliced(x, starts, stops, steps))
-    return parts
+        slices.append(_slice_axes(x, starts, stops, steps))
+    return slices
 
 
-def updated(x: Any, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+def update(x: Any, value: Any, covers: Sequence[bool], write: Callable[..., Any]) -> Any:
     """Replace a part of an array, structured or not; see ``Structured.updated``."""
     if isinstance(x, Structured) and is_same_number(x, value):
         return x
@@ -63,54 +72,54 @@ def updated(x: Any, value: Any, whole: Sequence[bool], write: Callable[..., Any]
             return NotImplemented
         xp = numpy_like(x)
         return write(x, xp.broadcast_to(as_number(number, value), value.shape))
-    return x.updated(value, whole, write) if isinstance(x, Structured) else NotImplemented
+    return x.updated(value, covers, write) if isinstance(x, Structured) else NotImplemented
 
 
 @structural
-def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) -> Any:
-    """Index an array with the entries of an ``Index``, of which at most one is an integer array."""
+def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) -> Any:
+    """Index an array with the entries of an ``Index``; at most one is an integer array."""
     own = [entry for entry in entries if entry is not None]
     holes = [axis for axis, entry in enumerate(own) if isinstance(entry, Hole)]
     if len(holes) == len(symbolic) == len(entries) == x.ndim == 2:
         return _elements(x, *symbolic)
     if len(holes) != len(symbolic) or len(holes) > 1:
         raise StructureLost
-    y = _basic(x, own)
+    y = _apply_slices(x, own)
     if not holes:
         return _without_integers(y, entries, 0)
     (axis,), (index,) = holes, symbolic
     ndim = numpy_like(index).ndim(index)
     y = _rows(y, _from_start(index, x.xp.shape_of(x)[axis]), axis)
-    # The index's axes, which are in front, to the axis's place.
+    # The index's axes come first; move them to the position of the indexed axis.
     behind = range(ndim, y.ndim)
-    y = transposed(y, (*behind[:axis], *range(ndim), *behind[axis:]))
+    y = transpose(y, (*behind[:axis], *range(ndim), *behind[axis:]))
     y = _without_integers(y, entries, ndim)
     natural = sum(not isinstance(entry, int) for entry in entries[: entries.index(HOLE)])
     order = [*range(natural), *range(natural + ndim, y.ndim)]
-    place = Index(tuple(entries)).place()
-    order[place:place] = range(natural, natural + ndim)
-    return transposed(y, tuple(order))
+    position = Index(tuple(entries)).place()
+    order[position:position] = range(natural, natural + ndim)
+    return transpose(y, tuple(order))
 
 
 def _elements(x: Structured, rows: Any, columns: Any) -> Any:
-    """Return elements of a matrix by row and column; at most as many as it has rows."""
+    """Return elements of a matrix by row and column indices, at most as many as rows."""
     count = math.prod(n for n in lengths_of(rows) if n is not None)
     if lengths_of(rows) != lengths_of(columns) or None in (*x.shape, *lengths_of(rows)):
         raise StructureLost
     if count > x.shape[0]:
         raise StructureLost
-    found = _rows(x, _from_start(rows, x.shape[0]), 0)
-    xp = numpy_like(found, columns)
-    if isinstance(found, ImplicitArray):
+    taken = _rows(x, _from_start(rows, x.shape[0]), 0)
+    xp = numpy_like(taken, columns)
+    if isinstance(taken, ImplicitArray):
         raise StructureLost
-    places = _from_start(columns, x.shape[1])
-    return xp.squeeze(xp.take_along_axis(found, xp.expand_dims(places, -1), -1), -1)
+    offsets = _from_start(columns, x.shape[1])
+    return xp.squeeze(xp.take_along_axis(taken, xp.expand_dims(offsets, -1), -1), -1)
 
 
-def _basic(x: Structured, own: Sequence[Entry]) -> Any:
+def _apply_slices(x: Structured, own: Sequence[Entry]) -> Any:
     """Apply the slices of an index; integers become slices of length 1."""
-    whole = Range()
-    if all(entry in {whole, HOLE} for entry in own):
+    everything = Range()
+    if all(entry in {everything, HOLE} for entry in own):
         return x
     if None in x.shape:
         raise StructureLost
@@ -118,8 +127,8 @@ def _basic(x: Structured, own: Sequence[Entry]) -> Any:
     forwards = [span if span.step > 0 else span[::-1] for span in spans]
     starts = [span.start if len(span) else 0 for span in forwards]
     stops = [span[-1] + 1 if len(span) else 0 for span in forwards]
-    y = _sliced(x, starts, stops, [span.step for span in forwards])
-    return _flipped(y, [axis for axis, span in enumerate(spans) if span.step < 0])
+    y = _slice_axes(x, starts, stops, [span.step for span in forwards])
+    return _flip(y, [axis for axis, span in enumerate(spans) if span.step < 0])
 
 
 def _span(entry: Entry, n: int) -> range:
@@ -134,20 +143,20 @@ def _span(entry: Entry, n: int) -> range:
 
 
 def _without_integers(y: Any, entries: Sequence[Entry], ndim: int) -> Any:
-    """Drop the axes that integers index, and add new ones."""
+    """Remove the axes that integers index, and insert new ones."""
     dropped: list[int] = []
     new: list[int] = []
-    axis = place = 0
+    axis = position = 0
     for entry in entries:
         if entry is None:
-            new.append(place)
+            new.append(position)
         elif isinstance(entry, int):
             dropped.append(axis)
         size = ndim if isinstance(entry, Hole) else 1
         axis += 0 if entry is None else size
-        place += 0 if isinstance(entry, int) else size
-    y = squeezed(y, tuple(dropped)) if dropped else y
-    return expanded(y, tuple(new)) if new else y
+        position += 0 if isinstance(entry, int) else size
+    y = squeeze(y, tuple(dropped)) if dropped else y
+    return expand_dims(y, tuple(new)) if new else y
 
 
 def _from_start(index: Any, n: Any) -> Any:
@@ -158,18 +167,18 @@ def _from_start(index: Any, n: Any) -> Any:
     return xp.where(index < 0, xp.where(index < -n, n, index + n), index)
 
 
-def _sliced(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+def _slice_axes(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
     if not any(starts) and tuple(stops) == x.shape and {*steps} <= {1}:
         return x
-    return kept(x.part(tuple(starts), tuple(stops), tuple(steps)))
+    return require(x.part(tuple(starts), tuple(stops), tuple(steps)))
 
 
 def _rows(x: Any, index: Any, axis: int) -> Any:
-    x = transposed(x, (axis, *[i for i in range(x.ndim) if i != axis]))
-    return kept(x.rows(index)) if isinstance(x, Structured) else numpy_like(x).take(x, index, 0)
+    x = transpose(x, (axis, *[i for i in range(x.ndim) if i != axis]))
+    return require(x.rows(index)) if isinstance(x, Structured) else numpy_like(x).take(x, index, 0)
 
 
-def _flipped(x: Any, axes: Sequence[int]) -> Any:
+def _flip(x: Any, axes: Sequence[int]) -> Any:
     for axis in axes:
         xp = numpy_like(x)
         if not isinstance(x, Structured):
@@ -177,5 +186,5 @@ def _flipped(x: Any, axes: Sequence[int]) -> Any:
             continue
         y = _rows(x, x.shape[axis] - 1 - xp.arange(x.shape[axis]), axis)
         behind = range(1, y.ndim)
-        x = transposed(y, (*behind[:axis], 0, *behind[axis:]))
+        x = transpose(y, (*behind[:axis], 0, *behind[axis:]))
     return x

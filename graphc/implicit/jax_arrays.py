@@ -1,4 +1,4 @@
-"""Implicit arrays of JAX arrays: functions that ``link/jax/implicit`` has."""
+"""The functions of ``link/jax/implicit`` for implicit arrays of JAX arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class JaxImplicit(Protocol):
     """The functions and tables for implicit arrays whose fields are JAX arrays.
 
     Attributes:
-        NAMESPACE: NumPy's functions, an ``ArrayNamespace``.
-        KRYLOV: The operations of Krylov methods.
+        NAMESPACE: NumPy's functions for JAX arrays, an ``ArrayNamespace``.
+        KRYLOV: The ``Calculus`` of Krylov methods.
     """
 
     NAMESPACE: Any
@@ -25,28 +25,28 @@ class JaxImplicit(Protocol):
         """Return a ``BCOO``."""
 
     def bind(self, primitive: Any, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
-        """Apply a primitive to operands, some implicit."""
+        """Apply a primitive to operands, some of them implicit."""
 
     def call(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a function with handlers for its primitives."""
 
     def combined(self, trees: Sequence[Any]) -> Any:
-        """Return the tree of which these are parts."""
+        """Merge the parts of a filtered tree."""
 
     def device_put(self, tree: Any, sharding: Any) -> Any:
         """Move a tree to devices."""
 
     def handled(self, primitive: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-        """Return the value of handlers, with the derivative of dense arrays."""
+        """Return the result of handlers, with the derivative of dense arrays."""
 
     def joined(self, array: Any, toward: Any) -> Any:
         """Return the value of one array with the derivative of another."""
 
     def known_array(self, x: Any) -> np.ndarray[Any, Any] | None:
-        """Return an array that is not traced as NumPy's, else None."""
+        """Return an array that is not traced as a NumPy array, else None."""
 
     def known_number(self, x: Any) -> Any:
-        """Return the number that all elements of an array are, else None."""
+        """Return the number that all elements of an array equal, if it is known, else None."""
 
     def opened(self, materialize: Callable[[Any], Any], x: Any) -> Any:
         """Return an array with one layer less."""
@@ -55,7 +55,7 @@ class JaxImplicit(Protocol):
         """Return the partition specs of a tree's arrays."""
 
     def primitive(self, name: str) -> Any:
-        """Return the primitive of a name, else None."""
+        """Return the primitive with this name, else None."""
 
     def primitive_names(self) -> tuple[str, ...]:
         """Return the names of all primitives."""
@@ -63,18 +63,18 @@ class JaxImplicit(Protocol):
     def quantized_matmul(
         self, coding: Any, transposed: bool, x: Any, packed: Any, *parts: Any
     ) -> Any:
-        """Return the product of an array and a quantized matrix."""
+        """Multiply an array by a quantized matrix."""
 
     def shardings(self, tree: Any, sharding: Any) -> Any:
         """Return the shardings of a tree's arrays."""
 
     def straight_through(self, name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        """Return the value of a call, with the derivative of dense arrays."""
+        """Return the result of a call, with the derivative of dense arrays."""
 
     def where_now(self) -> str | None:
-        """Return the user's line that an equation is interpreted for."""
+        """Return the user's line of the equation that is being interpreted."""
 
 
 def jax_arrays() -> JaxImplicit:
-    """Return the functions for implicit arrays of JAX arrays, which are imported here."""
+    """Import and return the functions for implicit arrays of JAX arrays."""
     return hooks.jax_implicit()

@@ -1,4 +1,4 @@
-"""Arrays of one number that is known before a program runs, as the 0 of ``maximum(x, 0)``."""
+"""Arrays of one number that is known before a program runs, such as the 0 of ``maximum(x, 0)``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from graphc.tensor.core.axes import ExpandDims, Squeeze
 from graphc.tensor.core.elementwise import Cast
 from graphc.tensor.core.shape import Reshape
 
-MOST = 4096
-"""Of so many elements of a constant is asked whether they are equal."""
+MAX_COMPARED = 4096
+"""The elements of a larger constant are not compared with each other."""
 
-SPREADING = (BroadcastTo, ExpandDims, Squeeze, Reshape)
+REARRANGING = (BroadcastTo, ExpandDims, Squeeze, Reshape)
 """Operations that repeat or rearrange the elements of their first input."""
 
 
 def number_of(x: Any) -> Any:
-    """Return the number that all elements of an array are known to be; None where none is known.
+    """Return the number that all elements are known to equal; None if there is none.
 
     Example:
         >>> import graphc.tensor as gt
@@ -42,7 +42,7 @@ def number_of(x: Any) -> Any:
 
 
 def _of_array(x: np.ndarray[Any, Any]) -> Any:
-    if not 0 < x.size <= MOST:
+    if not 0 < x.size <= MAX_COMPARED:
         return None
     first = x.reshape(-1)[0]
     return first if x.size == 1 or bool(np.all(x == first)) else None
@@ -50,7 +50,7 @@ def _of_array(x: np.ndarray[Any, Any]) -> Any:
 
 def _of_node(x: Node) -> Any:
     casts = []
-    while isinstance(x.op, (*SPREADING, Cast)):
+    while isinstance(x.op, (*REARRANGING, Cast)):
         casts += [numpy_dtype(x.op.dtype)] if isinstance(x.op, Cast) else []
         x = x.inputs[0]
     value = _of_array(x.op.value) if isinstance(x.op, Constant) else None
@@ -62,41 +62,41 @@ def _of_node(x: Node) -> Any:
 
 
 def array_of(x: Any) -> np.ndarray[Any, Any] | None:
-    """Return an array as NumPy's where its values are known before a program runs, else None."""
+    """Return a NumPy array if the values are known before a program runs, else None."""
     if isinstance(x, Node):
-        return _evaluated(x)
+        return _evaluate(x)
     if isinstance(x, np.ndarray):
         return x
     return jax_arrays().known_array(x) if numpy_like(x).name == "JAX" else None
 
 
-SHORT = 32
-"""The most operations by which an array of known values is made of others, as a transpose's."""
+MAX_EVALUATED = 32
+"""The most nodes that are evaluated to find the values of an array, such as a transpose."""
 
 
-def _evaluated(x: Node) -> np.ndarray[Any, Any] | None:
-    """Return the value of what is made of constants and captured arrays by a few operations."""
-    known: dict[Node, Any] = {}
+def _evaluate(x: Node) -> np.ndarray[Any, Any] | None:
+    """Return the value of a few operations on constants and captured arrays, else None."""
+    values: dict[Node, Any] = {}
     waiting, seen = [x], {x}
     while waiting:
         node = waiting.pop()
         if isinstance(node.op, Constant | Leaf):
-            known[node] = node.op.value if isinstance(node.op, Constant) else node.op.array
-        elif not node.inputs or len(seen) > SHORT:
+            values[node] = node.op.value if isinstance(node.op, Constant) else node.op.array
+        elif not node.inputs or len(seen) > MAX_EVALUATED:
             return None
         waiting += [y for y in node.inputs if y not in seen]
         seen.update(node.inputs)
-    for node in toposort([x], known):
-        known[node] = node.op.perform(*[known[y] for y in node.inputs])
-    return np.asarray(known[x])
+    for node in toposort([x], values):
+        values[node] = node.op.perform(*[values[y] for y in node.inputs])
+    return np.asarray(values[x])
 
 
 def value_at_zero(name: str, dtype: Any, number: Any, first: bool) -> bool:
-    """Whether a function of two numbers maps zero, beside a number, to zero.
+    """Return whether a binary function maps zero and another number to zero.
 
     Args:
-        name: NumPy's.
-        dtype: Of zero.
+        name: The NumPy name of the function.
+        dtype: The dtype of zero.
         number: The other number.
         first: Whether zero is the first operand.
     """
@@ -110,11 +110,11 @@ def value_at_zero(name: str, dtype: Any, number: Any, first: bool) -> bool:
 
 
 def is_same_number(a: Any, b: Any) -> bool:
-    """Whether all elements of two arrays of one dtype are known to be one number."""
+    """Return whether all elements of two arrays of one dtype equal one known number."""
     x, y = number_of(a), number_of(b)
     return x is not None and y is not None and dtype_of(a) == dtype_of(b) and bool(x == y)
 
 
 def as_number(number: Any, like: Any) -> Any:
-    """A number as an array without axes, of the dtype of another array."""
+    """Return a number as a 0-d array of the dtype of another array."""
     return np.asarray(number).astype(dtype_of(like))

@@ -1,4 +1,4 @@
-"""Reshapes, transposes and casts of arrays that may be structured or whole."""
+"""Reshapes, transposes and casts of arrays that may be structured or dense."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from graphc.implicit.treedef import dtype_of
 P = ParamSpec("P")
 
 
-class StructureLost(Exception):  # noqa: N818 (no error: the next way is tried)
-    """A step that a structured array cannot take without becoming whole."""
+class StructureLost(Exception):  # noqa: N818 (no error: the next attempt follows)
+    """A step that a structured array cannot take without becoming dense."""
 
 
-def kept(x: Any) -> Any:
-    """Return a method's result, or raise where it is NotImplemented.
+def require(x: Any) -> Any:
+    """Return the result of a method, unless it is NotImplemented.
 
     Raises:
-        StructureLost: Nothing.
+        StructureLost: If the result is NotImplemented.
     """
     if x is NotImplemented:
         raise StructureLost
@@ -44,45 +44,47 @@ def structural(function: Callable[P, Any]) -> Callable[P, Any]:
     return attempt
 
 
-def first_of(ways: Iterable[Callable[[], Any]]) -> Any:
+def first_of(attempts: Iterable[Callable[[], Any]]) -> Any:
     """Return the result of the first function that keeps the structure.
 
     Raises:
-        StructureLost: None does.
+        StructureLost: If no function keeps the structure.
     """
-    for way in ways:
+    for attempt in attempts:
         with suppress(StructureLost):
-            return kept(way())
+            return require(attempt())
     raise StructureLost
 
 
-def sparing(ways: Sequence[Callable[[], Any]]) -> Any:
-    """Try the functions without making any operand whole, then with it.
+def first_without_densifying(attempts: Sequence[Callable[[], Any]]) -> Any:
+    """Try the functions without densifying any operand, then with densifying.
 
     Raises:
-        StructureLost: None keeps the structure.
+        StructureLost: If no function keeps the structure.
     """
-    for way in ways:
+    for attempt in attempts:
         with suppress(StructureLost, MaterializeError), deferred_reports(), materializing("error"):
-            return kept(way())
-    return first_of(ways)
+            return require(attempt())
+    return first_of(attempts)
 
 
-def transposed(x: Any, axes: tuple[int, ...]) -> Any:
+def transpose(x: Any, axes: tuple[int, ...]) -> Any:
     """Permute axes: axis ``axes[i]`` becomes axis i."""
     if axes == tuple(range(len(axes))):
         return x
-    return kept(x.permuted(axes)) if isinstance(x, Structured) else numpy_like(x).transpose(x, axes)
+    return (
+        require(x.permuted(axes)) if isinstance(x, Structured) else numpy_like(x).transpose(x, axes)
+    )
 
 
-def reshaped(x: Any, shape: Sequence[Any]) -> Any:
+def reshape(x: Any, shape: Sequence[Any]) -> Any:
     """Reshape in row-major order; a structured array needs known lengths."""
     shape = tuple(shape)
     if not isinstance(x, Structured):
         return numpy_like(x).reshape(x, shape)
     if not all(isinstance(n, int) for n in (*shape, *x.shape)):
         raise StructureLost
-    return kept(x.reshaped(shape))
+    return require(x.reshaped(shape))
 
 
 def broadcast(x: Any, shape: Sequence[Any], axes: tuple[int, ...]) -> Any:
@@ -91,7 +93,7 @@ def broadcast(x: Any, shape: Sequence[Any], axes: tuple[int, ...]) -> Any:
     if isinstance(x, Structured):
         if not all(isinstance(n, int) for n in (*shape, *x.shape)):
             raise StructureLost
-        return x if x.shape == shape else kept(x.broadcast(shape, axes))
+        return x if x.shape == shape else require(x.broadcast(shape, axes))
     xp = numpy_like(x)
     new = tuple(axis for axis in range(len(shape)) if axis not in axes)
     return xp.broadcast_to(xp.expand_dims(x, new) if new else x, shape)
@@ -101,19 +103,19 @@ def cast(x: Any, dtype: Any) -> Any:
     """Cast to another dtype."""
     if dtype_of(x) == dtype:
         return x
-    return kept(x.cast(dtype)) if isinstance(x, Structured) else numpy_like(x).cast(x, dtype)
+    return require(x.cast(dtype)) if isinstance(x, Structured) else numpy_like(x).cast(x, dtype)
 
 
-def squeezed(x: Any, axes: tuple[int, ...]) -> Any:
+def squeeze(x: Any, axes: tuple[int, ...]) -> Any:
     """Remove axes of length 1."""
     if not isinstance(x, Structured):
         return numpy_like(x).squeeze(x, axes) if axes else x
-    return reshaped(x, [n for axis, n in enumerate(x.shape) if axis not in axes])
+    return reshape(x, [n for axis, n in enumerate(x.shape) if axis not in axes])
 
 
-def expanded(x: Any, axes: tuple[int, ...]) -> Any:
-    """Insert axes of length 1 at these places of the result."""
+def expand_dims(x: Any, axes: tuple[int, ...]) -> Any:
+    """Insert axes of length 1 at these positions of the result."""
     if not isinstance(x, Structured):
         return numpy_like(x).expand_dims(x, axes) if axes else x
-    rest = iter(x.shape)
-    return reshaped(x, [1 if i in axes else next(rest) for i in range(x.ndim + len(axes))])
+    lengths = iter(x.shape)
+    return reshape(x, [1 if i in axes else next(lengths) for i in range(x.ndim + len(axes))])

@@ -1,9 +1,9 @@
-"""Krylov methods of JAX's arrays, implicit ones among them: the functions of ``gt.linalg`` in JAX.
+"""Krylov methods for JAX arrays, implicit ones among them: the functions of ``gt.linalg``.
 
-They are JAX functions: ``jax.jit``, ``jax.grad`` and ``jax.vmap`` apply to what calls them. A
-matrix is an array, an implicit array of JAX's arrays, what stands for one within an implicit
-function, or a function of JAX's arrays. Gradients with respect to implicit arrays are such, with a
-gradient for each field, and none makes the matrix whole.
+These are JAX functions: ``jax.jit``, ``jax.grad`` and ``jax.vmap`` apply to their callers. A matrix
+is an array, an implicit array of JAX arrays, the traced array that represents one within an
+implicit function, or a function of JAX arrays. The gradient with respect to an implicit array is an
+implicit array with a gradient for each field. No matrix becomes dense.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def cg(  # noqa: PLR0913
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
 ) -> tuple[Any, SolverInfo]:
-    """The solution x of ``A @ x = b`` by conjugate gradients, as ``gt.linalg.cg``.
+    """Solve ``A @ x = b`` by conjugate gradients, as ``gt.linalg.cg``.
 
     Derivatives, in both modes and of any order, solve the same system again.
 
     Args:
         A: Symmetric and positive definite, real, (..., n, n), or a function.
-        b: A vector (n,), or columns (..., n, k), each a system of its own.
-        x0: Where the search starts; by default zeros.
-        rtol: The largest norm of the residual, relative to b's.
-        atol: The largest norm, if that is larger.
-        maxiter: The most steps, by default ``10 * n``.
-        M: Nearly the inverse of A, given like A; constant in derivatives.
-        on_error: What a column is that did not converge: ``"nan"``, or ``"ignore"`` for what the
-            last step gave. JAX's programs raise no errors: see ``converged``.
+        b: A vector (n,), or columns (..., n, k), each an independent system.
+        x0: The initial guess; by default zeros.
+        rtol: The tolerance for the norm of the residual, relative to the norm of b.
+        atol: The absolute tolerance; the larger of both applies.
+        maxiter: The maximum number of steps, by default ``10 * n``.
+        M: An approximate inverse of A, given like A; constant in derivatives.
+        on_error: The result of a column that did not converge: ``"nan"``, or ``"ignore"`` for the
+            iterate of the last step. JAX programs raise no errors: see ``converged``.
 
     Returns:
         x, and the steps, residual and convergence of each column.
@@ -72,7 +72,7 @@ def cg(  # noqa: PLR0913
         >>> [round(float(y), 3) for y in jax.grad(total)(t, jnp.ones(4)).column]
         [-0.4, -0.4, -0.32, -0.32]
     """
-    return _solved("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
 
 
 def bicgstab(  # noqa: PLR0913
@@ -86,9 +86,9 @@ def bicgstab(  # noqa: PLR0913
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
 ) -> tuple[Any, SolverInfo]:
-    """The solution x of ``A @ x = b`` by BiCGSTAB, as ``gt.linalg.bicgstab``.
+    """Solve ``A @ x = b`` by BiCGSTAB, as ``gt.linalg.bicgstab``.
 
-    Arguments and results are those of ``cg``; A and M need not be symmetric.
+    Arguments and results are as for ``cg``; A and M need not be symmetric.
 
     Example:
         >>> import jax.numpy as jnp
@@ -96,10 +96,10 @@ def bicgstab(  # noqa: PLR0913
         >>> x.round(4).tolist()
         [1.0, 2.0]
     """
-    return _solved("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
 
 
-def _solved(  # noqa: PLR0913, PLR0917
+def _solve(  # noqa: PLR0913, PLR0917
     title: str,
     A: Any,  # noqa: N803
     b: Any,
@@ -112,11 +112,11 @@ def _solved(  # noqa: PLR0913, PLR0917
 ) -> tuple[Any, SolverInfo]:
     methods.check_on_error(title, on_error)
     stopping = Stopping(rtol, atol, maxiter, on_error)
-    return methods.solved(jax_arrays().KRYLOV, title, A, b, x0, M, stopping)
+    return methods.solve(jax_arrays().KRYLOV, title, A, b, x0, M, stopping)
 
 
 def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
-    """The Lanczos process with full reorthogonalisation, as ``gt.linalg.lanczos``.
+    """Run the Lanczos process with full reorthogonalisation, as ``gt.linalg.lanczos``.
 
     Example:
         >>> import jax.numpy as jnp
@@ -138,7 +138,7 @@ def eigsh(  # noqa: PLR0913
     maxiter: int = 300,
     on_error: str = "nan",
 ) -> tuple[Any, Any]:
-    """Outer eigenvalues of a symmetric operator, and their vectors, as ``gt.linalg.eigsh``.
+    """Return outer eigenvalues of a symmetric operator and their vectors, as ``gt.linalg.eigsh``.
 
     Eigenvalues have a first derivative, in reverse mode.
 
@@ -167,35 +167,36 @@ def stochastic_logdet(  # noqa: PLR0913
     maxiter: int | None = None,
     on_error: str = "nan",
 ) -> StochasticLogdet:
-    """An estimate of ``log(det(A))``, and bounds of its errors, as ``gt.linalg.stochastic_logdet``.
+    """Estimate ``log(det(A))`` with error bounds, as ``gt.linalg.stochastic_logdet``.
 
     Args:
         A: Symmetric and positive definite, real, (n, n), or a function.
-        key: A key of JAX's.
+        key: A JAX key.
         n: The number of rows, where A is a function.
         probes: The number of probes, at least 2.
         steps: The number of Lanczos steps.
-        M: What ``low_rank_preconditioner`` gives.
-        lower: A number below all eigenvalues of A, with M after the preconditioner.
-        rtol: For the solutions that gradients take. Outside ``jax.jit`` values take them as well.
-        maxiter: The most steps of these.
-        on_error: What becomes of gradients where one does not converge.
+        M: The result of ``low_rank_preconditioner``.
+        lower: A lower bound of the eigenvalues of A, with M after the preconditioner.
+        rtol: The tolerance of the solutions for gradients. Outside ``jax.jit`` values compute these
+            solutions as well.
+        maxiter: The maximum number of steps of these solutions.
+        on_error: The gradients if one of these solutions does not converge.
 
     Example:
         >>> import jax, jax.numpy as jnp
         >>> a = jnp.diag(jnp.arange(2.0, 102.0)) + 0.1
-        >>> found = stochastic_logdet(a, jax.random.key(0), lower=2.0)
-        >>> error = abs(found.value - jnp.linalg.slogdet(a)[1])
-        >>> bool(error < 3 * found.standard_error + found.quadrature_error)
+        >>> estimate = stochastic_logdet(a, jax.random.key(0), lower=2.0)
+        >>> error = abs(estimate.value - jnp.linalg.slogdet(a)[1])
+        >>> bool(error < 3 * estimate.standard_error + estimate.quadrature_error)
         True
     """
     methods.check_on_error("stochastic_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
-    _, found, _ = methods.stochastic_logdet(
+    _, estimate, _ = methods.stochastic_logdet(
         jax_arrays().KRYLOV, "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
-    return found
+    return estimate
 
 
 def inv_quad_logdet(  # noqa: PLR0913
@@ -211,7 +212,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     maxiter: int | None = None,
     on_error: str = "nan",
 ) -> tuple[Any, StochasticLogdet, SolverInfo]:
-    """``y @ inv(A) @ y`` and ``log(det(A))``, as ``gt.linalg.inv_quad_logdet``.
+    """Return ``y @ inv(A) @ y`` and ``log(det(A))``, as ``gt.linalg.inv_quad_logdet``.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -229,7 +230,7 @@ def inv_quad_logdet(  # noqa: PLR0913
 
 
 def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
-    """The partial Cholesky factor (n, rank) with the largest pivots, as in ``gt.linalg``.
+    """Return the partial Cholesky factor (n, rank) with the largest pivots.
 
     Example:
         >>> import jax.numpy as jnp
@@ -240,7 +241,7 @@ def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
 
 
 def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noqa: N803
-    """A preconditioner for ``K + noise * I``, where ``L @ L.T`` is nearly K, as in ``gt.linalg``.
+    """Return a preconditioner of ``K + noise * I``, where ``L @ L.T`` approximates K.
 
     Example:
         >>> import jax.numpy as jnp

@@ -1,8 +1,8 @@
 """Loops and branches whose operands and results stay implicit.
 
-A constant of a loop, an element of a stack or a carry that is implicit stands inside the step on
-its fields, where handlers find it. What a step or all branches give in one form is implicit
-outside, too.
+Within a step, an implicit constant of a loop, element of a stack or carry is represented by an
+implicit array of parameters, on which handlers are found. Results of one structure in all steps or
+branches are implicit outside, too.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def _implicit(treedef: Any, fields: Sequence[Node]) -> Tensor:
 
 @dataclass(frozen=True)
 class _StepInput:
-    """The stand-in of an outer array within a step: one parameter, or one for each field.
+    """The parameters of an outer array within a step: one, or one for each field.
 
     Attributes:
-        like: An implicit array of the same form; None where it stays whole.
-        outer: The array from outside, or its fields.
-        parameters: What stands for these.
+        like: An implicit array with the same structure; None if the array stays dense.
+        outer: The outer array, or its fields.
+        parameters: The parameters that represent them in the step.
     """
 
     like: Node | None
@@ -46,12 +46,12 @@ class _StepInput:
     parameters: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, x: Node, axes: int, name: str | None, *, opened: bool) -> _StepInput:
-        """Return the stand-in of an array without its first ``axes`` axes."""
-        outer = x.inputs if opened else (x,)
-        names = _names(x, name) if opened else [name]
+    def of(cls, x: Node, axes: int, name: str | None, *, by_fields: bool) -> _StepInput:
+        """Return the parameters of an array without its first ``axes`` axes."""
+        outer = x.inputs if by_fields else (x,)
+        names = _names(x, name) if by_fields else [name]
         fresh = [stand_in(y, label, axes) for y, label in zip(outer, names, strict=True)]
-        return cls(x if opened else None, outer, tuple(fresh))
+        return cls(x if by_fields else None, outer, tuple(fresh))
 
     @property
     def value(self) -> Tensor:
@@ -60,11 +60,11 @@ class _StepInput:
             return self.parameters[0]
         return _implicit(self.like.op.treedef, self.parameters)  # type: ignore[attr-defined]
 
-    def kept(self, y: Node) -> bool:
-        """Whether a result of the step has the same structure and types."""
+    def has_type_of(self, y: Node) -> bool:
+        """Return whether a result of the step has the same structure and types."""
         value = self.value
         same = isinstance(y.op, Implicit) and y.op == value.op
-        return same and stacks.alike(_types(value), _types(y))
+        return same and all(map(stacks.may_equal, _types(value), _types(y)))
 
 
 def _names(x: Node, name: str | None) -> list[str | None]:
@@ -77,7 +77,7 @@ class _LoopOfFields:
 
     Args:
         node: The loop.
-        known: Nodes that stay as they are.
+        known: Nodes that are not replaced.
     """
 
     def __init__(self, node: Node, known: Collection[Node]) -> None:
@@ -85,44 +85,47 @@ class _LoopOfFields:
         self.op: Loop = op
         self.node = node
         self.known = known
-        self.given = self.op.parts(node.inputs)
-        self.consts = [self._entry(x, 0) for x in self.given.consts]
-        self.xs = [self._entry(x, 1) for x in self.given.xs]
-        self._settle()
+        self.operands = self.op.parts(node.inputs)
+        self.consts = [self._input(x, 0) for x in self.operands.consts]
+        self.xs = [self._input(x, 1) for x in self.operands.xs]
+        self._find_carries()
 
-    def _entry(self, x: Node, axes: int) -> _StepInput:
-        opened = _is_implicit(x, self.known)
-        if opened and axes:
-            opened = stacks.element(x.op.treedef, _types(x)) is not None  # type: ignore[attr-defined]
-        return _StepInput.of(x, axes, x.name, opened=opened)
+    def _input(self, x: Node, axes: int) -> _StepInput:
+        by_fields = _is_implicit(x, self.known)
+        if by_fields and axes:
+            by_fields = stacks.element(x.op.treedef, _types(x)) is not None  # type: ignore[attr-defined]
+        return _StepInput.of(x, axes, x.name, by_fields=by_fields)
 
-    def _settle(self) -> None:
-        """Find the carries whose structure the step keeps, and the step's outputs for them."""
-        init = self.given.init
-        open_to = {i for i, x in enumerate(init) if _is_implicit(x, self.known)}
+    def _find_carries(self) -> None:
+        """Find the carries whose structure the step preserves, and the step's outputs for them."""
+        init = self.operands.init
+        implicit = {i for i, x in enumerate(init) if _is_implicit(x, self.known)}
         while True:
-            carries = [_StepInput.of(x, 0, x.name, opened=i in open_to) for i, x in enumerate(init)]
-            made, outputs = self._outputs(carries)
-            lost = {i for i in open_to if not carries[i].kept(outputs[i])}
+            carries = [
+                _StepInput.of(x, 0, x.name, by_fields=i in implicit) for i, x in enumerate(init)
+            ]
+            original, outputs = self._outputs(carries)
+            lost = {i for i in implicit if not carries[i].has_type_of(outputs[i])}
             if not lost:
                 break
-            open_to -= lost
+            implicit -= lost
         self.carries = carries
         self.outputs = outputs
-        self.changed = made != outputs
+        self.changed = original != outputs
 
     def _outputs(self, carries: Sequence[_StepInput]) -> tuple[list[Node], list[Node]]:
-        """Return the step's outputs as written, and with handlers applied."""
+        """Return the step's outputs before and after handlers are applied."""
         entries = [*carries, *self.xs, *self.consts]
         values = [entry.value for entry in entries]
-        made = replaced(self.op.step.outputs, dict(zip(self.op.step.inputs, values, strict=True)))
-        return made, expanded(made, [p for entry in entries for p in entry.parameters])
+        ys = replaced(self.op.step.outputs, dict(zip(self.op.step.inputs, values, strict=True)))
+        return ys, expanded(ys, [p for entry in entries for p in entry.parameters])
 
     @property
     def rows(self) -> list[Node | None]:
-        """Return the stacked rows that stay implicit outside; None in place of others.
+        """The stacked rows that stay implicit outside; None for each other row.
 
-        Rows of steps that are not done are zero, which fields of zeros need not be.
+        The rows of steps that do not run are zero, which an array whose fields are zero need not
+        be.
         """
         rows = self.op.rows_of(self.outputs)
         if self.op.stops or self.op.counted:
@@ -130,14 +133,14 @@ class _LoopOfFields:
         return [y if _is_element(y) else None for y in rows]
 
     def results(self) -> list[Tensor] | None:
-        """Return the loop's results; None where nothing changed."""
+        """Return the loop's results; None if nothing changed."""
         entries = [*self.carries, *self.xs]
         rows = self.rows
-        opened = [entry.like for entry in entries] + rows
-        if not self.changed and not any(x is not None for x in opened):
+        likes = [entry.like for entry in entries] + rows
+        if not self.changed and not any(x is not None for x in likes):
             return None
         op, outputs = self.op, self.outputs
-        given: Any = self.given
+        operands: Any = self.operands
         step = LoopStep(
             _flat([entry.parameters for entry in self.carries]),
             _flat([entry.parameters for entry in self.xs]),
@@ -145,10 +148,10 @@ class _LoopOfFields:
             _flat([_fields(y, row) for y, row in zip(op.rows_of(outputs), rows, strict=True)]),
             outputs[-1] if op.stops else None,
         )
-        found = build(
+        ys = build(
             op,
-            op.steps_of(given),
-            given.count,
+            op.steps_of(operands),
+            operands.count,
             _flat([entry.outer for entry in self.carries]),
             _flat([entry.outer for entry in self.xs]),
             step,
@@ -156,21 +159,21 @@ class _LoopOfFields:
         consts: dict[Node, Node] = {}
         for entry in self.consts:
             consts.update(zip(entry.parameters, entry.outer, strict=True))
-        return self._put_together(iter(replaced(found, consts)), rows)
+        return self._assemble(iter(replaced(ys, consts)), rows)
 
-    def _put_together(self, parts: Iterator[Any], rows: Sequence[Node | None]) -> list[Tensor]:
-        """Assemble the loop's results from those of their fields."""
+    def _assemble(self, fields: Iterator[Any], rows: Sequence[Node | None]) -> list[Tensor]:
+        """Build the loop's results from the results for their fields."""
         likes = [*(entry.like for entry in self.carries), *rows, *[None] * self.op.stops]
         return [
-            next(parts)
+            next(fields)
             if like is None
-            else _implicit(like.op.treedef, [*islice(parts, len(like.inputs))])  # type: ignore[attr-defined]
+            else _implicit(like.op.treedef, [*islice(fields, len(like.inputs))])  # type: ignore[attr-defined]
             for like in likes
         ]
 
 
-def _flat(parts: Sequence[Sequence[Any]]) -> list[Any]:
-    return [x for part in parts for x in part]
+def _flat(sequences: Sequence[Sequence[Any]]) -> list[Any]:
+    return [x for xs in sequences for x in xs]
 
 
 def _fields(y: Node, like: Node | None) -> Sequence[Node]:
@@ -182,7 +185,7 @@ def _types(x: Node) -> tuple[TensorType, ...]:
 
 
 def _is_element(y: Node) -> bool:
-    """Whether equal elements of this type can be stacked field by field."""
+    """Return whether equal elements of this type can be stacked field by field."""
     if not _is_implicit(y):
         return False
     treedef: Any = y.op.treedef  # type: ignore[attr-defined]
@@ -193,8 +196,8 @@ def _loop(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
     """Replace a loop with implicit operands or results by one over their fields."""
     if not isinstance(node.op, Loop):
         return None
-    given = any(_is_implicit(x, known) for x in node.inputs)
-    if not given and not any(map(_is_implicit, node.op.step.outputs)):
+    takes_implicit = any(_is_implicit(x, known) for x in node.inputs)
+    if not takes_implicit and not any(map(_is_implicit, node.op.step.outputs)):
         return None
     return _LoopOfFields(node, known).results()
 
@@ -202,46 +205,47 @@ def _loop(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
 def _switch(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
     """Replace a branch with implicit operands by one whose branches take their fields.
 
-    As choices between arrays; what only one branch needs goes into that again later.
+    The results are choices between arrays; a later pass moves what only one branch needs back into
+    that branch.
     """
     if not isinstance(node.op, Switch):
         return None
-    op, (index, *given) = node.op, node.inputs
+    op, (index, *operands) = node.op, node.inputs
     if _is_plain(op):
-        return _chosen(node, known)
+        return _choose(node, known)
     implicit = [branch for branch in op.branches if any(map(_is_implicit, branch.outputs))]
-    if not implicit and not any(_is_implicit(x, known) for x in given):
+    if not implicit and not any(_is_implicit(x, known) for x in operands):
         return None
     branches = [
-        replaced(branch.outputs, dict(zip(branch.inputs, given, strict=True)))
+        replaced(branch.outputs, dict(zip(branch.inputs, operands, strict=True)))
         for branch in op.branches
     ]
     return [choice(index, *ys, label=op.label) for ys in zip(*branches, strict=True)]
 
 
 def _is_plain(op: Switch) -> bool:
-    """Whether each branch returns one of the operands unchanged."""
+    """Return whether each branch returns one of the operands unchanged."""
     inputs = op.branches[0].inputs
     return len(op.branches) == len(inputs) and all(
         branch.outputs == (branch.inputs[i],) for i, branch in enumerate(op.branches)
     )
 
 
-def _chosen(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
+def _choose(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
     """Select one of several implicit arrays of equal structure, field by field."""
     op: Any = node.op
-    index, *given = node.inputs
-    first = given[0]
-    if not all(_is_implicit(x, known) and x.op == first.op for x in given):
+    index, *operands = node.inputs
+    first = operands[0]
+    if not all(_is_implicit(x, known) and x.op == first.op for x in operands):
         return None
-    if not all(_are_of_one_rank(first.inputs, x.inputs) for x in given):
+    if not all(_have_equal_ranks(first.inputs, x.inputs) for x in operands):
         return None
-    columns: list[tuple[Node, ...]] = [*zip(*[x.inputs for x in given], strict=True)]
+    columns: list[tuple[Node, ...]] = [*zip(*[x.inputs for x in operands], strict=True)]
     fields = [xs[0] if len({*xs}) == 1 else choice(index, *xs, label=op.label) for xs in columns]
     return [_implicit(first.op.treedef, fields)]  # type: ignore[attr-defined]
 
 
-def _are_of_one_rank(xs: Sequence[Node], ys: Sequence[Node]) -> bool:
+def _have_equal_ranks(xs: Sequence[Node], ys: Sequence[Node]) -> bool:
     pairs = zip(xs, ys, strict=True)
     return all((x.type.dtype, x.type.ndim) == (y.type.dtype, y.type.ndim) for x, y in pairs)
 

@@ -1,7 +1,8 @@
 """Array namespaces: NumPy's functions for NumPy, JAX, MLX and symbolic arrays.
 
-``numpy_like(x)`` has NumPy's names. Operands may be implicit: symbolic and JAX's are dispatched to
-handlers; NumPy's are computed as a graph is, operation by operation, and so handled alike.
+The functions of ``numpy_like(x)`` have NumPy's names. Operands may be implicit: the functions for
+symbolic and JAX arrays call handlers. A function of implicit arrays of NumPy arrays builds a graph
+and evaluates the graph operation by operation, so that the same handlers are called.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.hooks import Hook
-from graphc.implicit.array import WIDE, ImplicitArray, is_whole
+from graphc.implicit.array import WIDE, ImplicitArray, is_complete
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.operators import apply_function
 from graphc.implicit.treedef import (
@@ -26,7 +27,7 @@ from graphc.implicit.treedef import (
     Treedef,
     field_names_of,
     lengths_of,
-    with_parts,
+    with_arrays,
 )
 from graphc.ir import Leaf, Node, TensorType, numpy_dtype, toposort
 from graphc.loop.functional import loop
@@ -36,11 +37,11 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 
 class ArrayNamespace:
-    """NumPy's functions for the arrays of one library, with a few additions."""
+    """NumPy's functions for the arrays of one library, and a few more."""
 
     name: str
     fft: Any = None
-    """The library's Fourier transforms; MLX's compute in 32 bits."""
+    """The library's Fourier transforms; MLX computes in 32 bits."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise NotImplementedError
@@ -64,7 +65,7 @@ class ArrayNamespace:
         return lengths_of(x)
 
     def literal(self, x: np.ndarray[Any, Any]) -> Any:
-        """Return NumPy's array as one that is written into the program."""
+        """Return a NumPy array as one that is written into the program."""
         return x
 
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
@@ -73,7 +74,7 @@ class ArrayNamespace:
         Args:
             values: (m, …).
             ids: Integers of shape (m,).
-            n: How many segments.
+            n: The number of segments.
 
         Returns:
             (n, …), of values' dtype.
@@ -81,17 +82,17 @@ class ArrayNamespace:
         raise NotImplementedError
 
     def order_of(self, x: Any) -> Any:
-        """Return the order that sorts along the last axis, equal elements as they stand."""
+        """Return the indices that sort along the last axis; the sort is stable."""
         return self.argsort(x, -1)
 
     def getitem(self, x: Any, index: Any) -> Any:
-        """``x[index]``."""
+        """Return ``x[index]``."""
         return operator.getitem(x, index)
 
     def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
         """Apply a function to each slice along the first axis, one after the other.
 
-        What it computes is not kept: gradients compute it again.
+        Intermediate results are not stored: gradients compute them again.
         """
         return self.stack([function(row) for row in x])
 
@@ -118,10 +119,10 @@ class _Symbolic(ArrayNamespace):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            found: Callable[..., Any] = TABLE[name]
+            function: Callable[..., Any] = TABLE[name]
         except KeyError:
-            found = getattr(gt, name)
-        return found
+            function = getattr(gt, name)
+        return function
 
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
         op = DotGeneral(_pairs(contract), _pairs(batch))
@@ -137,11 +138,11 @@ class _Symbolic(ArrayNamespace):
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
         ids, values = as_tensor(ids), as_tensor(values)
         inside = TABLE["logical_and"](ids >= 0, ids < n)
-        # One row more takes what is out of range.
-        kept = TABLE["where"](inside, ids, n)
+        # One more row collects the values whose ids are out of range.
+        rows = TABLE["where"](inside, ids, n)
         lengths = self.shape_of(values)[1:]
         sums = TABLE["zeros"]((n + 1, *lengths), values.dtype)
-        return TABLE["inc_subtensor"](sums[kept], values)[:n]
+        return TABLE["inc_subtensor"](sums[rows], values)[:n]
 
     def literal(self, x: np.ndarray[Any, Any]) -> Any:
         return gt.constant(x, bake=True)
@@ -150,8 +151,8 @@ class _Symbolic(ArrayNamespace):
         return as_tensor(x)[index]
 
     def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
-        _, found = loop(lambda _, row: (None, function(row)), None, x, checkpoint=1)
-        return found
+        _, ys = loop(lambda _, row: (None, function(row)), None, x, checkpoint=1)
+        return ys
 
     def solve(self, a: Any, b: Any) -> Any:
         return gt.linalg.solve(a, b, b_ndim=2)
@@ -180,19 +181,19 @@ class _NumPy(ArrayNamespace):
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if has_implicit([*args, *kwargs.values()]):
-                return _performed(getattr(SYMBOLIC, name), args, kwargs)
+                return _evaluate(getattr(SYMBOLIC, name), args, kwargs)
             return direct(*args, **kwargs)
 
         return call
 
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
         if has_implicit([a, b]):
-            return _performed(SYMBOLIC.dot_general, (a, b, contract, batch), {})
+            return _evaluate(SYMBOLIC.dot_general, (a, b, contract, batch), {})
         return DotGeneral(_pairs(contract), _pairs(batch)).perform(np.asarray(a), np.asarray(b))
 
     def cast(self, x: Any, dtype: Any) -> Any:
         if has_implicit([x]):
-            return _performed(SYMBOLIC.cast, (x, dtype), {})
+            return _evaluate(SYMBOLIC.cast, (x, dtype), {})
         return np.asarray(x).astype(numpy_dtype(dtype) if isinstance(dtype, str) else dtype)
 
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
@@ -206,22 +207,22 @@ class _NumPy(ArrayNamespace):
 
     def getitem(self, x: Any, index: Any) -> Any:
         if has_implicit([x]):
-            return _performed(SYMBOLIC.getitem, (x, index), {})
+            return _evaluate(SYMBOLIC.getitem, (x, index), {})
         return x[index]
 
-    # NumPy's raise where a matrix is singular; graphs give infinities and NaN, as JAX does.
+    # NumPy's functions raise for a singular matrix; graphs return infinities and NaN, as JAX does.
 
     def solve(self, a: Any, b: Any) -> Any:
-        return _performed(SYMBOLIC.solve, (a, b), {})
+        return _evaluate(SYMBOLIC.solve, (a, b), {})
 
     def inv(self, a: Any) -> Any:
-        return _performed(SYMBOLIC.inv, (a,), {})
+        return _evaluate(SYMBOLIC.inv, (a,), {})
 
     def det(self, a: Any) -> Any:
-        return _performed(SYMBOLIC.det, (a,), {})
+        return _evaluate(SYMBOLIC.det, (a,), {})
 
     def slogdet(self, a: Any) -> tuple[Any, Any]:
-        sign, log = [_performed(lambda x, i=i: gt.linalg.slogdet(x)[i], (a,), {}) for i in (0, 1)]
+        sign, log = [_evaluate(lambda x, i=i: gt.linalg.slogdet(x)[i], (a,), {}) for i in (0, 1)]
         return sign, log
 
 
@@ -244,8 +245,8 @@ class _MLX(ArrayNamespace):
                     f"{name} of an implicit array of MLX's arrays: MLX has no dispatch.",
                     "Make it an input of graphc.function(..., mode='MLX').",
                 )
-            named = {key: _of_mlx(x) for key, x in kwargs.items()}
-            return direct(*[_of_mlx(x) for x in args], **named)
+            named = {key: _to_mlx(x) for key, x in kwargs.items()}
+            return direct(*[_to_mlx(x) for x in args], **named)
 
         return call
 
@@ -254,12 +255,12 @@ class _MLX(ArrayNamespace):
         return x.astype(getattr(sys.modules["mlx.core"], name))
 
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
-        # One row more takes what is out of range.
-        kept = self.where(self.logical_and(ids >= 0, ids < n), ids, n)
-        return self.zeros((n + 1, *values.shape[1:]), values.dtype).at[kept].add(values)[:n]
+        # One more row collects the values whose ids are out of range.
+        rows = self.where(self.logical_and(ids >= 0, ids < n), ids, n)
+        return self.zeros((n + 1, *values.shape[1:]), values.dtype).at[rows].add(values)[:n]
 
 
-def _of_mlx(x: Any) -> Any:
+def _to_mlx(x: Any) -> Any:
     """Convert NumPy's arrays and dtypes to MLX's; return anything else unchanged."""
     if isinstance(x, np.ndarray):
         return sys.modules["mlx.core"].array(x)
@@ -312,14 +313,14 @@ def _library(x: Any) -> str:
     if isinstance(x, np.ndarray | np.generic | int | float | complex):
         return "numpy"
     package: str = type(x).__module__.partition(".")[0]
-    if package in {"jax", "jaxlib"} or ((jax := _loaded("jax")) and isinstance(x, jax.Array)):
+    if package in {"jax", "jaxlib"} or ((jax := _module("jax")) and isinstance(x, jax.Array)):
         return "jax"
     return package
 
 
-def _loaded(name: str) -> Any:
-    found = sys.modules.get(name)
-    return found if isinstance(found, ModuleType) and hasattr(found, "Array") else None
+def _module(name: str) -> Any:
+    module = sys.modules.get(name)
+    return module if isinstance(module, ModuleType) and hasattr(module, "Array") else None
 
 
 def has_implicit(values: Iterable[Any]) -> bool:
@@ -332,41 +333,41 @@ def has_implicit(values: Iterable[Any]) -> bool:
 expand_graph: Hook[[Sequence[Node]], list[Any]] = Hook("graphs in which handlers replace nodes")
 
 
-def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Apply a function to NumPy arrays, some implicit, through the graph that it builds."""
-    known: dict[Node, Any] = {}
+def _evaluate(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Apply a function to NumPy arrays, some implicit, by the graph that the function builds."""
+    values: dict[Node, Any] = {}
 
-    def placed(x: Any) -> Any:
-        """A field: integers, which may be places, have values that handlers can read."""
-        return Tensor.make(Leaf(x)) if x.dtype.kind in "iu" else entered(x)
+    def to_field(x: Any) -> Any:
+        # Integers may be indices, whose values handlers read.
+        return Tensor.make(Leaf(x)) if x.dtype.kind in "iu" else to_symbolic(x)
 
-    def entered(x: Any) -> Any:
+    def to_symbolic(x: Any) -> Any:
         if isinstance(x, list | tuple):
-            return type(x)([entered(part) for part in x])
+            return type(x)([to_symbolic(item) for item in x])
         if isinstance(x, ImplicitArray):
             treedef, leaves = Treedef.of(x)
-            return as_tensor(treedef.build([placed(np.asarray(leaf)) for leaf in leaves]))
+            return as_tensor(treedef.build([to_field(np.asarray(leaf)) for leaf in leaves]))
         if isinstance(x, np.ndarray | np.generic):
-            made = TensorType(x.dtype, x.shape)()
-            known[made] = x
-            return made
+            tensor = TensorType(x.dtype, x.shape)()
+            values[tensor] = x
+            return tensor
         return x
 
-    made = f(*[entered(x) for x in args], **{name: entered(x) for name, x in kwargs.items()})
-    (made,) = expand_graph([as_tensor(made)])
-    implicit = getattr(made, "array", None)
-    treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [made])
-    for node in toposort(outputs, known):
+    y = f(*map(to_symbolic, args), **{name: to_symbolic(x) for name, x in kwargs.items()})
+    (y,) = expand_graph([as_tensor(y)])
+    implicit = getattr(y, "array", None)
+    treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [y])
+    for node in toposort(outputs, values):
         if isinstance(node.op, Leaf):
-            known[node] = node.op.array
+            values[node] = node.op.array
             continue
-        known[node] = node.op.perform(*[known[x] for x in node.inputs])
-    leaves = [known[y] for y in outputs]
+        values[node] = node.op.perform(*[values[x] for x in node.inputs])
+    leaves = [values[output] for output in outputs]
     return leaves[0] if treedef is None else treedef.build(leaves)
 
 
 def apply(name: str, *operands: Any, **settings: Any) -> Any:
-    """Call a function of ``ArrayNamespace`` or NumPy by its name, on operands of any library."""
+    """Call the function of this name from the operands' ``ArrayNamespace``."""
     try:
         return getattr(numpy_like(*operands), name)(*operands, **settings)
     except Exception as error:
@@ -375,13 +376,13 @@ def apply(name: str, *operands: Any, **settings: Any) -> Any:
 
 
 def refuse_filtered(name: str, operands: Sequence[Any], error: Exception) -> None:
-    """Raise where a function failed because operands are parts of filtered trees.
+    """Raise if a function failed because operands are parts of filtered trees.
 
     Raises:
-        NoArrayError: Names their fields that hold None.
+        NoArrayError: If a required field of an operand holds None.
     """
     for x in operands:
-        if isinstance(x, ImplicitArray) and not is_whole(x):
+        if isinstance(x, ImplicitArray) and not is_complete(x):
             required = field_names_of(type(x)).required
             paths = Treedef.of(x)[0].empty_fields()
             empty = ", ".join(path for path in paths if path.partition(".")[0] in required)
@@ -392,28 +393,28 @@ def refuse_filtered(name: str, operands: Sequence[Any], error: Exception) -> Non
 apply_function.provide(apply)
 
 
-def opened(x: ImplicitArray) -> Any:
+def materialize_layer(x: ImplicitArray) -> Any:
     """Call ``materialize``; JAX functions in it may get implicit fields."""
     xp = numpy_like(x)
     if xp.name == "JAX" and _is_wide(x):
         with sys.modules["jax"].enable_x64(True):
-            return _opened(x, xp)
-    return _opened(x, xp)
+            return _materialize_layer(x, xp)
+    return _materialize_layer(x, xp)
 
 
 def _is_wide(x: ImplicitArray) -> bool:
-    """Whether a JAX array has a 64-bit dtype, which it has within ``enable_x64`` alone."""
+    """Return whether a field has a 64-bit dtype, which JAX needs ``enable_x64`` for."""
     return any(str(leaf.dtype) in WIDE for leaf in Treedef.of(x)[1] if hasattr(leaf, "dtype"))
 
 
-def _opened(x: ImplicitArray, xp: Any) -> Any:
+def _materialize_layer(x: ImplicitArray, xp: Any) -> Any:
     if xp.name == "JAX":
-        return jax_arrays().opened(lambda x: _materialized(x, xp), x)
+        return jax_arrays().opened(lambda x: _materialize(x, xp), x)
     return x.materialize()
 
 
-def _materialized(x: ImplicitArray, xp: Any) -> Any:
-    parts = [getattr(x, name) for name in field_names_of(type(x)).parts]
-    if type(x).materialize_through and has_implicit(parts):
-        return xp.implicit(lambda *fields: with_parts(x, fields).materialize())(*parts)
+def _materialize(x: ImplicitArray, xp: Any) -> Any:
+    fields = [getattr(x, name) for name in field_names_of(type(x)).parts]
+    if type(x).materialize_through and has_implicit(fields):
+        return xp.implicit(lambda *dense: with_arrays(x, dense).materialize())(*fields)
     return x.materialize()

@@ -24,10 +24,10 @@ class ContainerType:
     """The type of a container and how to rebuild it, without its contents.
 
     Attributes:
-        build: Makes one of the kind and its parts.
-        cls: Its class.
-        keys: How each part is reached.
-        static: What else it takes to make one: static fields, a default factory, JAX's own record.
+        build: Builds a container from its type and its contents.
+        cls: The container's class.
+        keys: The key, index or attribute name of each item.
+        static: Whatever else rebuilding needs: static fields, a default factory, or JAX's treedef.
     """
 
     build: Callable[[ContainerType, list[Any]], Any]
@@ -37,7 +37,7 @@ class ContainerType:
 
     @property
     def is_implicit(self) -> bool:
-        """Whether it is an implicit array."""
+        """Whether the container is an implicit array."""
         return issubclass(self.cls, ImplicitArray)
 
 
@@ -50,8 +50,8 @@ class Structure:
     """The nesting of a tree without its leaves; equal nestings are equal and hash alike.
 
     Attributes:
-        kind: What the outermost container is; None of a leaf.
-        parts: The structures of what it holds.
+        kind: The type of the outermost container; None for a leaf.
+        parts: The structures of the container's items.
 
     Example:
         >>> from graphc.implicit import structure
@@ -65,40 +65,40 @@ class Structure:
     parts: tuple[Structure, ...] = ()
 
     def __len__(self) -> int:
-        """The number of leaves."""
+        """Return the number of leaves."""
         return 1 if self.kind is None else sum(map(len, self.parts))
 
     def __bool__(self) -> bool:
-        """True, also where there are no leaves."""
+        """Return True, even if there are no leaves."""
         return True
 
     def __repr__(self) -> str:
-        return f"Structure({_shown(self)})"
+        return f"Structure({_show(self)})"
 
 
 LEAF = Structure(None)
 
 
-def built(structure: Structure, leaves: Iterator[Any]) -> Any:
+def build_tree(structure: Structure, leaves: Iterator[Any]) -> Any:
     """Build a tree from its leaves."""
     if structure.kind is None:
         return next(leaves)
-    parts = [built(part, leaves) for part in structure.parts]
-    return structure.kind.build(structure.kind, parts)
+    items = [build_tree(part, leaves) for part in structure.parts]
+    return structure.kind.build(structure.kind, items)
 
 
 def container(x: Any) -> Parts | None:
-    """Take a container apart; return None for a leaf, such as an implicit array."""
+    """Return a container's type and items; None for a leaf, such as an implicit array."""
     if isinstance(x, ImplicitArray | Node | np.ndarray):
         return None
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return ContainerType(_named_tuple, type(x), x._fields), x
-    take_apart = CONTAINERS.get(type(x), _registered)
-    return take_apart(x)
+    split = CONTAINERS.get(type(x), _split_registered)
+    return split(x)
 
 
 def layer(x: Any) -> Parts | None:
-    """Take a container or an implicit array apart; return None for any other leaf."""
+    """Return the type and items of a container or an implicit array; None for another leaf."""
     array = implicit(x)
     if array is None:
         return container(x)
@@ -112,12 +112,12 @@ def layer(x: Any) -> Parts | None:
 
 
 def implicit(x: Any) -> ImplicitArray | None:
-    """Return an implicit array, also where a symbolic array stands for it; else None."""
+    """Return an implicit array, also of a symbolic array that represents it, else None."""
     array = getattr(x, "array", None) if isinstance(x, Node) else x
     return array if isinstance(array, ImplicitArray) else None
 
 
-# What makes a container of its parts.
+# Functions that build a container from its items.
 
 
 def _none(kind: ContainerType, parts: list[Any]) -> None:
@@ -141,12 +141,12 @@ def _default_dict(kind: ContainerType, parts: list[Any]) -> Any:
 
 
 def _implicit_array(kind: ContainerType, parts: list[Any]) -> Any:
-    # Without its checks: a tree may hold what is no array.
-    made: Any = object.__new__(kind.cls)
+    # Without checks: the leaves of a tree need not be arrays.
+    x: Any = object.__new__(kind.cls)
     named = zip(field_names_of(kind.cls).static, kind.static, strict=True)
     for name, value in [*zip(kind.keys, parts, strict=True), *named]:
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(x, name, value)
+    return x
 
 
 def _implicit_tensor(kind: ContainerType, parts: list[Any]) -> Any:
@@ -157,10 +157,10 @@ def _registered_object(kind: ContainerType, parts: list[Any]) -> Any:
     return sys.modules["jax.tree_util"].tree_unflatten(kind.static, parts)
 
 
-# What takes one apart.
+# Functions that split a container into its type and items.
 
 
-def _sorted(x: dict[Any, Any]) -> Path:
+def _sort_keys(x: dict[Any, Any]) -> Path:
     try:
         return tuple(sorted(x))
     except TypeError as error:
@@ -170,13 +170,13 @@ def _sorted(x: dict[Any, Any]) -> Path:
         ) from error
 
 
-def _dict(x: dict[Any, Any]) -> Parts:
-    keys = _sorted(x)
+def _split_dict(x: dict[Any, Any]) -> Parts:
+    keys = _sort_keys(x)
     return ContainerType(_mapping, dict, keys), [x[key] for key in keys]
 
 
-def _apart_default_dict(x: defaultdict[Any, Any]) -> Parts:
-    keys = _sorted(x)
+def _split_default_dict(x: defaultdict[Any, Any]) -> Parts:
+    keys = _sort_keys(x)
     return ContainerType(_default_dict, defaultdict, keys, x.default_factory), [
         x[key] for key in keys
     ]
@@ -186,44 +186,43 @@ CONTAINERS: dict[type, Callable[[Any], Parts]] = {
     type(None): lambda x: (ContainerType(_none, type(None), ()), ()),
     list: lambda x: (ContainerType(_sequence, list, tuple(range(len(x)))), x),
     tuple: lambda x: (ContainerType(_sequence, tuple, tuple(range(len(x)))), x),
-    dict: _dict,
+    dict: _split_dict,
     OrderedDict: lambda x: (ContainerType(_mapping, OrderedDict, tuple(x)), list(x.values())),
-    defaultdict: _apart_default_dict,
+    defaultdict: _split_default_dict,
 }
-"""The containers known without registration; subclasses are not among them."""
+"""The containers that need no registration; their subclasses do."""
 
 
-def _registered(x: Any) -> Parts | None:
-    """Take an object of a registered pytree class apart; there is none before JAX is loaded."""
+def _split_registered(x: Any) -> Parts | None:
+    """Split an object of a class that is registered with JAX, once JAX is loaded."""
     tree_util: Any = sys.modules.get("jax.tree_util")
     flatten = getattr(tree_util, "tree_flatten_with_path", None)
     if flatten is None:
         return None
-    found, record = flatten(x, is_leaf=lambda part: part is not x)
-    if any(not path for path, _ in found):
+    pairs, record = flatten(x, is_leaf=lambda part: part is not x)
+    if any(not path for path, _ in pairs):
         return None
-    keys = tuple(_plain(path[0]) for path, _ in found)
-    return ContainerType(_registered_object, type(x), keys, record), [part for _, part in found]
+    keys = tuple(_plain_key(path[0]) for path, _ in pairs)
+    return ContainerType(_registered_object, type(x), keys, record), [part for _, part in pairs]
 
 
-def _plain(key: Any) -> Any:
-    """Return the key, index or name that a JAX path entry holds."""
+def _plain_key(key: Any) -> Any:
     named = [getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)]
     return named[0] if named else key
 
 
-def _shown(structure: Structure) -> str:
+def _show(structure: Structure) -> str:
     kind = structure.kind
     if kind is None:
         return "*"
-    parts = [_shown(part) for part in structure.parts]
+    items = [_show(part) for part in structure.parts]
     if kind.cls is type(None):
         return "None"
     if kind.cls is list:
-        return f"[{', '.join(parts)}]"
+        return f"[{', '.join(items)}]"
     if kind.cls is tuple:
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
-    pairs = list(zip(kind.keys, parts, strict=True))
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    pairs = list(zip(kind.keys, items, strict=True))
     if kind.cls is dict:
-        return f"{{{', '.join(f'{key!r}: {part}' for key, part in pairs)}}}"
-    return f"{kind.cls.__name__}({', '.join(f'{key}={part}' for key, part in pairs)})"
+        return f"{{{', '.join(f'{key!r}: {item}' for key, item in pairs)}}}"
+    return f"{kind.cls.__name__}({', '.join(f'{key}={item}' for key, item in pairs)})"

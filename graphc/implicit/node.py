@@ -13,9 +13,9 @@ from graphc.config import config
 from graphc.errors import ImplicitArrayError, ShapeError
 from graphc.grad.reverse import cotangents
 from graphc.implicit.array import ImplicitArray, to_tensor
-from graphc.implicit.partition import constrained
-from graphc.implicit.policy import enforce_policy, policy_of, whole
-from graphc.implicit.registry import altered
+from graphc.implicit.partition import constrain_fields
+from graphc.implicit.policy import densify, enforce_policy, policy_of
+from graphc.implicit.registry import user_changes
 from graphc.implicit.stacks import of_elements
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import Input, Node, Op, Sharding, TensorType, dtype_name, replaced
@@ -27,10 +27,10 @@ from graphc.tensor.arrays.vectorize import batched
 
 @dataclass(frozen=True, slots=True)
 class Implicit(Op):
-    """The operation from an implicit array's fields to the array.
+    """The operation from the fields of an implicit array to the array.
 
-    What needs it is computed from the fields, before a graph is differentiated or compiled, where a
-    handler says how. What is left takes it as a whole.
+    Before a graph is differentiated or compiled, operations on the array are computed from its
+    fields if handlers exist. Other operations get the dense array.
 
     Attributes:
         treedef: The implicit array without its arrays.
@@ -41,7 +41,7 @@ class Implicit(Op):
     stays_in_step: ClassVar[bool] = True
 
     used: ClassVar[bool] = False
-    """Whether there ever was one in this process."""
+    """Whether this process has created an ``Implicit``."""
 
     def __post_init__(self) -> None:
         Implicit.used = True
@@ -60,11 +60,11 @@ class Implicit(Op):
         return TensorType(dtype_name(array.dtype), lengths_of(array))
 
     def perform(self, *fields: np.ndarray[Any, Any]) -> Any:
-        return np.asarray(whole(self.treedef.build(fields)))
+        return np.asarray(densify(self.treedef.build(fields)))
 
     def expand(self, *fields: Tensor) -> Tensor:
-        """Return the whole array."""
-        return as_tensor(whole(self.treedef.build(fields)))
+        """Return the dense array."""
+        return as_tensor(densify(self.treedef.build(fields)))
 
     def pullback(self, g: Tensor, y: Tensor, *fields: Tensor) -> Sequence[Any]:
         return self.pullback_to([True] * len(fields), g, y, *fields)
@@ -72,25 +72,25 @@ class Implicit(Op):
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *fields: Tensor
     ) -> Sequence[Any]:
-        """Differentiate with respect to the requested fields alone; others get no zeros."""
-        # One field may be computed from another: it is by each for itself.
+        """Differentiate with respect to the wanted fields only; others get no zeros."""
+        # One field may be computed from another; fresh inputs make them independent.
         fresh = [x.type() for x in fields]
         requested = [x for x, is_wanted in zip(fresh, wanted, strict=True) if is_wanted]
-        found = cotangents({self.expand(*fresh): g}, requested)
-        own = replaced([x for x in found if x is not None], dict(zip(fresh, fields, strict=True)))
-        left = iter(own)
-        given = iter([None if x is None else next(left) for x in found])
-        return [next(given) if is_asked else None for is_asked in wanted]
+        gradients = cotangents({self.expand(*fresh): g}, requested)
+        swaps: dict[Node, Node] = dict(zip(fresh, fields, strict=True))
+        present = iter(replaced([x for x in gradients if x is not None], swaps))
+        results = iter([None if x is None else next(present) for x in gradients])
+        return [next(results) if is_wanted else None for is_wanted in wanted]
 
     def batch(self, size: Any, flags: Sequence[bool], *fields: Tensor) -> Any:
-        """Batch field by field where the class can be stacked, else the whole array."""
+        """Batch each field if the class can be stacked, else the dense array."""
         own = [
             x.type.with_shape(x.type.shape[1:]) if flag else x.type
             for x, flag in zip(fields, flags, strict=True)
         ]
         if of_elements(self.treedef, tuple(own)) is not None:
-            given = zip(fields, flags, strict=True)
-            return Tensor.make(self, *[x if flag else batch_of(x, size) for x, flag in given])
+            pairs = zip(fields, flags, strict=True)
+            return Tensor.make(self, *[x if flag else batch_of(x, size) for x, flag in pairs])
         fresh = [type() if flag else x for x, flag, type in zip(fields, flags, own, strict=True)]
         enforce_policy(self.treedef.build(fresh), "a batch")
         swaps = {new: x for new, x in zip(fresh, fields, strict=True) if new is not x}
@@ -101,14 +101,15 @@ class Implicit(Op):
         return f"implicit {self.treedef.token()}"
 
     def unwritten(self) -> Any:
-        """The user's classes and handlers, and a policy other than ``"allow"``."""
+        """Return the user's classes, the user's handlers, and a policy other than ``"allow"``."""
         policy = policy_of()
-        parts = (self.treedef.unwritten(), altered() or None, policy if policy != "allow" else None)
-        return parts if any(parts) else None
+        other_policy = policy if policy != "allow" else None
+        items = (self.treedef.unwritten(), user_changes() or None, other_policy)
+        return items if any(items) else None
 
 
 class ImplicitTensor(Tensor):
-    """A symbolic implicit array; every operation takes it as a tensor.
+    """A symbolic implicit array; every operation accepts it as a tensor.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -124,57 +125,57 @@ class ImplicitTensor(Tensor):
     op: Implicit
 
     def _own_name(self) -> str | None:
-        """The name that its fields' names begin with."""
         return self.op.treedef.root([x.name for x in self.inputs])
 
     @property
     def array(self) -> Any:
-        """The implicit array, whose fields are symbolic: differentiate with respect to those."""
+        """The implicit array, whose fields are symbolic: differentiate with respect to them."""
         return self.op.treedef.build(self.inputs)
 
     def shard_fields(self, sharding: Any, subject: str) -> Tensor:
-        """Return the array with its fields sharded as its class says."""
-        return as_implicit(constrained(self.array, sharding, subject))
+        """Return the array with its fields sharded as its class defines."""
+        return as_implicit(constrain_fields(self.array, sharding, subject))
 
     def dense(self) -> Tensor:
-        """The whole array; no policy forbids this explicit conversion."""
+        """Return the dense array; no policy forbids this explicit conversion."""
         return self.op.expand(*self.inputs)  # type: ignore[arg-type]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Copy it with new shared variables."""
+        """Return a copy with new shared variables."""
         return Tensor.make(self.op, *[deepcopy(x, memo) for x in self.inputs])
 
     def get_value(self, borrow: bool = False) -> Any:
         """Return the current value of shared fields as an implicit array of NumPy arrays.
 
         Raises:
-            ImplicitArrayError: Not all fields are shared variables.
+            ImplicitArrayError: If not all fields are shared variables.
         """
-        return self.op.treedef.build([x.get_value(borrow) for x in self._shared()])
+        return self.op.treedef.build([x.get_value(borrow) for x in self._shared_fields()])
 
     def set_value(self, new_value: ImplicitArray, borrow: bool = False) -> None:
-        """Set the value of shared fields, from the next call of any function on.
+        """Set the value of shared fields, effective from the next call of any function.
 
         Args:
-            new_value: Of the same class, static fields and nesting.
-            borrow: Keep its arrays themselves, not copies.
+            new_value: An implicit array with the same class, static fields and nesting.
+            borrow: Store its arrays themselves, not copies.
 
         Raises:
-            ImplicitArrayError: Not all fields are shared variables, or the value has another form.
+            ImplicitArrayError: If not all fields are shared variables, or the value has another
+                structure.
         """
-        shared = self._shared()
+        shared = self._shared_fields()
         treedef, leaves = Treedef.of(new_value)
         if treedef != self.op.treedef:
             raise ImplicitArrayError(
                 f"A value of {_kind(new_value)} does not go into {self.array!r}.",
                 "Give it the same class, static fields and nesting.",
             )
-        # All fit before one is set.
-        held = [x.to_stored_value(value, borrow) for x, value in zip(shared, leaves, strict=True)]
-        for x, value in zip(shared, held, strict=True):
+        # All are converted before one is set, so that an error changes nothing.
+        stored = [x.to_stored_value(value, borrow) for x, value in zip(shared, leaves, strict=True)]
+        for x, value in zip(shared, stored, strict=True):
             x.set_value(value, borrow=True)
 
-    def _shared(self) -> list[Any]:
+    def _shared_fields(self) -> list[Any]:
         if all(getattr(x.op, "is_shared", False) for x in self.inputs):
             return [*self.inputs]
         raise ImplicitArrayError(
@@ -194,18 +195,17 @@ def as_implicit(x: ImplicitArray) -> Tensor:
     """Convert an implicit array to a symbolic one; its arrays become constants and leaves.
 
     Raises:
-        ImplicitArrayError: Something that is no array among its fields.
+        ImplicitArrayError: If a field holds something that is no array.
     """
     treedef, leaves = Treedef.of(x)
     if treedef.parts and not leaves:
-        # Nothing of it is an array: it is what its static fields say.
+        # The static fields alone define the array.
         return Tensor.make(Implicit(treedef))
-    made = Tensor.make(Implicit(treedef), *[as_tensor(leaf) for leaf in leaves])
-    return _nested(made)
+    return _flatten(Tensor.make(Implicit(treedef), *[as_tensor(leaf) for leaf in leaves]))
 
 
-def _nested(x: Tensor) -> Tensor:
-    """Flatten fields that are implicit themselves."""
+def _flatten(x: Tensor) -> Tensor:
+    """Replace fields that are implicit themselves by their fields."""
     if not any(isinstance(field.op, Implicit) for field in x.inputs):
         return x
     treedef, leaves = Treedef.of(x.array)  # type: ignore[attr-defined]
@@ -224,23 +224,23 @@ def implicit(
     sharding: Any = None,
     **options: Any,
 ) -> Any:
-    """A symbolic input that is an implicit array: calls take one, and it is not made whole.
+    """Return a symbolic input that is an implicit array, which calls pass without densifying.
 
     Args:
-        cls: A class of implicit arrays; or an implicit array, whose form and types are taken.
-        shape: Its lengths, None where unknown; of a class alone.
-        dtype: Its dtype, by default ``config.floatX``; of a class alone.
-        name: What messages and keyword arguments call it.
-        sharding: How the whole lies on the mode's mesh of devices; the fields lie as the class
-            says.
-        options: What ``cls.spec`` takes, such as a rank or the bits.
+        cls: A class of implicit arrays; or an implicit array, whose structure and types are used.
+        shape: The lengths, None where unknown; only with a class.
+        dtype: The dtype, by default ``config.floatX``; only with a class.
+        name: The name in messages and of the keyword argument.
+        sharding: The sharding of the array over the mode's mesh of devices; the class defines the
+            shardings of the fields.
+        options: The options of ``cls.spec``, such as a rank or the bits.
 
     Returns:
         An ``ImplicitTensor``; ``.array`` has its fields.
 
     Raises:
-        ImplicitArrayError: No such class, or it does not say what fields a shape has.
-        ShardingError: The sharding does not fit the array, or the class cannot be divided so.
+        ImplicitArrayError: If there is no such class, or it does not define the fields for a shape.
+        ShardingError: If the sharding does not fit the array, or the class cannot be sharded so.
 
     Example:
         >>> import graphc.tensor as gt
@@ -249,12 +249,12 @@ def implicit(
         >>> w.type, w.array
         (float32[100, 50], LowRank(float32[100, 4], float32[4, 50]))
     """
-    wanted = _spec(cls, shape, dtype, options)
-    treedef, leaves = Treedef.of(wanted)
+    example = _spec(cls, shape, dtype, options)
+    treedef, leaves = Treedef.of(example)
     types = [TensorType(dtype_of(x), lengths_of(x)) for x in leaves]
     paths = treedef.paths(name) if name else [None] * len(types)
-    own, role = _shardings(wanted, name or cls, sharding, len(types))
-    triples = zip(types, paths, own, strict=True)
+    shardings, role = _shardings(example, name or cls, sharding, len(types))
+    triples = zip(types, paths, shardings, strict=True)
     fields = [Tensor.make(Input(type, path, entries, role)) for type, path, entries in triples]
     return Tensor.make(Implicit(treedef), *fields)
 
@@ -262,7 +262,6 @@ def implicit(
 def _shardings(
     x: ImplicitArray, subject: object, sharding: Any, count: int
 ) -> tuple[Sequence[Sharding | None], str]:
-    """The shardings of an input's fields, and their role in messages."""
     if sharding is None:
         return [None] * count, ""
     from graphc.implicit.partition import role_of, value_shardings  # noqa: PLC0415 (few have one)
@@ -283,7 +282,7 @@ def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
         raise ImplicitArrayError(problem, "Give its lengths.")
     wanted = TensorType(dtype_name(dtype or config.floatX), shape)
     try:
-        made = cls.spec(wanted.shape, wanted.dtype, **options)
+        array = cls.spec(wanted.shape, wanted.dtype, **options)
     except TypeError as error:
         if isinstance(error, ImplicitArrayError | ShapeError):
             raise
@@ -291,10 +290,10 @@ def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
             f"implicit({cls.__name__}, {shape}, ...) with the options {options}: {error}",
             f"See {cls.__name__}.spec for what it takes.",
         ) from error
-    found = lengths_of(made), dtype_name(dtype_of(made))
-    if found != (wanted.shape, wanted.dtype):
+    shape, dtype = lengths_of(array), dtype_name(dtype_of(array))
+    if (shape, dtype) != (wanted.shape, wanted.dtype):
         raise ImplicitArrayError(
-            f"{cls.__name__}.spec gave {found[1]}{list(found[0])} for {wanted!r}.",
+            f"{cls.__name__}.spec gave {dtype}{list(shape)} for {wanted!r}.",
             "Return fields of the requested shape and dtype.",
         )
-    return made
+    return array

@@ -9,12 +9,12 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
-from graphc.implicit import dot, elementwise, index, places
+from graphc.implicit import dot, elementwise, index
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import is_same_number, number_of
-from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
-from graphc.implicit.partition import constrained
-from graphc.implicit.policy import dense, whole
+from graphc.implicit.layout import broadcast, expand_dims, reshape, squeeze, structural, transpose
+from graphc.implicit.partition import constrain_fields
+from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of
@@ -53,7 +53,7 @@ REDUCTIONS: dict[type[Reduction], str] = {
     All: "all",
     Any_: "any",
 }
-"""The methods of ``Structured`` that reductions are called by."""
+"""The names of reductions for ``Structured.reduced``."""
 
 
 # Products.
@@ -64,25 +64,25 @@ def _dot_general(a: Any, b: Any, *, contract: Any, batch_axes: Any) -> Any:
     return dot.dot_general(a, b, contract, batch_axes, dtype_of(a))
 
 
-# The same elements in other places.
+# The same elements at other positions.
 
 
 @register(Transpose)
 @structural
 def _transpose(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return transposed(x, axes)
+    return transpose(x, axes)
 
 
 @register(ExpandDims)
 @structural
 def _expand_dims(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return expanded(x, axes)
+    return expand_dims(x, axes)
 
 
 @register(Squeeze)
 @structural
 def _squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return squeezed(x, axes)
+    return squeeze(x, axes)
 
 
 @register(Reshape)
@@ -90,11 +90,11 @@ def _squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
 def _reshape(x: Structured, *symbolic: Any, shape: tuple[int | None, ...]) -> Any:
     if None in (*shape, *x.shape):
         return NotImplemented
-    known: int = math.prod(n for n in shape if n is not None and n != -1)
-    if -1 in shape and (not known or x.size % known):
+    product: int = math.prod(n for n in shape if n is not None and n != -1)
+    if -1 in shape and (not product or x.size % product):
         return NotImplemented
-    wanted: list[Any] = [x.size // known if n == -1 else n for n in shape]
-    return reshaped(x, wanted) if math.prod(wanted) == x.size else NotImplemented
+    lengths: list[Any] = [x.size // product if n == -1 else n for n in shape]
+    return reshape(x, lengths) if math.prod(lengths) == x.size else NotImplemented
 
 
 @register(BroadcastTo)
@@ -111,7 +111,7 @@ def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> 
 
 @register(Shard)
 def _shard(x: ImplicitArray, *, sharding: Any, role: str) -> Any:
-    return constrained(x, sharding, f"shard({x!r})")
+    return constrain_fields(x, sharding, f"shard({x!r})")
 
 
 @register(Diagonal)
@@ -119,25 +119,25 @@ def _diagonal(x: Structured, *, offset: int) -> Any:
     return NotImplemented if None in x.shape[-2:] else x.diagonal(offset)
 
 
-# Lengths, which are known or follow from those of the fields.
+# Lengths, which are static or follow from the lengths of the fields.
 
 
 @register(Shape)
 def _shape(x: ImplicitArray) -> Any:
-    return gt.as_tensor(lengths(gt.as_tensor(whole(x))), dtype="int64")
+    return gt.as_tensor(lengths(gt.as_tensor(densify(x))), dtype="int64")
 
 
 @register(Length)
 def _length(x: ImplicitArray, *, axis: int) -> Any:
-    return gt.as_tensor(length(gt.as_tensor(whole(x)), axis), dtype="int64")
+    return gt.as_tensor(length(gt.as_tensor(densify(x)), axis), dtype="int64")
 
 
-# Parts.
+# Indexing, splitting and joining.
 
 
 @register(Index)
 def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
-    return index.indexed(x, entries, [dense(place, "an index") for place in symbolic])
+    return index.getitem(x, entries, [as_dense(i, "an index") for i in symbolic])
 
 
 @register(IndexUpdate)
@@ -146,13 +146,13 @@ def _index_update(x: Any, value: Any, *symbolic: Any, entries: Any, accumulate: 
         return x
     if accumulate and number_of(value) == 0:
         return x
-    given = [dense(place, "an index") for place in symbolic]
-    own = [entry for entry in entries if entry is not None]
-    if accumulate or len(own) < len(entries):
+    indices = [as_dense(i, "an index") for i in symbolic]
+    axes = [entry for entry in entries if entry is not None]
+    if accumulate or len(axes) < len(entries):
         return NotImplemented
     op = IndexUpdate(entries, accumulate=False)
-    whole = [entry == EVERYTHING for entry in own]
-    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *given))
+    covers = [entry == EVERYTHING for entry in axes]
+    return index.update(x, value, covers, lambda x, y: Tensor.make(op, x, y, *indices))
 
 
 @register(Split)
@@ -164,7 +164,7 @@ def _split(x: Structured, *symbolic: Any, axis: int, sizes: Any) -> Any:
 
 @register(Concatenate)
 def _concatenate(*xs: Any, axis: int) -> Any:
-    return index.joined(xs, axis)
+    return index.concatenate(xs, axis)
 
 
 # Element by element.
@@ -177,7 +177,7 @@ def _cast(x: Structured, *, dtype: str) -> Any:
 
 @register(Where)
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    return elementwise.chosen(condition, a, b)
+    return elementwise.where(condition, a, b)
 
 
 @register(gt.power)
@@ -185,57 +185,57 @@ def _power(x: Structured, exponent: Any) -> Any:
     value = number_of(exponent)
     if value is None:
         return NotImplemented
-    is_whole = np.isfinite(value) and value == np.round(value.real)
-    found = elementwise.powered(x, int(value.real)) if is_whole else NotImplemented
-    return elementwise.paired("power", x, exponent) if found is NotImplemented else found
+    is_integral = np.isfinite(value) and value == np.round(value.real)
+    y = elementwise.integer_power(x, int(value.real)) if is_integral else NotImplemented
+    return elementwise.binary("power", x, exponent) if y is NotImplemented else y
 
 
 @register(ROWS["clip"])
 def _clip(x: Any, low: Any, high: Any) -> Any:
-    return elementwise.clipped(x, low, high)
+    return elementwise.clip(x, low, high)
 
 
 def _enter_unary(row: Elementwise) -> None:
     @register(row)
     def apply(x: Structured) -> Any:
-        return elementwise.mapped(row.row, x)
+        return elementwise.unary(row.row, x)
 
 
 def _enter_binary(row: Elementwise) -> None:
     @register(row)
     def apply(a: Any, b: Any) -> Any:
-        return elementwise.combined(row.row, a, b)
+        return elementwise.arithmetic(row.row, a, b)
 
 
-def _enter_paired(row: Elementwise) -> None:
+def _enter_other_binary(row: Elementwise) -> None:
     @register(row)
     def apply(a: Any, b: Any) -> Any:
-        return elementwise.paired(row.row, a, b)
+        return elementwise.binary(row.row, a, b)
 
 
 def _enter_reduction(op: type[Reduction]) -> None:
     @register(op)
     def reduce(x: Structured, *, axes: tuple[int, ...]) -> Any:
-        reduced = [x.shape[axis] for axis in axes]
-        if 0 in reduced and issubclass(op, Max | Min):
+        lengths = [x.shape[axis] for axis in axes]
+        if 0 in lengths and issubclass(op, Max | Min):
             return NotImplemented
-        # What of an empty slice is no extreme of a structure's.
-        if None in reduced and op in {MaxWithDefault, MinWithDefault}:
+        # A structure has no default for the extreme of an empty slice.
+        if None in lengths and op in {MaxWithDefault, MinWithDefault}:
             return NotImplemented
-        return places.reduced(x, REDUCTIONS[op], axes)
+        return elementwise.reduce(x, REDUCTIONS[op], axes)
 
 
 for _row in [row for row in ROWS.values() if row.arity == 1]:
     _enter_unary(_row)
-for _name in elementwise.COMBINED:
+for _name in elementwise.ARITHMETIC:
     _enter_binary(ROWS[_name])
-for _name in elementwise.PAIRED:
-    _enter_paired(ROWS[_name])
+for _name in elementwise.BINARY:
+    _enter_other_binary(ROWS[_name])
 for _op in REDUCTIONS:
     _enter_reduction(_op)
 
 
-# Barriers to gradients stand as well at the fields, by which the array's gradient passes on.
+# Barriers to gradients apply to the fields, through which the array's gradient flows.
 
 
 def _enter_barrier(op: type[Op]) -> None:

@@ -1,7 +1,7 @@
-"""The operators and methods of implicit arrays, outside of implicit functions too.
+"""The operators and methods of implicit arrays, also outside of implicit functions.
 
-Arithmetic, products, indices and casts go by the policy where the structure is lost. All others
-keep the structure or have a result of each slice, such as a sum; they make nothing whole.
+Arithmetic, products, indexing and casts obey the policy if the structure is lost. All others keep
+the structure or reduce slices, such as a sum; they make nothing dense.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _keeping(name: str) -> Callable[..., Any]:
 
 
 def _over_axes(name: str, result: str, by: Hook[..., Any] = apply_structured) -> Any:
-    def reduce(
+    def reduction(
         self: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
         if out is not None:
@@ -60,28 +60,26 @@ def _over_axes(name: str, result: str, by: Hook[..., Any] = apply_structured) ->
         x = self if dtype is None else self.astype(dtype)
         return by(name, x, axis=axis, keepdims=keepdims)
 
-    reduce.__name__ = name
-    reduce.__doc__ = f"The {result} over axes, over all where none are given."
-    return reduce
+    reduction.__name__ = name
+    reduction.__doc__ = f"Return the {result} over axes, by default over all."
+    return reduction
 
 
 def _dot(self: Any, other: Any) -> Any:
-    """The product with another array, as ``np.dot``."""
+    """Return the product with another array, as ``np.dot``."""
     return apply_function("dot", self, other)
 
 
 def _squeeze(self: Any, axis: Any = None) -> Any:
-    """Remove axes of length 1."""
     return apply_structured("squeeze", self, axis=axis)
 
 
 def _swapaxes(self: Any, axis1: int, axis2: int) -> Any:
-    """Exchange two axes."""
     return apply_structured("swapaxes", self, axis1, axis2)
 
 
 def _copy(self: Any) -> Any:
-    """A copy whose fields are copies."""
+    """Return a copy whose fields are copies."""
     treedef, leaves = Treedef.of(self)
     return treedef.build([x if isinstance(x, Node) else copy(x) for x in leaves])
 
@@ -97,7 +95,7 @@ METHODS: dict[str, Callable[..., Any]] = {
         "all": "conjunction",
     }.items()
 }
-"""Methods that are no attributes of the class: a dataclass takes those for defaults of fields."""
+"""Methods by name. As attributes of the class, they would be default values of its fields."""
 METHODS |= {"ravel": _keeping("ravel"), "squeeze": _squeeze, "swapaxes": _swapaxes}
 METHODS |= {"dot": _dot, "copy": _copy}
 
@@ -114,16 +112,18 @@ def _number(kind: Any) -> Callable[[Any], Any]:
     return convert
 
 
-OTHERS = "at device devices sharding addressable_shards block_until_ready is_fully_replicated"
-ATTRIBUTES = {name for name in dir(np.ndarray) if name[0] != "_"}.union(OTHERS.split())
-"""The names of attributes that arrays of NumPy or JAX have."""
+JAX_ATTRIBUTES = (
+    "at device devices sharding addressable_shards block_until_ready is_fully_replicated"
+)
+ATTRIBUTES = {name for name in dir(np.ndarray) if name[0] != "_"}.union(JAX_ATTRIBUTES.split())
+"""The names of attributes that NumPy or JAX arrays have."""
 
 
-class Operators:
-    """NumPy's operators and methods, by the library of the fields."""
+class ArrayOperators:
+    """NumPy's operators and methods, computed by the library of the fields."""
 
     def astype(self, dtype: Any) -> Any:
-        """Return a copy of that dtype; implicit where the class has a handler of casts."""
+        """Return a copy of another dtype; implicit if the class has a handler of casts."""
         return apply_function("cast", self, dtype_name(dtype))
 
     @property
@@ -133,7 +133,7 @@ class Operators:
 
     @property
     def mT(self) -> Any:  # noqa: N802 (NumPy's name)
-        """The last two axes exchanged."""
+        """The array with its last two axes exchanged."""
         return apply_function("swapaxes", self, -1, -2)
 
     def __getitem__(self, index: Any) -> Any:
@@ -147,7 +147,7 @@ class Operators:
         return apply_function("reshape", self, lengths)
 
     def transpose(self, *axes: Any) -> Any:
-        """The axes in another order, reversed where none is given."""
+        """Return the array with its axes permuted, by default reversed."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return apply_function("transpose", self, order or None)
 
@@ -165,7 +165,7 @@ class Operators:
     __truediv__, __rtruediv__ = _both_ways("divide")
     __matmul__, __rmatmul__ = _both_ways("matmul")
 
-    # What makes nothing whole.
+    # Operators that make nothing dense.
 
     __pow__, __rpow__ = _both_ways("power", apply_structured)
     __floordiv__, __rfloordiv__ = _both_ways("floor_divide", apply_structured)
@@ -196,10 +196,10 @@ class Operators:
         if self is other:
             return True
         frame = sys._getframe(1)
-        if not is_own(frame) and (found := compares(frame.f_code, frame.f_lasti)):
-            is_array = hasattr(other, "shape") and not isinstance(other, Operators)
+        if not is_own(frame) and (comparison := compares(frame.f_code, frame.f_lasti)):
+            is_array = hasattr(other, "shape") and not isinstance(other, ArrayOperators)
             if is_array or isinstance(other, numbers.Number):
-                _warn(self, found.operator)
+                _warn(self, comparison.operator)
         return False
 
     __hash__ = object.__hash__
@@ -220,9 +220,9 @@ class Operators:
         if name in METHODS:
             return MethodType(METHODS[name], self)
         cls = type(self)
-        found = getattr(cls, name, None)
-        if isinstance(found, property) and found.fget:
-            return found.fget(self)  # it raised an AttributeError, and does so again
+        attribute = getattr(cls, name, None)
+        if isinstance(attribute, property) and attribute.fget:
+            return attribute.fget(self)  # raises its AttributeError again
         problem = f"{cls.__name__!r} object has no attribute {name!r}"
         if name not in ATTRIBUTES:
             raise AttributeError(problem, name=name, obj=self)

@@ -1,4 +1,4 @@
-"""Implicit arrays over meshes of JAX's: how their fields are sharded where the whole is."""
+"""Implicit arrays over JAX meshes: how fields are sharded if the array is sharded."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.tensor import Tensor
 
 Entry = Any
-"""What an axis is sharded over: None, the name of an axis of the mesh, or a tuple of names."""
+"""The sharding of one axis: None, the name of an axis of the mesh, or a tuple of names."""
 
 Spec = tuple[Entry, ...]
 """An entry for each axis of an array."""
 
 Revise = Callable[[ImplicitArray, Spec, list[Spec]], list[Spec]]
-"""A function of an implicit array, its spec and those of its arrays to better ones of these."""
+"""A function from an implicit array, its spec and its arrays' specs to revised arrays' specs."""
 
 
 def leaf_specs(x: ImplicitArray, spec: Spec, revise: Revise | None = None) -> list[Spec]:
-    """The spec of each array in the fields of an implicit array, in order.
+    """Return the spec of each array in the fields of an implicit array, in order.
 
     Args:
         x: An implicit array, of arrays or types.
-        spec: That of the whole; entries that are left out at its end are None.
-        revise: Called for it, and for those nested in it.
+        spec: The spec of the implicit array; missing entries at the end are None.
+        revise: Called for the array and for the implicit arrays nested in it.
 
     Raises:
-        ImplicitArrayError: It has more entries than the array has axes, or the class gives specs
-            of fields that do not exist, or that have fewer axes.
+        ImplicitArrayError: If the spec has more entries than the array has axes, or the class
+            returns specs of fields that do not exist or that have fewer axes.
 
     Example:
         >>> import numpy as np
@@ -49,37 +49,36 @@ def leaf_specs(x: ImplicitArray, spec: Spec, revise: Revise | None = None) -> li
         >>> leaf_specs(LowRank(np.ones((4, 1)), np.ones((1, 5))), ("data",))
         [('data', None), (None, None)]
     """
-    padded = _padded(x, spec)
-    given = x.field_specs(padded)
+    padded = _pad(x, spec)
+    field_specs = x.field_specs(padded)
     fields = fields_of(x)
-    if not given.keys() <= fields.keys():
+    if not field_specs.keys() <= fields.keys():
         raise ImplicitArrayError(
-            f"{type(x).__name__}.field_specs gave specs of {', '.join(given)}; its fields with "
-            f"arrays are {', '.join(fields)}.",
+            f"{type(x).__name__}.field_specs gave specs of {', '.join(field_specs)}; its fields "
+            f"with arrays are {', '.join(fields)}.",
             "Name fields that hold arrays.",
         )
-    found = [
+    specs = [
         leaf
-        for name, part in fields.items()
-        for leaf in _of_part(part, tuple(given.get(name, ())), revise)
+        for name, field in fields.items()
+        for leaf in _specs_of_field(field, tuple(field_specs.get(name, ())), revise)
     ]
-    return found if revise is None else revise(x, padded, found)
+    return specs if revise is None else revise(x, padded, specs)
 
 
-def _of_part(part: Any, spec: Spec, revise: Revise | None) -> Iterator[Spec]:
-    """The specs of the arrays in a field."""
-    if isinstance(part, Node) and declares_implicit(nested := getattr(part, "array", None)):
-        part = nested
-    if isinstance(part, tuple | list):
-        for each in part:
-            yield from _of_part(each, spec, revise)
-    elif isinstance(part, ImplicitArray):
-        yield from leaf_specs(part, spec, revise)
-    elif part is not None:
-        yield _padded(part, spec)
+def _specs_of_field(field: Any, spec: Spec, revise: Revise | None) -> Iterator[Spec]:
+    if isinstance(field, Node) and declares_implicit(nested := getattr(field, "array", None)):
+        field = nested
+    if isinstance(field, tuple | list):
+        for item in field:
+            yield from _specs_of_field(item, spec, revise)
+    elif isinstance(field, ImplicitArray):
+        yield from leaf_specs(field, spec, revise)
+    elif field is not None:
+        yield _pad(field, spec)
 
 
-def _padded(x: Any, spec: Spec) -> Spec:
+def _pad(x: Any, spec: Spec) -> Spec:
     ndim = len(lengths_of(x))
     if len(spec) > ndim:
         raise ImplicitArrayError(
@@ -89,19 +88,19 @@ def _padded(x: Any, spec: Spec) -> Spec:
     return (*spec, *[None] * (ndim - len(spec)))
 
 
-# In graphs, where all that is declared is kept, or is an error.
+# In graphs, where every declared sharding is kept or is an error.
 
 
 def value_shardings(x: ImplicitArray, given: Any, subject: str) -> list[Sharding]:
-    """The sharding of each array of an implicit array whose values come from outside.
+    """Return the sharding of each array of an implicit input or shared variable.
 
     Args:
         x: An implicit array, of arrays or types.
-        given: What the user gave as the sharding of the whole.
-        subject: The array, in messages.
+        given: The user's sharding of the implicit array.
+        subject: The name of the array in messages.
 
     Raises:
-        ShardingError: As of ``value_sharding``; or its class cannot be divided so.
+        ShardingError: If ``value_sharding`` raises it, or the class cannot be sharded so.
 
     Example:
         >>> import numpy as np
@@ -109,52 +108,52 @@ def value_shardings(x: ImplicitArray, given: Any, subject: str) -> list[Sharding
         >>> value_shardings(Kronecker(np.ones((4, 2)), np.ones((3, 3))), ("data",), "w")
         [('data', None), (None, None)]
     """
-    return _of_fields(x, value_sharding(given, lengths_of(x), subject), subject)
+    return _field_shardings(x, value_sharding(given, lengths_of(x), subject), subject)
 
 
-def constrained(x: ImplicitArray, given: Any, subject: str) -> Any:
-    """An implicit array of a graph, whose arrays are sharded as declared of the whole.
+def constrain_fields(x: ImplicitArray, given: Any, subject: str) -> Any:
+    """Return an implicit array whose arrays have the shardings that follow from its own.
 
     Raises:
-        ShardingError: As of ``declared_sharding``; or its class cannot be divided so.
+        ShardingError: If ``declared_sharding`` raises it, or the class cannot be sharded so.
     """
     spec = declared_sharding(given, lengths_of(x), subject)
     treedef, fields = Treedef.of(x)
     role = role_of(x, spec)
-    pairs = zip(fields, _of_fields(x, spec, subject), strict=True)
+    pairs = zip(fields, _field_shardings(x, spec, subject), strict=True)
     return treedef.build([Tensor.make(Shard(own, role), field) for field, own in pairs])
 
 
 def role_of(x: ImplicitArray, spec: Sharding) -> str:
-    """What the fields of an implicit array are, in messages about their shardings."""
+    """Return the description of an array's fields in messages about their shardings."""
     return f"a field of {type(x).__name__} with sharding={shown(spec)}"
 
 
-def _of_fields(x: ImplicitArray, spec: Sharding, subject: str) -> list[Sharding]:
-    # Of two axes that divide one field the one with a name counts.
+def _field_shardings(x: ImplicitArray, spec: Sharding, subject: str) -> list[Sharding]:
+    # If two axes of the array shard one axis of a field, the entry with a name wins.
     named = tuple(None if entry == OPEN else entry for entry in spec)
-    found = leaf_specs(x, named, lambda part, own, leaves: _divided(part, own, leaves, subject))
+    specs = leaf_specs(x, named, lambda part, own, leaves: _complete(part, own, leaves, subject))
     if OPEN in spec:
-        left = leaf_specs(x, tuple(OPEN if entry == OPEN else None for entry in spec))
-        found = [
+        open_specs = leaf_specs(x, tuple(OPEN if entry == OPEN else None for entry in spec))
+        specs = [
             tuple(own if own is not None else other for own, other in zip(*pair, strict=True))
-            for pair in zip(found, left, strict=True)
+            for pair in zip(specs, open_specs, strict=True)
         ]
     treedef, leaves = Treedef.of(x)
-    for name, leaf, own in zip(treedef.paths("its field "), leaves, found, strict=True):
+    for name, leaf, own in zip(treedef.paths("its field "), leaves, specs, strict=True):
         check_default(own, lengths_of(leaf), f"{subject}, {name.replace(' .', ' ')}")
-    return found
+    return specs
 
 
-def _divided(x: ImplicitArray, spec: Spec, found: list[Spec], subject: str) -> list[Spec]:
-    """The specs of its arrays, in which all that divides the array divides one of them.
+def _complete(x: ImplicitArray, spec: Spec, specs: list[Spec], subject: str) -> list[Spec]:
+    """Return the specs of the arrays, which contain every mesh axis of the array's spec.
 
     Raises:
-        ShardingError: Something divides none.
+        ShardingError: If a mesh axis shards no field.
     """
-    if not any(found):
-        return found  # of numbers alone, which every device has
-    leaves = _of_stack(x, spec, found)
+    if not any(specs):
+        return specs  # all fields are 0-d, and every device has them
+    leaves = _stack_specs(x, spec, specs)
     present = {name for leaf in leaves for entry in leaf for name in names_in(entry)}
     for axis, entry in enumerate(spec):
         if not present.issuperset(names_in(entry)):
@@ -167,40 +166,39 @@ def _divided(x: ImplicitArray, spec: Spec, found: list[Spec], subject: str) -> l
     return leaves
 
 
-def _of_stack(x: ImplicitArray, spec: Spec, found: list[Spec]) -> list[Spec]:
-    """The specs of a stack's arrays along its leading axis, where its class does not say them."""
+def _stack_specs(x: ImplicitArray, spec: Spec, specs: list[Spec]) -> list[Spec]:
+    """Shard a stack's arrays along the leading axis if its class does not define their specs."""
     named = [axis for axis, entry in enumerate(spec) if names_in(entry)]
-    if named != [0] or any(names_in(entry) for leaf in found for entry in leaf):
-        return found
+    if named != [0] or any(names_in(entry) for leaf in specs for entry in leaf):
+        return specs
     treedef, leaves = Treedef.of(x)
     types = tuple([TensorType(dtype_name(dtype_of(y)), lengths_of(y)) for y in leaves])
     if element(treedef, types) is None:
-        return found
-    return [(spec[0], *leaf[1:]) for leaf in found]
+        return specs
+    return [(spec[0], *leaf[1:]) for leaf in specs]
 
 
-# Outside of graphs, where axes that do not divide fields are left out.
+# Outside of graphs, where fields that cannot be divided are replicated.
 
 
 def shardings(tree: Any, sharding: Any) -> Any:
-    """The shardings of a tree's arrays, where the implicit arrays in it are sharded as whole ones.
+    """Return the shardings of a tree's arrays, with implicit arrays sharded as dense ones.
 
-    JAX takes an implicit array for a container of its fields. What this returns is nested like
-    that: for ``jax.device_put``, ``in_shardings`` of ``jax.jit``, and libraries that restore
-    checkpoints.
+    To JAX an implicit array is a container of its fields. The result is nested like that container:
+    for ``jax.device_put``, ``in_shardings`` of ``jax.jit``, and libraries that restore checkpoints.
 
     Args:
         tree: A nested container of arrays or of their types.
-        sharding: A ``jax.sharding.NamedSharding``, for every array; or a tree of such, nested like
-            the first part of the other, in which an implicit array is one leaf. Another sharding
-            of JAX's, or a device, is for each field as it is.
+        sharding: A ``jax.sharding.NamedSharding`` for every array; or a tree of these, nested like
+            the first part of the other tree, in which an implicit array is one leaf. A JAX sharding
+            of another class, or a device, applies to each field unchanged.
 
     Returns:
-        The tree, with a sharding in place of each array. Axes of the mesh that do not divide all
-        fields that they would shard are left out: these are whole along them.
+        The tree, with a sharding instead of each array. A field is replicated along an axis of the
+        mesh that does not divide all fields which it would shard.
 
     Raises:
-        ImplicitArrayError: A spec has more entries than an implicit array has axes.
+        ImplicitArrayError: If a spec has more entries than an implicit array has axes.
 
     Example:
         >>> import jax, numpy as np
@@ -208,27 +206,27 @@ def shardings(tree: Any, sharding: Any) -> Any:
         >>> from graphc.implicit import LoRA
         >>> mesh = jax.make_mesh((1, 1), ("data", "model"))
         >>> w = LoRA.of(np.ones((4, 6), "float32"), rank=2)
-        >>> found = shardings(w, NamedSharding(mesh, PartitionSpec("data", "model")))
-        >>> tuple(found.a.spec), tuple(found.b.spec)
+        >>> fields = shardings(w, NamedSharding(mesh, PartitionSpec("data", "model")))
+        >>> tuple(fields.a.spec), tuple(fields.b.spec)
         (('data', None), (None, 'model'))
     """
     return jax_arrays().shardings(tree, sharding)
 
 
 def device_put(tree: Any, sharding: Any) -> Any:
-    """Move arrays to devices, implicit ones among them as whole arrays are sharded.
+    """Move arrays to devices; implicit arrays are sharded as dense ones.
 
-    ``jax.device_put`` would give each field the sharding of the whole.
+    ``jax.device_put`` would give each field the sharding of the implicit array.
 
     Args:
         tree: A nested container of arrays.
-        sharding: As of ``shardings``.
+        sharding: As for ``shardings``.
 
     Returns:
-        The tree, of arrays of JAX's.
+        The tree, of JAX arrays.
 
     Raises:
-        ImplicitArrayError: As of ``shardings``.
+        ImplicitArrayError: As for ``shardings``.
 
     Example:
         >>> import jax, numpy as np
@@ -244,21 +242,22 @@ def device_put(tree: Any, sharding: Any) -> Any:
 
 
 def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
-    """The specs of a tree's arrays for ``jax.shard_map``, whose function gets implicit arrays.
+    """Return the specs of a tree's arrays for ``jax.shard_map`` of implicit arrays.
 
-    Within ``implicit`` this is not needed: there ``jax.shard_map`` takes the spec of the whole.
+    Within ``implicit`` these are not needed: there ``jax.shard_map`` accepts the spec of the
+    implicit array.
 
     Args:
         tree: A nested container of arrays or of their types.
-        spec: A ``PartitionSpec`` for every array, or a tree of such as of ``shardings``.
-        mesh: By default the one that ``jax.set_mesh`` set.
+        spec: A ``PartitionSpec`` for every array, or a tree of these as for ``shardings``.
+        mesh: The mesh; by default the mesh of ``jax.set_mesh``.
 
     Returns:
-        The tree, with a ``PartitionSpec`` in place of each array.
+        The tree, with a ``PartitionSpec`` instead of each array.
 
     Raises:
-        ImplicitArrayError: Shards of the fields of an implicit array are not the fields of its
-            shard, as with the rows of a diagonal matrix; or as of ``shardings``.
+        ImplicitArrayError: If the shards of an implicit array's fields are not the fields of its
+            shard, as with the rows of a diagonal matrix; or as for ``shardings``.
 
     Example:
         >>> import jax, numpy as np

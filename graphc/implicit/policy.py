@@ -1,4 +1,4 @@
-"""Policies for implicit arrays that must become whole, and reports of those that did."""
+"""Policies for implicit arrays that must become dense, and reports of those that did."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
-from graphc.implicit.array import OPENING, ImplicitArray, convert, is_whole, opening
-from graphc.implicit.namespace import apply, opened, refuse_filtered
+from graphc.implicit.array import OPENING, ImplicitArray, convert, is_complete, opening
+from graphc.implicit.namespace import apply, materialize_layer, refuse_filtered
 from graphc.implicit.operators import apply_structured, to_dense
 from graphc.implicit.treedef import NoArrayError, dtype_of, lengths_of
 from graphc.site import frames_up, user_line
@@ -21,14 +21,14 @@ from graphc.site import frames_up, user_line
 
 @dataclass(frozen=True)
 class Materialization:
-    """The report of an implicit array that became whole because nothing handled it.
+    """The report of an implicit array that became dense because no handler applied.
 
     Attributes:
-        what: The primitive or operation that needed it.
-        type: Its class's name.
-        shape: Its lengths; None where one is not known before the program runs.
-        dtype: Its dtype's name.
-        bytes: What the whole array takes; None where a length is not known.
+        what: The primitive or operation that needed the dense array.
+        type: The name of the array's class.
+        shape: The lengths; None where one is not known before the program runs.
+        dtype: The name of the dtype.
+        bytes: The size of the dense array; None where a length is not known.
         where: The user's file and line, if known.
     """
 
@@ -53,17 +53,18 @@ _warned: set[tuple[str, str, str | None]] = set()
 
 @contextmanager
 def materializing(policy: str) -> Iterator[None]:
-    """Set the policy for implicit arrays that must become whole.
+    """Set the policy for implicit arrays that must become dense.
 
-    It holds where programs are made: when ``graphc.function`` is called, or JAX traces. A policy of
-    the array's class goes first, the configuration's, ``config.materialize``, last.
+    The policy applies while programs are made: when ``graphc.function`` is called, or JAX traces.
+    The policy of the array's class takes precedence, and the configuration's,
+    ``config.materialize``, comes last.
 
     Args:
         policy: ``"allow"``, ``"warn"`` or ``"error"``.
 
     Raises:
-        ImplicitArrayError: It is none of these.
-        MaterializeError: Within, where the policy is ``"error"``.
+        ImplicitArrayError: If the policy is none of these.
+        MaterializeError: Within, if the policy is ``"error"``.
 
     Example:
         >>> with materializing("error"):
@@ -82,16 +83,16 @@ def materializing(policy: str) -> Iterator[None]:
 
 
 def policy_of(cls: type[ImplicitArray] | None = None) -> str:
-    """Return the current policy; a class's own policy goes first."""
+    """Return the current policy; a class's own policy takes precedence."""
     own = None if cls is None else cls.materialize_policy
     return own or _policy.get() or config.materialize
 
 
 @contextmanager
 def materializations() -> Iterator[list[Materialization]]:
-    """Collect reports of arrays that become whole while this thread makes programs.
+    """Collect reports of arrays that become dense while this thread makes programs.
 
-    A program that is there already is not made again, so make functions within.
+    A program that exists is not made again: make functions within.
 
     Example:
         >>> with materializations() as report:
@@ -114,28 +115,28 @@ _deferred: ContextVar[list[tuple[Materialization, str]] | None] = ContextVar(
 
 @contextmanager
 def deferred_reports() -> Iterator[list[tuple[Materialization, str]]]:
-    """Collect reports of an attempt, to be published if it succeeds."""
-    found: list[tuple[Materialization, str]] = []
-    token = _deferred.set(found)
+    """Collect the reports of an attempt, to be published if it succeeds."""
+    reports: list[tuple[Materialization, str]] = []
+    token = _deferred.set(reports)
     try:
-        yield found
+        yield reports
     finally:
         _deferred.reset(token)
 
 
 def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
-    """Make an implicit array whole for an operation that has no handler.
+    """Make an implicit array dense for an operation that has no handler.
 
     Args:
-        x: Of any depth.
-        what: What needs it.
-        where: The user's line, by default where the user's code is now.
+        x: An implicit array, nested to any depth.
+        what: The name of what needs the dense array.
+        where: The user's line, by default the current one.
 
     Returns:
-        An array of its fields' library.
+        An array of the fields' library.
 
     Raises:
-        MaterializeError: The policy forbids it, or it failed.
+        MaterializeError: If the policy forbids it, or ``materialize`` failed.
 
     Example:
         >>> import numpy as np
@@ -145,11 +146,11 @@ def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
         [[1.0, 0.0], [0.0, 2.0]]
     """
     enforce_policy(x, what, where)
-    return whole(x)
+    return densify(x)
 
 
-def dense(x: Any, what: str, where: str | None = None) -> Any:
-    """Make an array whole if it is implicit; return anything else unchanged."""
+def as_dense(x: Any, what: str, where: str | None = None) -> Any:
+    """Make an array dense if it is implicit; return anything else unchanged."""
     return materialized(x, what, where) if isinstance(x, ImplicitArray) else x
 
 
@@ -161,24 +162,24 @@ def strictest(*policies: str) -> str:
 def enforce_policy(
     x: ImplicitArray, what: str, where: str | None = None, remedy: str | None = None
 ) -> None:
-    """Report, warn or raise as the policy says, without making the array whole.
+    """Report, warn or raise as the policy requires, without densifying the array.
 
     Args:
         x: The array.
-        what: What needs it.
-        where: The user's line, by default where the user's code is now.
-        remedy: The way out, by default a handler of what needs it.
+        what: The name of what needs the dense array.
+        where: The user's line, by default the current one.
+        remedy: The remedy in the error; by default a handler of what needs the array.
 
     Raises:
-        MaterializeError: The policy forbids it.
+        MaterializeError: If the policy forbids it.
     """
     cls = _class_of(x)
     shape, dtype = lengths_of(x), dtype_of(x)
-    known = [n for n in shape if n is not None]
-    size = math.prod(known) * dtype.itemsize if len(known) == len(shape) else None
+    lengths = [n for n in shape if n is not None]
+    size = math.prod(lengths) * dtype.itemsize if len(lengths) == len(shape) else None
     where = user_line() if where is None else where
-    found = Materialization(what, cls.__qualname__, shape, str(dtype), size, where)
-    report(found, policy_of(cls), remedy)
+    event = Materialization(what, cls.__qualname__, shape, str(dtype), size, where)
+    report(event, policy_of(cls), remedy)
 
 
 def _class_of(x: Any) -> type[ImplicitArray]:
@@ -187,44 +188,44 @@ def _class_of(x: Any) -> type[ImplicitArray]:
     return type(x)
 
 
-def report(found: Materialization, policy: str, remedy: str | None = None) -> None:
-    """Report an array that becomes whole, and warn or raise if that is the policy.
+def report(event: Materialization, policy: str, remedy: str | None = None) -> None:
+    """Report an array that becomes dense, and warn or raise if the policy requires it.
 
     Args:
-        found: What becomes whole, and for what.
+        event: The array that becomes dense, and the operation that needs it.
         policy: The policy.
-        remedy: The way out, by default a handler of what needs it.
+        remedy: The remedy in the error; by default a handler of what needs the array.
 
     Raises:
-        MaterializeError: The policy forbids it.
+        MaterializeError: If the policy forbids it.
     """
     if OPENING.get():
         return
     attempt = _deferred.get()
     if attempt is not None:
-        attempt.append((found, policy))
+        attempt.append((event, policy))
     else:
         for reported in _reports.get():
-            reported.append(found)
+            reported.append(event)
     if policy == "error":
         raise MaterializeError(
-            f"{found.type}, {found.dtype}{list(found.shape)}, would become whole for {found.what}"
+            f"{event.type}, {event.dtype}{list(event.shape)}, would become whole for {event.what}"
             + ("." if remedy else ", which has no handler for it."),
-            f"{remedy or f'Register a handler of {found.what}'}, or allow it with "
+            f"{remedy or f'Register a handler of {event.what}'}, or allow it with "
             "graphc.implicit.materializing.",
-            found.where,
+            event.where,
         )
-    site = found.what, found.type, found.where
+    site = event.what, event.type, event.where
     if policy == "warn" and attempt is None and site not in _warned:
         _warned.add(site)
-        warnings.warn(str(found), MaterializeWarning, stacklevel=frames_up())
+        warnings.warn(str(event), MaterializeWarning, stacklevel=frames_up())
 
 
-def whole(x: ImplicitArray) -> Any:
-    """Make an implicit array whole on request: no policy applies.
+def densify(x: ImplicitArray) -> Any:
+    """Make an implicit array dense on request: no policy applies.
 
     Raises:
-        MaterializeError: Its class fails to make it, or makes another array.
+        MaterializeError: If ``materialize`` of a class fails, or returns another shape or dtype.
     """
     return materialize_nested(x, full=True)
 
@@ -233,11 +234,11 @@ def materialize_nested(x: Any, full: bool = False) -> Any:
     """Materialize an implicit array whose fields may be implicit themselves.
 
     Args:
-        x: An implicit array of any depth; anything else is given back.
-        full: Go on until nothing is implicit, else take one layer off.
+        x: An implicit array, nested to any depth; anything else is returned unchanged.
+        full: Continue until nothing is implicit; otherwise remove one layer.
 
     Raises:
-        MaterializeError: A class fails to make it, or makes another array.
+        MaterializeError: If ``materialize`` of a class fails, or returns another shape or dtype.
 
     Example:
         >>> import numpy as np
@@ -245,17 +246,17 @@ def materialize_nested(x: Any, full: bool = False) -> Any:
         array([1., 1.])
     """
     while isinstance(x, ImplicitArray):
-        made = _opened(x)
+        array = _materialize(x)
         if not full:
-            return made
-        x = made
+            return array
+        x = array
     return x
 
 
-def _opened(x: ImplicitArray) -> Any:
+def _materialize(x: ImplicitArray) -> Any:
     try:
         with opening():
-            made = opened(x)
+            array = materialize_layer(x)
     except Exception as error:
         if isinstance(error, ImplicitArrayError):
             raise
@@ -263,25 +264,25 @@ def _opened(x: ImplicitArray) -> Any:
             f"{type(x).__qualname__}.materialize() failed for {x!r}: {error}",
             "Correct it: the array has no other definition.",
         ) from error
-    if not hasattr(made, "shape") or (lengths_of(made), dtype_of(made)) != _type(x, made):
+    if not hasattr(array, "shape") or (lengths_of(array), dtype_of(array)) != _type(x, array):
         raise MaterializeError(
-            f"{type(x).__qualname__}.materialize() gave {_described(made)} for {x!r}, whose type "
+            f"{type(x).__qualname__}.materialize() gave {_describe(array)} for {x!r}, whose type "
             f"is {dtype_of(x)}{list(lengths_of(x))}.",
             "Let materialize, shape and dtype agree.",
         )
-    return made
+    return array
 
 
-def _type(x: Any, made: Any) -> tuple[tuple[int | None, ...], Any]:
-    """Return the expected type, whose unknown lengths are taken from the result."""
-    wanted, given = lengths_of(x), lengths_of(made)
-    if len(wanted) == len(given):
-        pairs = zip(wanted, given, strict=True)
-        wanted = tuple([m if n is None or m is None else n for n, m in pairs])
-    return wanted, dtype_of(x)
+def _type(x: Any, result: Any) -> tuple[tuple[int | None, ...], Any]:
+    """Return the expected type; an unknown length is taken from the result."""
+    expected, actual = lengths_of(x), lengths_of(result)
+    if len(expected) == len(actual):
+        pairs = zip(expected, actual, strict=True)
+        expected = tuple([m if n is None or m is None else n for n, m in pairs])
+    return expected, dtype_of(x)
 
 
-def _described(x: Any) -> str:
+def _describe(x: Any) -> str:
     if not hasattr(x, "shape"):
         return repr(x)
     return f"{dtype_of(x)}{list(lengths_of(x))}"
@@ -292,7 +293,7 @@ _must_be_argument: ContextVar[bool] = ContextVar("must_be_argument", default=Fal
 
 @contextmanager
 def arguments_only() -> Iterator[None]:
-    """Refuse conversions by functions of JAX: what a function captures is to be its argument."""
+    """Refuse conversions by JAX functions: captured arrays must become arguments."""
     token = _must_be_argument.set(True)
     try:
         yield
@@ -301,19 +302,19 @@ def arguments_only() -> Iterator[None]:
 
 
 class ConversionError(TypeError):
-    """A function of JAX was given an implicit array, which can be made an argument instead."""
+    """A JAX function was given an implicit array that can become an argument instead."""
 
 
-def converted(x: ImplicitArray, library: str) -> Any:
-    """Make an implicit array whole for a library that converts it, as the policy allows.
+def convert_for_library(x: ImplicitArray, library: str) -> Any:
+    """Make an implicit array dense for a library that converts it, as allowed.
 
     Args:
         x: The array.
         library: ``"JAX"`` or ``"NumPy"``.
 
     Raises:
-        ConversionError: It is to be an argument.
-        MaterializeError: The policy forbids it.
+        ConversionError: If the array must become an argument.
+        MaterializeError: If the policy forbids it.
     """
     remedy = "Call its method materialize"
     if library == "JAX":
@@ -322,17 +323,18 @@ def converted(x: ImplicitArray, library: str) -> Any:
         remedy = (
             "Call a function that graphc.implicit.implicit makes, with the array as an argument"
         )
-    if not is_whole(x):
+    if not is_complete(x):
         refuse_filtered(f"A conversion by {library}", [x], TypeError("None is no array"))
     enforce_policy(x, f"a conversion by {library}", remedy=remedy)
-    return whole(x)
+    return densify(x)
 
 
-def keeping(name: str, *operands: Any, **settings: Any) -> Any:
-    """Call a function of NumPy by its name where no implicit operand becomes whole.
+def apply_structured_function(name: str, *operands: Any, **settings: Any) -> Any:
+    """Call a NumPy function by its name without densifying operands.
 
     Raises:
-        MaterializeError: It needs the whole array, and the class's own policy does not allow it.
+        MaterializeError: If the dense array is needed, and the policy of its class does not allow
+            it.
     """
     try:
         with materializing("error"):
@@ -340,14 +342,14 @@ def keeping(name: str, *operands: Any, **settings: Any) -> Any:
     except NoArrayError:
         raise
     except MaterializeError as error:
-        given = ", ".join(repr(x) for x in operands if isinstance(x, ImplicitArray))
+        arrays = ", ".join(repr(x) for x in operands if isinstance(x, ImplicitArray))
         raise MaterializeError(
-            f"{name} of {given} needs the whole array.",
+            f"{name} of {arrays} needs the whole array.",
             "Make it whole with np.asarray or its method materialize, or call a function that "
             "graphc.implicit.implicit makes, where the policy decides.",
         ) from error
 
 
-to_dense.provide(whole)
-apply_structured.provide(keeping)
-convert.provide(converted)
+to_dense.provide(densify)
+apply_structured.provide(apply_structured_function)
+convert.provide(convert_for_library)

@@ -1,8 +1,8 @@
 """Handlers of operations on implicit arrays, found by the classes of the operands.
 
-One registry serves JAX's primitives and graphc's operations. Of the handlers that fit, those of the
-highest precedence are taken, of these the one whose annotations are nearest to the operands'
-classes. One that gives NotImplemented leaves the operands to the next.
+One registry serves JAX primitives and graphc's operations. Among the handlers that fit, only those
+with the highest precedence are considered, and among these the one whose annotations are nearest to
+the operands' classes is called. If a handler returns NotImplemented, the next one is called.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from graphc.tensor.core.elementwise import Elementwise
 F = TypeVar("F", bound=Callable[..., Any])
 
 ANY = 1000
-"""The distance of an annotation that accepts anything: farther than any class."""
+"""The distance of an annotation that accepts any operand: farther than any class."""
 
 VIRTUAL = 500
-"""The distance of a class with its own ``isinstance`` check, as ``jax.Array`` has."""
+"""The distance of a class with its own ``isinstance`` check, such as ``jax.Array``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Handler:
-    """A function that handles an operation, and the operands that it takes.
+    """A function that handles an operation, and the operands that it accepts.
 
     Attributes:
-        function: What handles them.
-        precedence: The higher goes first.
-        kinds: The classes that each operand may be of; none for anything.
-        rest: The classes of all further ones; None where there are none.
-        where: Where it was registered.
+        function: The function.
+        precedence: Handlers of higher precedence are considered first.
+        kinds: The classes of each operand; an empty set accepts any operand.
+        rest: The classes of all further operands; None if there are none.
+        where: The line where it was registered.
     """
 
     function: Callable[..., Any]
@@ -54,17 +54,17 @@ class Handler:
 
     def distances(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
         """Return each annotation's distance from the operand's class; None if one does not fit."""
-        more = len(operands) - len(self.kinds)
-        if more < 0 or (more and self.rest is None):
+        extra = len(operands) - len(self.kinds)
+        if extra < 0 or (extra and self.rest is None):
             return None
-        kinds = (*self.kinds, *[self.rest or frozenset()] * more)
-        found: list[int] = []
+        kinds = (*self.kinds, *[self.rest or frozenset()] * extra)
+        distances: list[int] = []
         for x, classes in zip(operands, kinds, strict=True):
             distance = min((_distance(x, cls) for cls in classes), default=ANY)
             if distance > ANY:
                 return None
-            found.append(distance)
-        return tuple(found)
+            distances.append(distance)
+        return tuple(distances)
 
     def __str__(self) -> str:
         name = f"{self.function.__module__}.{self.function.__qualname__}"
@@ -72,7 +72,7 @@ class Handler:
 
 
 FAR = 10**6
-"""The distance of a class that the operand is no instance of."""
+"""The distance of a class of which the operand is no instance."""
 
 
 def _distance(x: Any, cls: type) -> int:
@@ -87,30 +87,32 @@ HANDLERS: dict[Any, list[Handler]] = {}
 
 
 def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
-    """Have the decorated function compute an operation where an operand is an implicit array.
+    """Register the decorated function as a handler of an operation on implicit arrays.
 
-    It is called with the operands by place and the parameters by name: those of JAX's primitive, or
-    the fields of graphc's operation. It is used where the annotations of its positional parameters
-    fit, which are classes, unions of classes, or ``Any`` or nothing for anything. What it returns
-    has the result's shape and dtype, and is an array, an implicit array, several in a list where
-    the primitive has several results, or NotImplemented to leave it to the next handler.
+    The handler is called with the operands by position and the parameters by name: the parameters
+    of the JAX primitive, or the fields of graphc's operation. It is used if the annotations of its
+    positional parameters fit: classes, unions of classes, or ``Any`` or no annotation for any
+    operand. It returns an array or an implicit array of the result's shape and dtype, a list of
+    these if the primitive has several results, or NotImplemented to pass the operands to the next
+    handler.
 
-    On JAX, handlers of primitives get JAX's arrays, while JAX traces. Handlers of graphc's
-    operations get symbolic arrays, and implicit arrays of such, before a graph is differentiated or
-    compiled: what they return serves every backend.
+    On JAX, handlers of primitives get JAX arrays, while JAX traces. Handlers of graphc's operations
+    get symbolic arrays, and implicit arrays of these, before a graph is differentiated or compiled:
+    their results serve every backend.
 
     Args:
-        target: A primitive of JAX's, or its name; or a class of operations, such as
+        target: A JAX primitive or its name; or a class of operations, such as
             ``graphc.tensor.linalg.DotGeneral``, an elementwise function, such as ``gt.tanh``, or
-            the name of one that JAX has no primitive of.
-        precedence: Of handlers that fit, those of the highest are taken.
+            the name of an operation that is no JAX primitive.
+        precedence: Among the handlers that fit, only those with the highest precedence are
+            considered.
 
     Returns:
-        A decorator that gives the function back.
+        A decorator that returns the function itself.
 
     Raises:
-        ImplicitArrayError: There is no such primitive or operation; another handler of the same
-            operands and precedence is there; an annotation is no class.
+        ImplicitArrayError: If there is no such primitive or operation, if there is another handler
+            of the same operands and precedence, or if an annotation is no class.
 
     Example:
         >>> from dataclasses import dataclass
@@ -133,7 +135,7 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
     local = sys._getframe(1).f_locals
 
     def enter(function: F) -> F:
-        kinds, rest = _annotated(function, local)
+        kinds, rest = _operand_classes(function, local)
         handler = Handler(function, precedence, kinds, rest, user_line())
         for key in keys:
             _enter(key, handler)
@@ -143,14 +145,14 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
 
 
 def unregister(target: Any, function: Callable[..., Any]) -> None:
-    """Remove a handler that ``register`` entered: programs made from now on do without it.
+    """Remove a handler that ``register`` entered: programs made from now on do not call it.
 
     Args:
-        target: What it was registered for.
+        target: The target that it was registered for.
         function: The handler.
 
     Raises:
-        ImplicitArrayError: It is none of that target.
+        ImplicitArrayError: If it is no handler of that target.
 
     Example:
         >>> import graphc.tensor as gt
@@ -160,58 +162,57 @@ def unregister(target: Any, function: Callable[..., Any]) -> None:
         >>> _ = register(gt.tanh)(halved)
         >>> unregister(gt.tanh, halved)
     """
-    known = HANDLERS.get(_key(target), [])
-    left = [handler for handler in known if handler.function is not function]
-    if len(left) == len(known):
-        problem = f"{function!r} is no handler of {described(target)}."
+    handlers = HANDLERS.get(_key(target), [])
+    others = [handler for handler in handlers if handler.function is not function]
+    if len(others) == len(handlers):
+        problem = f"{function!r} is no handler of {describe(target)}."
         raise ImplicitArrayError(problem)
-    HANDLERS[_key(target)] = left
+    HANDLERS[_key(target)] = others
     _changes["all"] += 1
-    _changes["altered"] += 1
+    _changes["by users"] += 1
 
 
 def _enter(key: Any, handler: Handler) -> None:
-    known = HANDLERS.setdefault(key, [])
-    for other in list(known):
+    handlers = HANDLERS.setdefault(key, [])
+    for other in list(handlers):
         same = (other.kinds, other.rest) == (handler.kinds, handler.rest)
         if not same or other.precedence != handler.precedence:
             continue
-        if _place(other.function) == _place(handler.function):
+        if _definition(other.function) == _definition(handler.function):
             # The same file or cell runs again.
-            known.remove(other)
+            handlers.remove(other)
             continue
         raise ImplicitArrayError(
-            f"Two handlers of {described(key)} take the same operands: {other} and {handler}.",
+            f"Two handlers of {describe(key)} take the same operands: {other} and {handler}.",
             "Give one a precedence=, or remove the first with unregister.",
         )
-    known.append(handler)
+    handlers.append(handler)
     _changes["all"] += 1
-    _changes["altered"] += not (handler.function.__module__ or "").startswith("graphc.")
+    _changes["by users"] += not (handler.function.__module__ or "").startswith("graphc.")
 
 
-def _place(function: Callable[..., Any]) -> Any:
-    """Return where a function is defined, or the function itself if it has no code."""
+def _definition(function: Callable[..., Any]) -> Any:
+    """Return the position of a function's definition, or the function itself if it has no code."""
     code = getattr(function, "__code__", None)
     return (code.co_qualname, code.co_filename, code.co_firstlineno) if code else function
 
 
-def altered() -> int:
-    """Return how often users registered a handler, or anyone removed one."""
-    return _changes["altered"]
+def user_changes() -> int:
+    """Return the number of handlers that users registered or anyone removed."""
+    return _changes["by users"]
 
 
 def generation() -> int:
-    """Return the number of changes to the registry, which outdate programs made before."""
+    """Return the number of changes to the registry; programs made before them are outdated."""
     return _changes["all"]
 
 
-_changes = {"all": 0, "altered": 0}
+_changes = {"all": 0, "by users": 0}
 
 
 def _key(target: Any) -> Any:
-    """Return the registry's key of a target."""
     if isinstance(target, str):
-        return _named(target)
+        return _find_by_name(target)
     is_operation = isinstance(target, type) and issubclass(target, Op)
     if is_operation or isinstance(target, Elementwise):
         return target
@@ -224,7 +225,7 @@ def _key(target: Any) -> Any:
     )
 
 
-def _named(name: str) -> Any:
+def _find_by_name(name: str) -> Any:
     primitive = jax_arrays().primitive(name)
     if primitive is not None:
         return primitive
@@ -249,12 +250,11 @@ def _rows() -> dict[str, Any]:
     return {name: x for name, x in vars(gt).items() if isinstance(x, Elementwise)}
 
 
-def _annotated(
+def _operand_classes(
     function: Callable[..., Any], local: dict[str, Any]
 ) -> tuple[tuple[frozenset[type], ...], frozenset[type] | None]:
-    """The classes of each positional parameter, and those of the ones behind ``*``."""
     try:
-        # Classes of an enclosing function are known where the decorator is.
+        # Annotations may name classes of the function that encloses the decorator.
         hints = typing.get_type_hints(function, localns=local)
     except (NameError, TypeError) as error:
         raise _unusable(function, str(error)) from error
@@ -273,8 +273,8 @@ def _classes(function: Callable[..., Any], hint: Any) -> frozenset[type]:
     if hint is Any or isinstance(hint, TypeVar):
         return frozenset()
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        parts = [_classes(function, part) for part in typing.get_args(hint)]
-        return frozenset().union(*parts) if all(parts) else frozenset()
+        alternatives = [_classes(function, alternative) for alternative in typing.get_args(hint)]
+        return frozenset().union(*alternatives) if all(alternatives) else frozenset()
     origin = typing.get_origin(hint) or hint
     if not isinstance(origin, type):
         raise _unusable(function, f"the annotation {hint!r} is no class")
@@ -288,36 +288,36 @@ def _unusable(function: Callable[..., Any], problem: str) -> ImplicitArrayError:
     )
 
 
-Place = Callable[[], str | None]
-"""Gives the user's file and line of an operation."""
+Locate = Callable[[], str | None]
+"""A function that returns the user's file and line of an operation."""
 
 
 def handlers_for(
-    target: Any, operands: Sequence[Any], place: Place = user_line
+    target: Any, operands: Sequence[Any], locate: Locate = user_line
 ) -> Iterator[Callable[..., Any]]:
-    """The handlers that take these operands, the best first.
+    """Yield the handlers that accept these operands, the best first.
 
     Args:
         target: A primitive or an operation.
-        operands: Arrays; where none is implicit, nothing handles them.
-        place: The user's line for errors.
+        operands: Arrays; without an implicit one there is no handler.
+        locate: Returns the user's line for errors.
 
     Raises:
-        AmbiguousHandlerError: Two fit equally well.
+        AmbiguousHandlerError: If two fit equally well.
     """
-    given = [x for x in operands if isinstance(x, ImplicitArray)]
-    if not given or any(x.stands_aside for x in given):
+    implicit = [x for x in operands if isinstance(x, ImplicitArray)]
+    if not implicit or any(x.stands_aside for x in implicit):
         return
     for key in _keys(target):
-        left = []
+        candidates = []
         for handler in HANDLERS.get(key, ()):
             distances = handler.distances(operands)
             if distances is not None:
-                left.append((handler, distances))
-        while left:
-            best = _best(target, operands, left, place)
+                candidates.append((handler, distances))
+        while candidates:
+            best = _best(target, operands, candidates, locate)
             yield best[0].function
-            left.remove(best)
+            candidates.remove(best)
 
 
 Candidate = tuple[Handler, tuple[int, ...]]
@@ -333,17 +333,17 @@ def _keys(target: Any) -> Iterator[Any]:
 
 
 def _best(
-    target: Any, operands: Sequence[Any], left: Sequence[Candidate], place: Place
+    target: Any, operands: Sequence[Any], candidates: Sequence[Candidate], locate: Locate
 ) -> Candidate:
-    highest = max(handler.precedence for handler, _ in left)
-    rivals = [x for x in left if x[0].precedence == highest]
+    highest = max(handler.precedence for handler, _ in candidates)
+    rivals = [x for x in candidates if x[0].precedence == highest]
     nearest = [x for x in rivals if not any(_is_nearer(y[1], x[1]) for y in rivals)]
     if len(nearest) > 1:
         raise AmbiguousHandlerError(
-            f"{described(target)} of {classes_of(operands)} has handlers that fit equally well: "
+            f"{describe(target)} of {classes_of(operands)} has handlers that fit equally well: "
             f"{nearest[0][0]} and {nearest[1][0]}.",
             "Give one a higher precedence=, or register one of exactly these classes.",
-            place(),
+            locate(),
         )
     return nearest[0]
 
@@ -353,18 +353,18 @@ def _is_nearer(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def parameters_of(op: Op) -> dict[str, Any]:
-    """An operation's parameters by name, as its handlers get them."""
+    """Return an operation's parameters by name, as its handlers get them."""
     if isinstance(op, Elementwise) or not is_dataclass(op):
         return {}
     return {field.name: getattr(op, field.name) for field in fields(op)}
 
 
 def classes_of(operands: Sequence[Any]) -> str:
-    """Return the classes of operands for messages."""
+    """Return the names of the operands' classes for messages."""
     return f"({', '.join(type(x).__name__ for x in operands)})"
 
 
-def described(target: Any) -> str:
+def describe(target: Any) -> str:
     """Return the name of a primitive or an operation for messages."""
     if isinstance(target, type):
         return target.__name__

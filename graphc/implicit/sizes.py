@@ -22,13 +22,14 @@ class ArrayReport:
     """The size of one array of a tree, and its error.
 
     Attributes:
-        path: Its keys joined by ``/``.
-        kind: Its class and static fields; of a whole array, its dtype.
-        shape: Its lengths.
-        nbytes: The bytes that it takes.
-        dense_nbytes: The bytes that the whole array takes.
-        relative_error: The norm of what it is off by, over that of the reference; None without one.
-        largest_error: The largest magnitude of what an element is off by; None without a reference.
+        path: The keys joined by ``/``.
+        kind: The class and static fields of an implicit array; the dtype of a dense one.
+        shape: The lengths.
+        nbytes: The number of bytes.
+        dense_nbytes: The number of bytes of the dense array.
+        relative_error: The norm of the error divided by the norm of the reference; None without a
+            reference.
+        largest_error: The largest magnitude of an element's error; None without a reference.
     """
 
     path: str
@@ -41,28 +42,28 @@ class ArrayReport:
 
     @property
     def bits(self) -> float:
-        """The bits of an element."""
+        """The number of bits per element."""
         return 8 * self.nbytes / max(1, math.prod(self.shape))
 
 
 @dataclass(frozen=True)
 class TreeReport:
-    """The sizes and errors of a tree's arrays. As text it is a table, with a row for each.
+    """The sizes and errors of a tree's arrays; as text, a table with a row for each.
 
     Attributes:
-        arrays: One for each array, in order.
+        arrays: The report of each array, in order.
     """
 
     arrays: tuple[ArrayReport, ...]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all."""
+        """The number of bytes of all arrays."""
         return sum(x.nbytes for x in self.arrays)
 
     @property
     def dense_nbytes(self) -> int:
-        """The bytes that all whole arrays take."""
+        """The number of bytes of all arrays if they were dense."""
         return sum(x.dense_nbytes for x in self.arrays)
 
     def __str__(self) -> str:
@@ -79,24 +80,23 @@ class TreeReport:
         rows.append(("total", "", "", size, "", part, "", ""))
         if all(x.relative_error is None for x in self.arrays):
             rows = [row[:-2] for row in rows]
-        return "\n".join(_aligned(rows))
+        return "\n".join(_align_columns(rows))
 
     __repr__ = __str__
 
 
 def report(tree: Any, reference: Any = None) -> TreeReport:
-    """The size of each array of a tree, and what it is off by.
+    """Return the size of each array of a tree, and its error.
 
     Args:
-        tree: A nested container of arrays, some of which may be implicit. Other leaves are left
-            out.
+        tree: A nested container of arrays, some of which may be implicit. Other leaves are ignored.
         reference: A tree nested in the same way, with the arrays before they were quantized.
 
     Returns:
         A ``TreeReport``, which prints as a table.
 
     Raises:
-        ArgumentError: The two trees are nested differently.
+        ArgumentError: If the two trees are nested differently.
 
     Example:
         >>> import numpy as np
@@ -109,8 +109,8 @@ def report(tree: Any, reference: Any = None) -> TreeReport:
         total                             6144          9.2%
     """
     pairs = tree if reference is None else tree_map(_Pair, tree, reference)
-    found = [_reported(path, x) for path, x in flatten_with_path(pairs)[0]]
-    return TreeReport(tuple(row for row in found if row is not None))
+    rows = [_report_leaf(path, x) for path, x in flatten_with_path(pairs)[0]]
+    return TreeReport(tuple(row for row in rows if row is not None))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Pair:
     reference: Any
 
 
-def _reported(path: Path, leaf: Any) -> ArrayReport | None:
+def _report_leaf(path: Path, leaf: Any) -> ArrayReport | None:
     x, reference = (leaf.x, leaf.reference) if isinstance(leaf, _Pair) else (leaf, None)
     if not is_array(x):
         return None
@@ -137,31 +137,31 @@ def _kind(x: Any) -> str:
         return dtype_name(dtype_of(x))
     static = [(name, getattr(x, name)) for name in field_names_of(type(x)).static]
     return " ".join(
-        [type(x).__name__, *(f"{name}={value}" for name, value in static if _is_told(name, value))]
+        [type(x).__name__, *(f"{name}={value}" for name, value in static if _is_shown(name, value))]
     )
 
 
-def _is_told(name: str, value: Any) -> bool:
-    """Whether a static field is shown: what says how the elements lie is not."""
+def _is_shown(name: str, value: Any) -> bool:
+    """Return whether a static field is shown; memory layout is not."""
     return bool(value) and not isinstance(value, bool) and name != "padding"
 
 
 def _errors(x: Any, reference: Any) -> tuple[float | None, float | None]:
-    """What an array is off by, relative to the norm, and at most."""
-    given, wanted = _numbers(x), _numbers(reference)
-    if not wanted.size:
+    """Return the relative error in norm, and the largest error of an element."""
+    actual, expected = _numbers(x), _numbers(reference)
+    if not expected.size:
         return 0.0, 0.0
-    off = np.abs(given - wanted)
-    norm = np.linalg.norm(wanted)
-    relative = np.linalg.norm(off) / norm if norm else float(off.any())
-    return float(relative), float(off.max())
+    error = np.abs(actual - expected)
+    norm = np.linalg.norm(expected)
+    relative = np.linalg.norm(error) / norm if norm else float(error.any())
+    return float(relative), float(error.max())
 
 
 def _numbers(x: Any) -> np.ndarray[Any, Any]:
-    """An array's numbers in double width."""
+    """Return an array's numbers in double precision."""
     x = materialize_nested(x, full=True)
     dtype = dtype_of(x)
-    # NumPy does not read MLX's narrow numbers.
+    # NumPy does not read MLX arrays of half precision.
     narrow = is_inexact(dtype_name(dtype)) and dtype.itemsize < 4
     x = np.asarray(numpy_like(x).cast(x, "float32") if narrow else x)
     wide: np.ndarray[Any, Any] = x if x.dtype.kind == "c" else x.astype("float64")
@@ -176,8 +176,7 @@ def _figure(x: float | None) -> str:
     return "" if x is None else f"{x:.3g}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Rows of a table, each column as wide as its longest entry."""
+def _align_columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -42,13 +42,13 @@ REFUSED = CheckAndRaise(np.linalg.LinAlgError, "sparse_cholesky: not positive de
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """A sparse matrix as operations take it.
+class SparseMatrix:
+    """A sparse matrix as the inputs of operations.
 
     Attributes:
         data: The values, (..., nse).
-        rows: Their rows, (nse,) or of data's shape.
-        columns: Their columns.
+        rows: The row indices, (nse,) or of data's shape.
+        columns: The column indices.
         n: The number of rows and columns.
     """
 
@@ -58,12 +58,12 @@ class Matrix:
     n: int
 
     @classmethod
-    def of(cls, title: str, x: Sparse, data: Any = None) -> Matrix:
-        """Take a sparse array; of fields that are known, the places are found once.
+    def of(cls, title: str, x: Sparse, data: Any = None) -> SparseMatrix:
+        """Convert a sparse array; known indices are constants of the graph.
 
         Raises:
-            ShapeError: It is not square.
-            DTypeError: It is complex.
+            ShapeError: If the array is not square.
+            DTypeError: If the values are complex.
         """
         m, n = x.matrix
         if m != n:
@@ -75,7 +75,7 @@ class Matrix:
                 "Sparse factors are real: give real values, or the dense matrix, q.dense().",
             )
         dtype = wide_dtype_name(values.dtype) if values.dtype.startswith("float") else "float64"
-        _, rows, columns = known_places(x).entries()
+        _, rows, columns = with_numpy_positions(x).entries()
         return cls(cast(values, dtype), as_tensor(rows), as_tensor(columns), n)
 
     @property
@@ -84,18 +84,17 @@ class Matrix:
         return self.data, self.rows, self.columns
 
 
-def known_places(x: Sparse) -> Sparse:
-    """The matrix with places of NumPy's, where those are known while the graph is built."""
-    places = {name: _value(field) for name, field in vars(x).items() if name in x.own_axes()}
-    del places["data"]
-    if any(value is None for value in places.values()):
+def with_numpy_positions(x: Sparse) -> Sparse:
+    """Return the matrix with indices as NumPy arrays, if they are known."""
+    positions = {name: _value(field) for name, field in vars(x).items() if name in x.own_axes()}
+    del positions["data"]
+    if any(value is None for value in positions.values()):
         return x
-    shape = places["indices"].shape[: x.ndim - 1]
-    return with_fields(x, {"data": np.zeros(shape, np.float32), **places})  # type: ignore[no-any-return]
+    shape = positions["indices"].shape[: x.ndim - 1]
+    return with_fields(x, {"data": np.zeros(shape, np.float32), **positions})  # type: ignore[no-any-return]
 
 
 def _value(field: Any) -> Any:
-    """The array in a field; None where it is not known."""
     if isinstance(field, np.ndarray):
         return field
     return getattr(field, "data", None) if isinstance(field, Node) else None
@@ -105,16 +104,16 @@ def _value(field: Any) -> Any:
 class SparseCholesky:
     """The Cholesky factor of a sparse matrix, made by ``gt.linalg.sparse_cholesky``.
 
-    It is symbolic: its methods give symbolic arrays, all of which use one factor when a function
-    runs. The factor stays on the host.
+    The factor is symbolic: its methods return symbolic arrays, all of which share one factorisation
+    when a function runs. The factor stays on the host.
 
     Attributes:
-        matrix: What is factorised.
-        triangle: Which of its triangles is read, ``"lower"`` or ``"upper"``.
-        on_error: What happens where it is not positive definite, ``"nan"`` or ``"raise"``.
+        matrix: The matrix Q that is factorised.
+        triangle: The triangle of Q that is read, ``"lower"`` or ``"upper"``.
+        on_error: The behaviour if Q is not positive definite, ``"nan"`` or ``"raise"``.
     """
 
-    matrix: Matrix
+    matrix: SparseMatrix
     triangle: str
     on_error: str
 
@@ -122,14 +121,14 @@ class SparseCholesky:
         n, data = self.matrix.n, self.matrix.data
         return f"SparseCholesky({n} by {n}, values {data.type!r})"
 
-    def _checked(self, y: Tensor, x: Tensor) -> Tensor:
+    def _check_definite(self, y: Tensor, x: Tensor) -> Tensor:
         return REFUSED(y, logical_not(isnan(x))) if self.on_error == "raise" else y
 
     def logdet(self) -> Tensor:
-        """The logarithm of the determinant, one number for each matrix.
+        """Return the logarithm of the determinant, one number for each matrix.
 
-        Its gradient takes the elements of the inverse in the places of Q (Takahashi's equations),
-        and has a derivative in its turn.
+        The gradient consists of the elements of the inverse at the positions of Q (Takahashi's
+        equations), and is differentiable in turn.
 
         Example:
             >>> import scipy.sparse, graphc.tensor as gt
@@ -139,21 +138,21 @@ class SparseCholesky:
         """
         op = SparseSlogDet(self.matrix.n, self.triangle)
         _, y = picks(Node.make(op, *self.matrix.inputs))
-        return self._checked(y, y)
+        return self._check_definite(y, y)
 
     def solve(self, b: TensorLike, *, b_ndim: int | None = None) -> Tensor:
-        """The solution x of ``Q @ x = b``.
+        """Return the solution x of ``Q @ x = b``.
 
         Args:
-            b: Vectors (..., n), or matrices (..., n, c) of columns; leading axes as of Q's values.
-            b_ndim: 1 for vectors, 2 for matrices; by default what Q's leading axes leave.
+            b: Vectors (..., n), or matrices (..., n, c) of columns; leading axes as in Q's values.
+            b_ndim: 1 for vectors, 2 for matrices; by default 2 if b has more axes than Q's values.
 
         Returns:
             An array of b's shape.
 
         Raises:
-            ShapeError: Lengths do not fit.
-            ArgumentError: No such ``b_ndim``.
+            ShapeError: If the lengths do not fit.
+            ArgumentError: If ``b_ndim`` is neither 1 nor 2.
 
         Example:
             >>> import scipy.sparse, graphc.tensor as gt
@@ -165,13 +164,13 @@ class SparseCholesky:
         return self._by_columns(op, b, b_ndim)
 
     def inverse_root(self, z: TensorLike, *, b_ndim: int | None = None) -> Tensor:
-        """A square root R of the inverse, ``R @ R.T = inv(Q)``, times z.
+        """Multiply by a square root R of the inverse, ``R @ R.T = inv(Q)``.
 
-        The columns of R have an order of their own: z is an array of independent numbers. There is
-        a gradient with respect to z, and none with respect to Q.
+        The order of R's columns is unspecified: z should be an array of independent numbers. There
+        is a gradient with respect to z, and none with respect to Q.
 
         Args:
-            z: Vectors (..., n), or matrices (..., n, c) of columns; leading axes as of Q's values.
+            z: Vectors (..., n), or matrices (..., n, c) of columns; leading axes as in Q's values.
             b_ndim: As for ``solve``.
 
         Example:
@@ -188,11 +187,11 @@ class SparseCholesky:
         """Draw from the normal distribution of mean 0 and precision Q.
 
         Args:
-            rng: A generator of graphc's, such as ``gt.random.RandomStream(seed)``.
-            size: The number of draws; None for one, without an axis of them.
+            rng: A generator of graphc, such as ``gt.random.RandomStream(seed)``.
+            size: The number of draws; None for one draw, without an axis for draws.
 
         Returns:
-            (..., n), with draws along a leading axis of the given size.
+            (..., n), with draws along a leading axis if there is a size.
 
         Example:
             >>> import numpy as np, scipy.sparse, graphc.tensor as gt
@@ -208,10 +207,10 @@ class SparseCholesky:
         return squeeze(y, -1) if size is None else moveaxis(y, -1, 0)
 
     def inverse(self) -> Tensor:
-        """The elements of the inverse in the places of Q's values, zero in the other triangle.
+        """Return the elements of the inverse at the positions of Q's values.
 
         Returns:
-            An array of the shape of Q's values.
+            An array of the shape of Q's values, with zeros in the triangle that is not read.
 
         Example:
             >>> import scipy.sparse, graphc.tensor as gt
@@ -221,7 +220,7 @@ class SparseCholesky:
         """
         m = self.matrix
         y = Tensor.make(LogDetSlope(m.n, self.triangle), *m.inputs)
-        return self._checked(where(equal(m.rows, m.columns), y, y / 2), y)
+        return self._check_definite(where(equal(m.rows, m.columns), y, y / 2), y)
 
     def variances(self) -> Tensor:
         """Return the diagonal of the inverse: the variance of each element, (..., n).
@@ -241,10 +240,10 @@ class SparseCholesky:
                 "variances() of a stack whose matrices have places of their own.",
                 "Give the values of all to one pattern: sparse_cholesky(pattern, data).",
             )
-        on = where(equal(m.rows, m.columns) & less(m.rows, m.n), m.rows, m.n)
-        # One more element takes what is not on the diagonal.
+        index = where(equal(m.rows, m.columns) & less(m.rows, m.n), m.rows, m.n)
+        # One more element collects everything off the diagonal.
         empty = zeros((*lengths(m.data)[:-1], m.n + 1), dtype=m.data.dtype)
-        return set_subtensor(empty[..., on], self.inverse())[..., : m.n]
+        return set_subtensor(empty[..., index], self.inverse())[..., : m.n]
 
     def _by_columns(self, op: Any, b: TensorLike, b_ndim: int | None) -> Tensor:
         data = self.matrix.data
@@ -252,16 +251,16 @@ class SparseCholesky:
         ndim = (2 if b.ndim > data.ndim else 1) if b_ndim is None else b_ndim
         if ndim not in {1, 2}:
             raise ArgumentError(f"{op.name}: b_ndim={b_ndim!r}.", "Use 1 or 2.")
-        x = solved_columns(op, self.matrix, b, ndim)
-        return self._checked(x, x)
+        x = apply_to_columns(op, self.matrix, b, ndim)
+        return self._check_definite(x, x)
 
 
-def solved_columns(op: Any, matrix: Matrix, b: Tensor, ndim: int) -> Tensor:
-    """What an operation makes of vectors, or of matrices of columns; heads of the matrix's."""
+def apply_to_columns(op: Any, matrix: SparseMatrix, b: Tensor, ndim: int) -> Tensor:
+    """Apply an operation to vectors, or matrices of columns, broadcast to the matrix's batch."""
     columns = expand_dims(b, b.ndim) if ndim == 1 else b
-    heads = lengths(matrix.data)[:-1]
-    if columns.ndim - 2 < len(heads):
-        columns = broadcast_to(columns, (*heads, *lengths(columns)[-2:]))
+    batch = lengths(matrix.data)[:-1]
+    if columns.ndim - 2 < len(batch):
+        columns = broadcast_to(columns, (*batch, *lengths(columns)[-2:]))
     y = Tensor.make(op, *matrix.inputs, columns)
     return squeeze(y, -1) if ndim == 1 else y
 
@@ -273,15 +272,15 @@ def sparse_cholesky(
 
     SciPy's SuperLU factorises when a function runs; the pattern of the gradient is computed once,
     and the values may change from call to call. One triangle is read, and the gradient is with
-    respect to the values of this triangle, as of ``gt.linalg.cholesky``.
+    respect to the values of this triangle, as for ``gt.linalg.cholesky``.
 
     Args:
-        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, a sparse expression of these,
-            or a matrix of ``scipy.sparse``.
-        data: Values in place of q's, (..., nse), whose leading axes are a batch of matrices with
-            the pattern of q.
+        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, a sparse expression of these, or a
+            matrix of ``scipy.sparse``.
+        data: Values instead of q's, (..., nse), whose leading axes are a batch of matrices with the
+            pattern of q.
         lower: Whether the lower triangle is read, or the upper one.
-        on_error: What results are for a matrix that is not positive definite: ``"nan"`` for NaN,
+        on_error: The results for a matrix that is not positive definite: ``"nan"`` for NaN,
             ``"raise"`` for an error when the program runs.
 
     Returns:
@@ -289,10 +288,11 @@ def sparse_cholesky(
         ``inverse_root``.
 
     Raises:
-        ArgumentError: q is no sparse matrix, or no such ``on_error``.
-        ShapeError: q is not square.
-        DTypeError: q is complex.
-        LinAlgError: When it runs, with ``on_error="raise"``; NumPy's, and a GraphcError.
+        ArgumentError: If q is no sparse matrix, or ``on_error`` is unknown.
+        ShapeError: If q is not square.
+        DTypeError: If q is complex.
+        LinAlgError: When the program runs, with ``on_error="raise"``, if q is not positive
+            definite. The error is both NumPy's and a GraphcError.
 
     Example:
         >>> import numpy as np, scipy.sparse, graphc, graphc.tensor as gt
@@ -301,8 +301,8 @@ def sparse_cholesky(
         >>> factor = gt.linalg.sparse_cholesky(q)
         >>> log_density = factor.logdet() / 2 - x @ (q @ x) / 2
         >>> f = graphc.function([q, x], [log_density, graphc.grad(log_density, q.array.data)])
-        >>> value, slope = f(graphc.implicit.CSC.from_scipy(path), np.ones(5))
-        >>> slope.shape
+        >>> value, gradient = f(graphc.implicit.CSC.from_scipy(path), np.ones(5))
+        >>> gradient.shape
         (13,)
     """
     if on_error not in {"nan", "raise"}:
@@ -322,5 +322,5 @@ def sparse_cholesky(
         )
     if data is not None and array.ndim != 2:
         raise ShapeError(f"sparse_cholesky: {array!r} is a stack, and data is given as well.")
-    made = Matrix.of("sparse_cholesky", array, data)
-    return SparseCholesky(made, "lower" if lower else "upper", on_error)
+    matrix = SparseMatrix.of("sparse_cholesky", array, data)
+    return SparseCholesky(matrix, "lower" if lower else "upper", on_error)

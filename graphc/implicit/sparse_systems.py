@@ -7,7 +7,7 @@ from typing import Any
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.registry import register
-from graphc.implicit.sparse_cholesky import Matrix, known_places
+from graphc.implicit.sparse_cholesky import SparseMatrix, with_numpy_positions
 from graphc.implicit.structures.sparse import Sparse
 from graphc.ir import Node, is_complex, picks
 from graphc.tensor.core.exponential import exp
@@ -18,7 +18,7 @@ from graphc.tensor.linalg.solve import Solve
 from graphc.tensor.linalg.sparse.operations import SparseSlogDet, SparseSolve
 
 TRIANGLES = {"gen": None, "sym": None, "her": None, "banded": None, "pos": "lower"}
-"""For each assumption that sparse factors serve, the triangle that is read; None for all."""
+"""The triangle that is read under each assumption that sparse factors support; None for both."""
 
 
 def _fits(a: Sparse, assume: str) -> bool:
@@ -30,7 +30,7 @@ def _fits(a: Sparse, assume: str) -> bool:
 def _solve(a: Sparse, b: Any, *, assume: str, transposed: bool) -> Any:
     if isinstance(b, ImplicitArray) or not _fits(a, assume):
         return NotImplemented
-    matrix = Matrix.of("solve", a)
+    matrix = SparseMatrix.of("solve", a)
     op = SparseSolve(matrix.n, TRIANGLES[assume], transposed)
     return Tensor.make(op, *matrix.inputs, b)
 
@@ -39,30 +39,30 @@ def _solve(a: Sparse, b: Any, *, assume: str, transposed: bool) -> Any:
 def _slogdet(a: Sparse, *, assume: str) -> Any:
     if not _fits(a, assume):
         return NotImplemented
-    matrix = Matrix.of("slogdet", a)
+    matrix = SparseMatrix.of("slogdet", a)
     return [*picks(Node.make(SparseSlogDet(matrix.n, TRIANGLES[assume]), *matrix.inputs))]
 
 
 @register(Det)
 def _det(a: Sparse, *, assume: str) -> Any:
-    found = _slogdet(a, assume=assume)
-    if found is NotImplemented:
-        return found
-    sign, log = found
+    pair = _slogdet(a, assume=assume)
+    if pair is NotImplemented:
+        return pair
+    sign, log = pair
     return sign * exp(log)
 
 
 @register(Mirror)
 def _mirror(a: Sparse, *, lower: bool, conjugated: bool) -> Any:
-    """The triangle that is read, and its elements off the diagonal exchanged."""
+    """Return the triangle that is read plus the transpose of its off-diagonal elements."""
     if not _fits(a, "sym"):
         return NotImplemented
     n, _ = a.matrix
-    _, rows, columns = known_places(a).entries()
+    _, rows, columns = with_numpy_positions(a).entries()
     xp = numpy_like(rows, columns)
-    own, strict = (rows >= columns, rows > columns) if lower else (rows <= columns, rows < columns)
+    read, strict = (rows >= columns, rows > columns) if lower else (rows <= columns, rows < columns)
     rows, columns = (
-        xp.concatenate([xp.where(own, x, n), xp.where(strict, y, n)], -1)
+        xp.concatenate([xp.where(read, x, n), xp.where(strict, y, n)], -1)
         for x, y in ((rows, columns), (columns, rows))
     )
     data = numpy_like(a.values).concatenate([a.values, a.values], -1)

@@ -1,4 +1,4 @@
-"""The straight-through estimator, and the array it gives: one's value, another's derivative."""
+"""The straight-through estimator, and an array with one array's value and another's derivative."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphc.implicit.array import ImplicitArray
 from graphc.implicit.dispatch import dispatch
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.implicit.trees import flatten, unflatten
 from graphc.ir import Node, Op, TensorType, dtype_name, is_complex, is_inexact
@@ -25,7 +25,7 @@ from graphc.tensor.arrays.reduce import AxisComposite
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDerivative(AxisComposite):
-    """The value of the first array, with the derivatives of both."""
+    """The value of the first array, with the derivative of the sum of both."""
 
     axes: tuple[int, ...] = ()
 
@@ -43,8 +43,8 @@ class ReplaceDerivative(AxisComposite):
         return g, g
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
-        known = [t for t in tangents if t is not None]
-        return known[0] + known[1] if len(known) > 1 else next(iter(known), None)
+        present = [t for t in tangents if t is not None]
+        return present[0] + present[1] if len(present) > 1 else next(iter(present), None)
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         """Batch both arrays; one that is not batched is repeated."""
@@ -62,13 +62,13 @@ def replace_derivative(value: Any, toward: Any) -> Tensor:
 class StraightThrough(ImplicitArray):
     """The value of an implicit array with the derivative of another array.
 
-    What ``ste`` gives where its function gives an implicit array, and what a function with a
-    derivative of its own gives where handlers keep its result implicit. Operations find the
-    handlers of ``array``; a gradient goes to ``toward``.
+    ``ste`` returns one if its function returns an implicit array; so does a function with a custom
+    derivative whose result handlers keep implicit. Operations call the handlers of ``array``;
+    gradients flow to ``toward``.
 
     Attributes:
-        array: Has the value; there is no derivative with respect to its fields.
-        toward: Has the derivative, and the same shape and dtype; its value is not used.
+        array: The array with the value; there is no derivative with respect to its fields.
+        toward: The array with the derivative, of the same shape and dtype; its value is not used.
 
     Example:
         >>> import numpy as np
@@ -85,7 +85,7 @@ class StraightThrough(ImplicitArray):
     toward: Any
 
     def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
-        """Both fields are sharded as the whole."""
+        """Return the spec of the array for both fields."""
         return {"array": spec, "toward": spec}
 
     @property
@@ -100,78 +100,75 @@ class StraightThrough(ImplicitArray):
         xp = numpy_like(self)
         if xp.name == "graphc":
             toward = as_tensor(self.toward)
-            return replace_derivative(disconnected_grad(whole(self.array)), toward)
+            return replace_derivative(disconnected_grad(densify(self.array)), toward)
         if xp.name == "JAX":
             return jax_arrays().joined(self.array, self.toward)
-        return whole(self.array)
+        return densify(self.array)
 
     @classmethod
     def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
-        """Return the handlers' value, with the derivative of whole arrays."""
+        """Return the result of handlers, with the derivative of dense arrays."""
         if isinstance(target, Op):
             return _symbolic(target, operands, parameters)
         return jax_arrays().handled(target, operands, parameters)
 
 
 def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    """Handle symbolic arrays: the handlers' value, with the derivative of whole arrays."""
-    found = dispatch(op, [_value_of(x) for x in operands], parameters)
-    if found is NotImplemented:
+    result = dispatch(op, [_value_of(x) for x in operands], parameters)
+    if result is NotImplemented:
         return NotImplemented
     dense = [x.materialize() if isinstance(x, StraightThrough) else as_tensor(x) for x in operands]
     toward = Tensor.make(op, *dense)
-    if isinstance(found, ImplicitArray):
-        return StraightThrough(_constant(found), toward)
-    return replace_derivative(disconnected_grad(found), toward)
+    if isinstance(result, ImplicitArray):
+        return StraightThrough(_constant(result), toward)
+    return replace_derivative(disconnected_grad(result), toward)
 
 
 def _value_of(x: Any) -> Any:
-    """Return the array that a value is computed with."""
     while isinstance(x, StraightThrough):
         x = x.array
     return x
 
 
 def _constant(x: ImplicitArray) -> Any:
-    """Return the array without derivatives with respect to its fields."""
     treedef, leaves = Treedef.of(x)
     return treedef.build([disconnected_grad(leaf) for leaf in leaves])
 
 
 Straight = StraightThrough
-"""An older name of ``StraightThrough``."""
+"""An older name for ``StraightThrough``."""
 
 
 R = TypeVar("R")
 
 
 def ste(function: Callable[..., R]) -> Callable[..., R]:
-    """Give a function the identity's derivative: the straight-through estimator.
+    """Give a function the derivative of the identity: the straight-through estimator.
 
-    It is the identity with respect to every floating array that has the shape of the result, among
-    positional and keyword arguments, also in containers; with several of these, it is that of their
-    sum. With respect to all others, and to captured arrays, it is zero. Tangents and cotangents are
-    cast between the dtypes of the argument and the result. The function itself is never
-    differentiated.
+    The derivative is the identity with respect to every floating array that has the shape of the
+    result, among positional and keyword arguments, also in containers; with several of these, the
+    derivative of their sum. With respect to all other arrays, and to captured ones, the derivative
+    is zero. Tangents and cotangents are cast between the dtypes of the argument and the result. The
+    function itself is never differentiated.
 
-    It takes JAX arrays, within ``jit``, ``vmap``, ``scan``, ``grad`` and ``jvp``, and
-    symbolic arrays. Arguments may be implicit arrays: their fields get what the array that they
-    stand for does.
+    JAX arrays, within ``jit``, ``vmap``, ``scan``, ``grad`` and ``jvp``, and symbolic arrays are
+    supported. Arguments may be implicit arrays: the gradient with respect to the array is passed on
+    to its fields.
 
     Args:
-        function: Of arrays, to one array of the shape of at least one of them. It may give an
-            implicit array, such as a quantised one; then the result is a ``StraightThrough`` that
-            holds it, whose handlers are found as before. Python numbers and other objects among the
-            arguments are given to it as they are.
+        function: A function of arrays that returns one array, of the shape of at least one of them.
+            The result may be an implicit array, such as a quantised one; then the new function
+            returns a ``StraightThrough`` that contains this array and calls its handlers. Python
+            numbers and other objects among the arguments are passed to the function unchanged.
 
     Returns:
-        The function with another derivative. With NumPy arrays alone, which have no derivatives,
-        it is the function itself.
+        The function with another derivative. For NumPy arrays alone, which have no derivatives, it
+        is the function itself.
 
     Raises:
-        DTypeError: When called: the function gives integers, which have no derivative.
-        ShapeError: When called: no floating array has the result's shape.
-        ImplicitArrayError: When called: it gives no array, or gets MLX's arrays.
+        DTypeError: When called, if the function returns integers, which have no derivative.
+        ShapeError: When called, if no floating array has the result's shape.
+        ImplicitArrayError: When called, if the function returns no array, or gets MLX arrays.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -185,13 +182,12 @@ def ste(function: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(function)
     def straight_through(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
-        places = [i for i, x in enumerate(leaves) if hasattr(x, "shape") and hasattr(x, "dtype")]
-        operands = [leaves[i] for i in places]
+        indices = [i for i, x in enumerate(leaves) if hasattr(x, "shape") and hasattr(x, "dtype")]
+        operands = [leaves[i] for i in indices]
 
         def call(*arrays: Any) -> Any:
-            given = dict(zip(places, arrays, strict=True))
-            parts = [given.get(i, x) for i, x in enumerate(leaves)]
-            args, kwargs = unflatten(structure, parts)
+            swaps = dict(zip(indices, arrays, strict=True))
+            args, kwargs = unflatten(structure, [swaps.get(i, x) for i, x in enumerate(leaves)])
             return function(*args, **kwargs)
 
         library = numpy_like(*operands).name
@@ -244,9 +240,9 @@ def operands_through(name: str, operands: Sequence[Any], y: Any) -> list[Any]:
     """Return the operands with respect to which a result has the identity's derivative.
 
     Raises:
-        ImplicitArrayError: The result is no array.
-        DTypeError: It has no derivative.
-        ShapeError: No operand fits it.
+        ImplicitArrayError: If the result is no array.
+        DTypeError: If the result has no derivative.
+        ShapeError: If no operand has the result's shape.
     """
     if not (isinstance(y, Node) or (hasattr(y, "shape") and hasattr(y, "dtype"))):
         raise ImplicitArrayError(f"ste({name}): the function gave {y!r}.", "Return one array.")
@@ -256,19 +252,19 @@ def operands_through(name: str, operands: Sequence[Any], y: Any) -> list[Any]:
             f"ste({name}): the function gave {dtype}{list(shape)}, which has no derivative.",
             "Cast the result to a floating dtype within it.",
         )
-    found = [x for x in operands if _fits(x, shape, dtype)]
-    if operands and not found:
+    matches = [x for x in operands if _fits(x, shape, dtype)]
+    if operands and not matches:
         types = ", ".join(f"{dtype_of(x)}{list(lengths_of(x))}" for x in operands)
         raise ShapeError(
             f"ste({name}): the function gave {dtype}{list(shape)}, and no floating array of that "
             f"shape is among its arguments: {types}.",
             "Let it keep the shape of one.",
         )
-    return found
+    return matches
 
 
 def _fits(x: Any, shape: Sequence[int | None], dtype: str) -> bool:
-    """Whether an array is floating and of that shape, as far as its lengths are known."""
+    """Return whether an array is floating and has this shape, except for unknown lengths."""
     lengths, own = lengths_of(x), dtype_name(dtype_of(x))
     same = all(n is None or m is None or n == m for n, m in zip(lengths, shape, strict=False))
     return (

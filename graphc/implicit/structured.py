@@ -1,6 +1,6 @@
-"""Structures: what an implicit array does without being made whole, once for all libraries.
+"""Structures: the operations that implicit arrays support without densifying.
 
-``operations.py`` brings graphc's operations into these terms, ``link/jax/implicit/rules.py`` JAX's
+``operations.py`` expresses graphc's operations in these methods, ``link/jax/implicit/rules.py`` JAX
 primitives.
 """
 
@@ -18,17 +18,17 @@ from graphc.ir import dtype_name, is_inexact
 
 @dataclass(frozen=True, repr=False)
 class Structured(ImplicitArray):
-    """An implicit array that says which operations keep its structure.
+    """An implicit array that defines which operations keep its structure.
 
-    Each method below gives an implicit array, a whole one, or NotImplemented; then the array is
-    materialised, as far as the policy allows. A structure overrides those for which it has
-    something better, and writes them through ``xp``, the functions of its fields' library. What
-    stands as ``other`` or ``x`` is an array of that library or an implicit array of such, in a
-    dtype that goes with this one's by the library's own promotion; what is called ``c`` has no
-    axes. Results have the dtype that both promote to: whoever calls casts to what it needs.
+    Each method below returns an implicit array, a dense one, or NotImplemented; in the last case
+    the array is materialised, as far as the policy allows. A structure overrides the methods for
+    which it has something better than the default, and computes with ``xp``, the functions of its
+    fields' library. An argument ``other`` or ``x`` is an array of that library, or an implicit
+    array of these, in a dtype that the library promotes together with this array's; an argument
+    ``c`` has no axes. Results have the promoted dtype: callers cast operands before.
 
     Lengths of symbolic fields may be None. Methods with lengths among their arguments
-    (``reshaped``, ``part``, ``broadcast``) are called where those are known.
+    (``reshaped``, ``part``, ``broadcast``) are called only if all lengths are known.
 
     Example:
         >>> from dataclasses import dataclass
@@ -57,63 +57,63 @@ class Structured(ImplicitArray):
 
     @property
     def leaves(self) -> list[Any]:
-        """The arrays of its fields and of what is nested in them, in order."""
+        """The arrays of the fields and of everything nested in them, in order."""
         return Treedef.of(self)[1]
 
     def each(self, function: Callable[..., Any], *others: Any) -> Any:
         """Apply a function to the arrays of structures with equal tree structure."""
         treedef, leaves = Treedef.of(self)
         return treedef.build(
-            [function(*parts) for parts in zip(leaves, *[x.leaves for x in others], strict=True)]
+            [function(*xs) for xs in zip(leaves, *[x.leaves for x in others], strict=True)]
         )
 
     def fits(self, other: Any) -> bool:
-        """Whether another array is the same but for the values in its arrays."""
+        """Return whether another array differs at most in the values of its arrays."""
         if type(other) is not type(self):
             return False
-        (treedef, own), (others, given) = Treedef.of(self), Treedef.of(other)
-        return treedef == others and [*map(_kind, own)] == [*map(_kind, given)]
+        (treedef, leaves), (other_treedef, other_leaves) = Treedef.of(self), Treedef.of(other)
+        return treedef == other_treedef and [*map(_type, leaves)] == [*map(_type, other_leaves)]
 
     # Products.
 
     def times(self, x: Any) -> Any:
-        """``x @ self`` for x ``(*batch, m, k)`` and self ``(*batch, k, n)``, of equal batches."""
+        """Return ``x @ self`` for x ``(*batch, m, k)`` and self ``(*batch, k, n)``."""
         return NotImplemented
 
     # Linear systems, of square matrices of floating numbers.
 
     def solved(self, b: Any) -> Any:
-        """The x with ``self @ x = b``, for b ``(*batch, n, k)``, which is no implicit array.
+        """Return the x with ``self @ x = b``, for a dense b ``(*batch, n, k)``.
 
         A singular matrix gives infinities or NaN.
         """
         return NotImplemented
 
     def inverted(self) -> Any:
-        """The inverse of each matrix."""
+        """Return the inverse of each matrix."""
         return NotImplemented
 
     def slogdet(self) -> Any:
-        """The sign of each determinant, and the logarithm of its magnitude, ``(*batch,)`` both."""
+        """Return the sign and the logarithm of the magnitude of each determinant, ``(*batch,)``."""
         return NotImplemented
 
     def det(self) -> Any:
-        """The determinant of each matrix, ``(*batch,)``; by default of what ``slogdet`` gives."""
-        found = self.slogdet()
-        if found is NotImplemented:
-            return found
-        sign, log = found
+        """Return the determinant of each matrix, ``(*batch,)``; by default from ``slogdet``."""
+        pair = self.slogdet()
+        if pair is NotImplemented:
+            return pair
+        sign, log = pair
         xp = numpy_like(sign, log)
         return xp.multiply(sign, xp.cast(xp.exp(log), dtype_of(sign)))
 
-    # The same elements in other places.
+    # The same elements at other positions.
 
     def swapped(self) -> Any:
-        """The last two axes exchanged."""
+        """Return the array with its last two axes exchanged."""
         return NotImplemented
 
     def permuted(self, axes: tuple[int, ...]) -> Any:
-        """The axes in another order: axis ``axes[i]`` of this one is axis i of the result."""
+        """Permute axes: axis ``axes[i]`` of this array is axis i of the result."""
         order = tuple(range(self.ndim))
         if axes == order:
             return self
@@ -124,8 +124,8 @@ class Structured(ImplicitArray):
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         """Reshape in row-major order.
 
-        By default what has at most one axis longer than 1 becomes whole: it is a single row, and
-        takes no more room so.
+        By default an array with at most one axis longer than 1 becomes dense: a single row takes no
+        more memory.
         """
         if shape == self.shape:
             return self
@@ -134,60 +134,61 @@ class Structured(ImplicitArray):
         return NotImplemented
 
     def broadcast(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-        """Repeated to a shape, where axis i of this one is axis ``axes[i]``; its lengths fit.
+        """Broadcast to a shape in which axis i of this array is axis ``axes[i]``.
 
-        By default, what only gets new axes of length 1 is reshaped.
+        By default, an array that only gets new axes of length 1 is reshaped.
         """
         own = dict(zip(axes, self.shape, strict=True))
         if tuple(own.get(axis, 1) for axis in range(len(shape))) == shape:
             return self.reshaped(shape)
         return NotImplemented
 
-    # Parts.
+    # Slicing, indexing and joining.
 
     def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-        """A slice on each axis: 0 <= start <= stop <= length, and steps from 1 on."""
+        """Slice each axis, with 0 <= start <= stop <= length and steps from 1 on."""
         return NotImplemented
 
     def rows(self, index: Any) -> Any:
-        """The slices along the first axis at the places of an integer array, all within bounds.
+        """Take slices along the first axis at an integer array of indices, all within bounds.
 
-        Of shape ``(*index.shape, *self.shape[1:])``; places count from 0. Slices along the axis of
-        a batch keep their structure; rows of a matrix are of use whole.
+        The result has the shape ``(*index.shape, *self.shape[1:])``; indices are not negative.
+        Slices along a batch axis keep their structure; rows of a matrix are dense.
         """
         return NotImplemented
 
     def diagonal(self, offset: int) -> Any:
-        """The diagonal of the last two axes, that many columns to the right, as the last axis.
+        """Return the diagonal of the last two axes, ``offset`` columns to the right.
 
-        By default the main one of square matrices, of a structure with a method ``on_diagonal``.
+        By default the main diagonal of square matrices, of a structure with a method
+        ``on_diagonal``.
         """
-        found = getattr(type(self), "on_diagonal", None)
+        main = getattr(type(self), "on_diagonal", None)
         is_main = not offset and self.shape[-1] == self.shape[-2]
-        return found(self) if found is not None and is_main else NotImplemented
+        return main(self) if main is not None and is_main else NotImplemented
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        """This one and others, all implicit, one after the other along an axis."""
+        """Concatenate this array and others, all implicit, along an axis."""
         return NotImplemented
 
     def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
-        """A part whose place is known only when the program runs.
+        """Return a part whose position is known only when the program runs.
 
         Args:
-            whole: For each axis, whether the part has all of it.
-            read: Gives the same part of an array like this one, but for the lengths of axes that
-                the part has all of.
+            whole: Whether the part covers the whole axis, for each axis.
+            read: Returns the same part of an array with these axes; axes that the part covers may
+                have other lengths.
         """
         return NotImplemented
 
     def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-        """With a part of it replaced by a value of this one's dtype, which broadcasts to the part.
+        """Replace a part by a value of this array's dtype, which broadcasts to the part.
 
         Args:
-            value: An array, or an implicit one.
-            whole: For each axis, whether the part has all of it.
-            write: ``write(x, value)`` replaces the same part of an array like this one, but for the
-                lengths of axes that the part has all of.
+            value: An array, or an implicit array.
+            whole: Whether the part covers the whole axis, for each axis.
+            write: ``write(x, value)`` replaces the same part of an array with these axes; axes that
+                the part covers may have other lengths.
         """
         return NotImplemented
 
@@ -198,11 +199,11 @@ class Structured(ImplicitArray):
         return NotImplemented
 
     def scaled(self, c: Any) -> Any:
-        """Times a 0-d array."""
+        """Multiply by a 0-d array."""
         return NotImplemented
 
     def divided(self, c: Any) -> Any:
-        """Divided by a 0-d array; by default times its reciprocal, which rounds once more."""
+        """Divide by a 0-d array; by default multiply by its reciprocal, which rounds once more."""
         return (
             self.scaled(self.xp.reciprocal(c))
             if is_inexact(dtype_name(self.dtype))
@@ -210,25 +211,25 @@ class Structured(ImplicitArray):
         )
 
     def shifted(self, c: Any) -> Any:
-        """Plus a 0-d array."""
+        """Add a 0-d array."""
         return NotImplemented
 
     def weighted(self, vector: Any, axis: int) -> Any:
-        """Times a vector along an axis: each of the axis's slices by a number of its own."""
+        """Multiply by a vector along an axis: each slice by one number."""
         return NotImplemented
 
     def added(self, other: Any) -> Any:
-        """Plus an array of the same shape."""
+        """Add an array of the same shape."""
         return NotImplemented
 
     def multiplied(self, other: Any) -> Any:
-        """Times an array of the same shape, element by element."""
+        """Multiply elementwise by an array of the same shape."""
         return NotImplemented
 
     def mapped(self, name: str) -> Any:
         """Apply an elementwise function by its NumPy name, such as ``"exp"``.
 
-        By default ``"negative"`` is times -1.
+        By default ``"negative"`` multiplies by -1.
         """
         return (
             self.scaled(-1) if name == "negative" and self.dtype.kind in "ifcV" else NotImplemented
@@ -236,42 +237,44 @@ class Structured(ImplicitArray):
 
     @property
     def uniform(self) -> Any:
-        """A number, or what holds it, that all elements are; None where they may differ."""
+        """The number, or an array of it, that all elements equal; None if they may differ."""
         return None
 
     def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
         """Apply any elementwise function of one array.
 
         Args:
-            function: It, for arrays of this one's library; its result may have another dtype.
-            keeps_zero: Whether it maps zero to zero.
+            function: A function of arrays of this array's library; its result may have another
+                dtype.
+            keeps_zero: Whether the function maps zero to zero.
         """
         return NotImplemented
 
     def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        """``function(self, other)``, elementwise, with a structure of the same shape and dtype.
+        """Return ``function(self, other)`` of a structure of the same shape and dtype.
 
         Args:
-            function: It, for arrays of this one's library; its result may have another dtype.
+            function: A function of arrays of this array's library; its result may have another
+                dtype.
             other: The other structure.
-            keeps_zero: Whether it maps two zeros to zero.
+            keeps_zero: Whether the function maps two zeros to zero.
         """
         return NotImplemented
 
     def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        """``function(self, other)``, zero where this one is, whatever the other array holds.
+        """Return ``function(self, other)``, which is zero wherever this array is zero.
 
         Args:
-            function: It, for arrays of this one's library.
-            other: A whole array, or an implicit one, of this one's shape.
+            function: A function of arrays of this array's library.
+            other: A dense or implicit array of this array's shape.
         """
         return NotImplemented
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        """``where(mask, self, other)``, or with ``first`` false ``where(mask, other, self)``.
+        """Return ``where(mask, self, other)``; unless ``first``, the last two exchanged.
 
-        The mask is of this one's shape or has no axes, the other of its shape. By default a mask
-        without axes chooses between the arrays of two equal structures.
+        The mask has this array's shape or no axes, and ``other`` has this array's shape. By default
+        a mask without axes selects between the arrays of two equal structures.
         """
         if not is_scalar(mask) or not self.fits(other):
             return NotImplemented
@@ -279,21 +282,17 @@ class Structured(ImplicitArray):
         a, b = (self, other) if first else (other, self)
         return a.each(lambda x, y: xp.where(mask, x, y), b)
 
-    # Over axes.
+    # Reductions over axes.
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
-        """``"sum"``, ``"max"``, ``"min"``, ``"prod"``, ``"any"`` or ``"all"`` over axes, removed.
-
-        In this one's dtype, which the last two have as bool. Extremes are computed of slices that
-        hold an element.
-        """
+        """Return the sum, maximum, minimum, product, any or all over axes, which are removed."""
         return NotImplemented
 
 
-def _kind(x: Any) -> Any:
+def _type(x: Any) -> Any:
     return lengths_of(x), dtype_of(x)
 
 
 def is_scalar(x: Any) -> bool:
-    """Whether an array, a number of Python's or an implicit array has no axes."""
+    """Return whether an array, a Python number or an implicit array has no axes."""
     return not (x.ndim if hasattr(x, "ndim") else 0)

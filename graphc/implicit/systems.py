@@ -15,26 +15,26 @@ from graphc.tensor.linalg.inverse import Inverse
 from graphc.tensor.linalg.mirror import Mirror
 from graphc.tensor.linalg.solve import Solve
 
-WHOLE = frozenset(("gen", "sym", "her", "banded"))
+GENERAL = frozenset(("gen", "sym", "her", "banded"))
 """The assumptions under which every element is read."""
 
-OF_DIAGONALS = WHOLE | {"diagonal", "tridiagonal", "lower triangular", "upper triangular"}
-"""The assumptions that are true of diagonal matrices, whose diagonal is read under all of them."""
+DIAGONAL = GENERAL | {"diagonal", "tridiagonal", "lower triangular", "upper triangular"}
+"""The assumptions that are true of a diagonal matrix; its diagonal is read under all of them."""
 
 
 def _fits(a: Structured, assume: str) -> bool:
     if not is_square(a):
         return False
-    return assume in (OF_DIAGONALS if isinstance(a, SquareDiagonal) else WHOLE)
+    return assume in (DIAGONAL if isinstance(a, SquareDiagonal) else GENERAL)
 
 
 def is_square(a: Structured) -> bool:
-    """Whether these are square matrices of floating numbers."""
+    """Return whether an array consists of square matrices of floating numbers."""
     return a.ndim >= 2 and a.shape[-1] == a.shape[-2] and is_inexact(str(a.dtype))
 
 
 def solution(a: Structured, b: Any) -> Any:
-    """The x with ``a @ x = b``, for matrices b, which may be implicit."""
+    """Return the x with ``a @ x = b``, for matrices b, which may be implicit."""
     if not isinstance(b, ImplicitArray):
         return a.solved(b)
     inverse = a.inverted()
@@ -56,8 +56,8 @@ def _inverse(a: Structured, *, assume: str) -> Any:
 
 @register(SlogDet)
 def _slogdet(a: Structured, *, assume: str) -> Any:
-    found = a.slogdet() if _fits(a, assume) else NotImplemented
-    return found if found is NotImplemented else [*found]
+    pair = a.slogdet() if _fits(a, assume) else NotImplemented
+    return pair if pair is NotImplemented else [*pair]
 
 
 @register(Det)

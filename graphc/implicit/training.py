@@ -1,4 +1,4 @@
-"""Which arrays of a tree learn: those that do, the others, and both together again."""
+"""Trainable and frozen arrays of a tree: splitting a tree into both, and combining them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from graphc.implicit.array import fields_of, is_implicit, with_fields
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.node import ImplicitTensor
-from graphc.implicit.quantized.selection import Where, chooser
+from graphc.implicit.quantized.selection import Where, predicate
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.treedef import dtype_of
@@ -16,23 +16,23 @@ from graphc.ir import is_inexact
 
 
 def trainable(tree: Any, *, where: Where = None) -> Any:
-    """The arrays of a tree that learn; None stands in the place of the others.
+    """Return the trainable arrays of a tree, and None instead of the others.
 
-    Floating arrays learn, but for the fields that an implicit array's class freezes: the base and
-    the scale of a ``LoRA``, all of a quantized array, a ``frozen_fields`` of your own class. JAX
-    and its libraries take None for nothing: gradients and optimizers have no part for it, so there
-    need be no ``allow_int``.
+    Floating arrays are trainable, except the fields that an implicit array's class freezes: the
+    base and the scale of a ``LoRA``, all fields of a quantized array, the ``frozen_fields`` of your
+    own class. In JAX and its libraries None is an empty tree: gradients and optimizers have no leaf
+    for it, so ``allow_int`` is not needed.
 
     Args:
         tree: A nested container of arrays; also a module of Equinox, or a state of Flax. Implicit
-            arrays in it may be symbolic, as shared variables are.
-        where: Which arrays of the tree may learn, by path, as of ``quantize``; by default all.
+            arrays may be symbolic, as shared variables are.
+        where: Selects trainable arrays by path, as for ``quantize``; by default all.
 
     Returns:
-        A tree like the one given.
+        A tree with the same nesting.
 
     Raises:
-        ImplicitArrayError: ``where`` is no pattern or function.
+        ImplicitArrayError: If ``where`` is no pattern or function.
 
     Example:
         >>> import jax
@@ -48,21 +48,21 @@ def trainable(tree: Any, *, where: Where = None) -> Any:
         >>> jax.grad(implicit(loss))(learns, jnp.ones(3))["w"]
         LoRA(None, float32[3, 1], float32[1, 3], None)
     """
-    return _parts(tree, where, learns=True)
+    return _select(tree, where, learns=True)
 
 
 def frozen(tree: Any, *, where: Where = None) -> Any:
-    """What ``trainable`` leaves out of a tree; None stands in the place of what learns.
+    """Return the arrays of a tree that ``trainable`` omits, and None instead of the others.
 
     Args:
-        tree: As of ``trainable``.
-        where: As given to ``trainable``.
+        tree: As for ``trainable``.
+        where: As for ``trainable``.
 
     Returns:
-        A tree like the one given.
+        A tree with the same nesting.
 
     Raises:
-        ImplicitArrayError: ``where`` is no pattern or function.
+        ImplicitArrayError: If ``where`` is no pattern or function.
 
     Example:
         >>> import numpy as np
@@ -70,20 +70,21 @@ def frozen(tree: Any, *, where: Where = None) -> Any:
         >>> frozen({"w": LoRA.of(np.eye(3), rank=1), "x": np.zeros(3)})
         {'w': LoRA(float64[3, 3], None, None, float64[]), 'x': None}
     """
-    return _parts(tree, where, learns=False)
+    return _select(tree, where, learns=False)
 
 
 def combine(*trees: Any) -> Any:
-    """The tree of which these are parts, as ``trainable`` and ``frozen`` make them.
+    """Merge the parts of a tree that ``trainable`` and ``frozen`` return.
 
     Args:
-        trees: Equal but for what is None. What is no None in several is taken from the first.
+        trees: Trees that are equal except where they hold None. Where several hold another object,
+            the first one is taken.
 
     Returns:
-        The tree.
+        The merged tree.
 
     Raises:
-        ValueError: They are nested differently.
+        ValueError: If the trees are nested differently.
 
     Example:
         >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
@@ -93,13 +94,13 @@ def combine(*trees: Any) -> Any:
 
 
 def merge(tree: Any) -> Any:
-    """The tree with each adapter's update added to its base, as whole arrays.
+    """Return a tree with each adapter's update added to its base, as dense arrays.
 
     Args:
-        tree: A nested container; its ``LoRA`` and ``DoRA`` arrays are merged, as no policy forbids.
+        tree: A nested container; its ``LoRA`` and ``DoRA`` arrays are merged, whatever the policy.
 
     Returns:
-        A tree like the one given.
+        A tree with the same nesting.
 
     Example:
         >>> import numpy as np
@@ -111,37 +112,37 @@ def merge(tree: Any) -> Any:
     return tree_map(lambda x: x.merged() if isinstance(x, LoRA | DoRA) else x, tree)
 
 
-def _parts(tree: Any, where: Where, *, learns: bool) -> Any:
-    may_learn = chooser(where)
+def _select(tree: Any, where: Where, *, learns: bool) -> Any:
+    """Return the arrays that learn, or the others, and None elsewhere."""
+    may_learn = predicate(where)
 
-    def part(path: Any, x: Any) -> Any:
+    def select(path: Any, x: Any) -> Any:
         x = x.array if isinstance(x, ImplicitTensor) else x
         if where is not None and not (is_array(x) and may_learn(path, x)):
-            return _nothing(x) if learns else x
-        return _field(x, learns=learns)
+            return _remove_arrays(x) if learns else x
+        return _select_fields(x, learns=learns)
 
-    return tree_map_with_path(part, tree)
+    return tree_map_with_path(select, tree)
 
 
-def _nothing(x: Any) -> Any:
-    """None in the place of each array, also of those in implicit ones."""
+def _remove_arrays(x: Any) -> Any:
     if isinstance(x, tuple):
-        return tuple(map(_nothing, x))
+        return tuple(map(_remove_arrays, x))
     if not is_implicit(x):
         return None
-    return with_fields(x, {name: _nothing(field) for name, field in fields_of(x).items()})
+    return with_fields(x, {name: _remove_arrays(field) for name, field in fields_of(x).items()})
 
 
-def _field(x: Any, *, learns: bool) -> Any:
+def _select_fields(x: Any, *, learns: bool) -> Any:
     if not is_implicit(x):
         return x if (is_array(x) and is_inexact(str(dtype_of(x)))) == learns else None
-    kept = type(x).frozen_fields
+    frozen_fields = type(x).frozen_fields
     fields = {}
     for name, field in fields_of(x).items():
-        if kept is None or name in kept:
-            fields[name] = _nothing(field) if learns else field
+        if frozen_fields is None or name in frozen_fields:
+            fields[name] = _remove_arrays(field) if learns else field
         elif isinstance(field, tuple):
-            fields[name] = tuple([_field(y, learns=learns) for y in field])
+            fields[name] = tuple([_select_fields(y, learns=learns) for y in field])
         else:
-            fields[name] = _field(field, learns=learns)
+            fields[name] = _select_fields(field, learns=learns)
     return with_fields(x, fields)

@@ -19,9 +19,9 @@ class FieldNames:
     """The fields of a class.
 
     Attributes:
-        parts: Names of fields that hold arrays.
-        static: Names of fields that do not.
-        required: Names of fields that hold arrays and have no default value.
+        parts: Names of the fields that hold arrays.
+        static: Names of the static fields.
+        required: Names of the fields that hold arrays and have no default value.
     """
 
     parts: tuple[str, ...]
@@ -31,10 +31,10 @@ class FieldNames:
 
 @cache
 def field_names_of(cls: Any) -> FieldNames:
-    """The fields of a class of implicit arrays.
+    """Return the field names of a class of implicit arrays.
 
     Raises:
-        ImplicitArrayError: It has fields and is not a dataclass.
+        ImplicitArrayError: If the class has fields and is not a dataclass.
     """
     own = vars(cls)
     if own.get("__annotations__") and "__dataclass_fields__" not in own:
@@ -51,21 +51,21 @@ def field_names_of(cls: Any) -> FieldNames:
     )
 
 
-def with_parts(x: Any, parts: Sequence[Any]) -> Any:
-    """Return a copy with other arrays, unchecked: a JAX tree may hold anything."""
+def with_arrays(x: Any, parts: Sequence[Any]) -> Any:
+    """Return a copy with other arrays, unchecked: a JAX tree may hold any objects."""
     cls: Any = type(x)
     names = field_names_of(cls)
-    made = object.__new__(cls)
+    copy = object.__new__(cls)
     put = object.__setattr__
     for name, part in zip(names.parts, parts, strict=True):
-        put(made, name, part)
+        put(copy, name, part)
     for name in names.static:
-        put(made, name, getattr(x, name))
-    return made
+        put(copy, name, getattr(x, name))
+    return copy
 
 
 def lengths_of(x: Any) -> tuple[int | None, ...]:
-    """The static lengths of an array of any library, symbolic or a type; None where unknown."""
+    """Return the static lengths of an array or type of any library; None where unknown."""
     kind = x.type if isinstance(x, Node) else x
     if not hasattr(kind, "shape"):
         raise _no_array(x)
@@ -73,10 +73,10 @@ def lengths_of(x: Any) -> tuple[int | None, ...]:
 
 
 class NoArrayError(MaterializeError, AttributeError):
-    """A shape or a dtype of an implicit array whose fields hold something else than arrays.
+    """An implicit array has no shape or dtype: a field holds something that is no array.
 
-    Trees may hold None and other objects in place of arrays, and libraries look for shapes by
-    ``getattr(x, "shape", None)``: so it is an AttributeError.
+    Trees may hold None and other objects instead of arrays, and libraries look for shapes with
+    ``getattr(x, "shape", None)``; hence the error is an AttributeError.
     """
 
 
@@ -84,7 +84,7 @@ FILTERED = (
     "It is one part of a filtered tree: put the parts together with graphc.implicit.combine, or "
     "with the function of the library that made them."
 )
-"""What to do with an implicit array in which None stands in place of arrays."""
+"""The remedy for an implicit array that holds None in place of arrays."""
 
 
 def _no_array(x: Any) -> NoArrayError:
@@ -98,35 +98,38 @@ def _no_array(x: Any) -> NoArrayError:
 
 
 def dtype_of(x: Any) -> Any:
-    """NumPy's dtype of an array of any library, symbolic or a type."""
+    """Return the NumPy dtype of an array or type of any library."""
     if not isinstance(x, Node) and not hasattr(x, "dtype"):
         raise _no_array(x)
     dtype = x.type.dtype if isinstance(x, Node) else x.dtype
     if isinstance(dtype, str):
         return numpy_dtype(dtype)
-    # MLX's are no NumPy dtypes, and print as mlx.core.float32.
-    return dtype if isinstance(dtype, np.dtype) or "mlx" not in str(dtype) else _mlx(str(dtype))
+    # MLX's dtypes are no NumPy dtypes, and print as mlx.core.float32.
+    return (
+        dtype if isinstance(dtype, np.dtype) or "mlx" not in str(dtype) else _from_mlx(str(dtype))
+    )
 
 
 @cache
-def _mlx(name: str) -> np.dtype[Any]:
+def _from_mlx(name: str) -> np.dtype[Any]:
     return numpy_dtype(dtype_name(name.rpartition(".")[2]))
 
 
 LEAF = "array"
-"""The mark of an array in a ``Treedef``."""
+"""The item of a ``Treedef`` that represents an array."""
 
 
 @dataclass(frozen=True)
 class Treedef:
-    """The tree structure of an implicit array: all of it but its arrays.
+    """The tree structure of an implicit array: everything except its arrays.
 
-    Two are equal where classes, static fields and nesting are.
+    Two are equal if their classes, static fields and nesting are.
 
     Attributes:
-        cls: Its class.
-        parts: What each of its fields is: ``"array"``, a ``Treedef``, None, or a tuple of such.
-        static: The values of its static fields.
+        cls: The class.
+        parts: The item of each field with arrays: ``"array"``, a ``Treedef``, None, or a tuple of
+            these.
+        static: The values of the static fields.
     """
 
     cls: type
@@ -146,11 +149,11 @@ class Treedef:
     def of(cls, x: Any) -> tuple[Treedef, list[Any]]:
         """Return the tree structure of an implicit array, and its arrays in order."""
         leaves: list[Any] = []
-        return _form(x, leaves), leaves
+        return _flatten(x, leaves), leaves
 
     def build(self, leaves: Sequence[Any]) -> Any:
         """Build an implicit array of this structure from its arrays."""
-        return _built(self, iter(leaves))
+        return _build(self, iter(leaves))
 
     def __repr__(self) -> str:
         names = field_names_of(self.cls)
@@ -172,7 +175,7 @@ class Treedef:
         return f"{self.cls.__module__}.{self.cls.__qualname__}({','.join(inside)})"
 
     def classes(self) -> Iterator[type]:
-        """Yield its class and the classes nested in it."""
+        """Yield the class and the classes nested in it."""
         yield self.cls
         waiting = list(self.parts)
         while waiting:
@@ -183,47 +186,47 @@ class Treedef:
                 waiting += part
 
     def paths(self, root: str) -> list[str]:
-        """Return the path to each of its arrays, from an array of that name."""
-        found: list[str] = []
+        """Return the path to each array, starting from an array of this name."""
+        arrays: list[str] = []
         waiting: list[tuple[str, Any]] = [(root, self)]
         while waiting:
             path, part = waiting.pop()
             if isinstance(part, Treedef):
                 named = zip(field_names_of(part.cls).parts, part.parts, strict=True)
-                waiting += [(f"{path}.{field}", inner) for field, inner in named][::-1]
+                waiting += [(f"{path}.{field}", item) for field, item in named][::-1]
             elif isinstance(part, tuple):
-                waiting += [(f"{path}[{i}]", inner) for i, inner in enumerate(part)][::-1]
+                waiting += [(f"{path}[{i}]", item) for i, item in enumerate(part)][::-1]
             elif part is not None:
-                found.append(path)
-        return found
+                arrays.append(path)
+        return arrays
 
     def empty_fields(self) -> list[str]:
         """Return the paths of fields that hold None or an empty tuple."""
         named = zip(field_names_of(self.cls).parts, self.parts, strict=True)
-        return [path for name, part in named for path in _empty(name, part)]
+        return [path for name, item in named for path in _empty_paths(name, item)]
 
     def static_changes(self, other: Treedef) -> list[tuple[str, Any, Any]] | None:
-        """Return static fields that another has otherwise; None where more differs.
+        """Return the static fields that differ from another's; None if more differs.
 
-        Each is the path of the field, its value here, and its value there.
+        Each item is the path of the field, the value here, and the other value.
         """
         if self.cls is not other.cls or len(self.parts) != len(other.parts):
             return None
         names = field_names_of(self.cls)
         static = zip(names.static, self.static, other.static, strict=True)
-        found = [(name, a, b) for name, a, b in static if a != b or not _is_same(a, b)]
+        changes = [(name, a, b) for name, a, b in static if a != b or not _is_same(a, b)]
         for name, a, b in zip(names.parts, self.parts, other.parts, strict=True):
             if isinstance(a, Treedef) and isinstance(b, Treedef):
-                inner = a.static_changes(b)
-                if inner is None:
+                nested = a.static_changes(b)
+                if nested is None:
                     return None
-                found += [(f"{name}.{field}", x, y) for field, x, y in inner]
+                changes += [(f"{name}.{field}", x, y) for field, x, y in nested]
             elif a != b:
                 return None
-        return found
+        return changes
 
     def root(self, names: Sequence[str | None]) -> str | None:
-        """Return the array's name, given the names of its own arrays; None if they do not match."""
+        """Return the array's name, given the names of its arrays; None if they do not match."""
         paths = self.paths("")
         if not names or not all(names):
             return None
@@ -232,23 +235,24 @@ class Treedef:
         return root if not roots and [*names] == self.paths(root) else None
 
     def unwritten(self) -> Any:
-        """Return the structure itself where its text is ambiguous: classes may share a name.
+        """Return the structure itself if its text is ambiguous, else None.
 
-        So may functions in static fields, which only fields of the user's classes hold.
+        Classes may share a name, and so may functions in static fields, which only fields of the
+        user's classes hold.
         """
         return None if all(map(is_own_class, self.classes())) else self
 
 
-def _empty(path: str, part: Any) -> list[str]:
+def _empty_paths(path: str, part: Any) -> list[str]:
     if isinstance(part, Treedef):
-        return [f"{path}.{inner}" for inner in part.empty_fields()]
+        return [f"{path}.{field}" for field in part.empty_fields()]
     if isinstance(part, tuple) and part:
-        return [x for i, inner in enumerate(part) for x in _empty(f"{path}[{i}]", inner)]
+        return [x for i, item in enumerate(part) for x in _empty_paths(f"{path}[{i}]", item)]
     return [path] if part is None or part == () else []
 
 
 def declares_implicit(x: Any) -> bool:
-    """Whether a value is an implicit array, without importing the class."""
+    """Return whether a value is an implicit array, without importing the class."""
     cls: Any = type(x)
     return _declares(cls)
 
@@ -258,34 +262,34 @@ def _declares(cls: Any) -> bool:
     return hasattr(cls, "__graphc_implicit__")
 
 
-def _form(x: Any, leaves: list[Any]) -> Any:
+def _flatten(x: Any, leaves: list[Any]) -> Any:
     if isinstance(x, Node) and declares_implicit(nested := getattr(x, "array", None)):
         x = nested
     if x is None:
         return None
     if isinstance(x, tuple | list):
-        return tuple([_form(part, leaves) for part in x])
+        return tuple([_flatten(part, leaves) for part in x])
     if not declares_implicit(x):
         leaves.append(x)
         return LEAF
     cls: Any = type(x)
     names = field_names_of(cls)
-    parts = tuple([_form(getattr(x, name), leaves) for name in names.parts])
-    return Treedef(cls, parts, tuple([getattr(x, name) for name in names.static]))
+    items = tuple([_flatten(getattr(x, name), leaves) for name in names.parts])
+    return Treedef(cls, items, tuple([getattr(x, name) for name in names.static]))
 
 
-def _built(treedef: Any, leaves: Iterator[Any]) -> Any:
+def _build(treedef: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(treedef, Treedef):
-        made: Any = object.__new__(treedef.cls)
+        x: Any = object.__new__(treedef.cls)
         put = object.__setattr__
         names = field_names_of(treedef.cls)
         for name, part in zip(names.parts, treedef.parts, strict=True):
-            put(made, name, _built(part, leaves))
+            put(x, name, _build(part, leaves))
         for name, value in zip(names.static, treedef.static, strict=True):
-            put(made, name, value)
-        return made
+            put(x, name, value)
+        return x
     if isinstance(treedef, tuple):
-        return tuple([_built(part, leaves) for part in treedef])
+        return tuple([_build(part, leaves) for part in treedef])
     return None if treedef is None else next(leaves)
 
 
@@ -298,7 +302,7 @@ def _token(part: Any) -> str:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether equal static values are identical: 1, 1.0 and True are not, nor 0.0 and -0.0."""
+    """Return whether equal values are identical: 1, 1.0 and True are not, nor 0.0 and -0.0."""
     if a is b:
         return True
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -321,10 +325,10 @@ PLAIN = (*NUMBERS, np.dtype, enum.Enum, type, Op, TensorType)
 
 
 def check_static(cls: type, name: str, value: Any) -> None:
-    """Raise where a static field holds what cannot be one.
+    """Raise an error if a static field cannot hold a value.
 
     Raises:
-        ImplicitArrayError: An array, or what has no hash.
+        ImplicitArrayError: If it is an array, or has no hash.
     """
     if isinstance(value, PLAIN):
         return

@@ -1,8 +1,8 @@
 """Functions of nested containers in which an implicit array is a leaf.
 
-A container is what it is to JAX: a dict, list, tuple, named tuple, ``OrderedDict``,
-``defaultdict``, None, and an object of a class that is registered with JAX, once JAX is loaded.
-JAX itself is not needed.
+The containers are JAX's: dicts, lists, tuples, named tuples, ``OrderedDict``, ``defaultdict``,
+None, and objects of classes that are registered with JAX, once JAX is loaded. JAX itself is not
+needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphc.implicit.nesting import (
     Parts,
     Path,
     Structure,
-    built,
+    build_tree,
     container,
     implicit,
     layer,
@@ -41,48 +41,48 @@ __all__ = [
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree, and how they are nested; an implicit array is one leaf.
+    """Return the leaves of a tree and its structure; an implicit array is one leaf.
 
     Args:
-        tree: A nested container of arrays and anything else. Dicts are read in the order of their
-            sorted keys, as by JAX. None is a container of nothing.
+        tree: A nested container of arrays and other objects. Dicts are read in the order of their
+            sorted keys, as by JAX. None is an empty container.
 
     Returns:
-        The leaves, and a structure that ``unflatten`` takes.
+        The leaves, and a structure for ``unflatten``.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> flatten({"w": [1, 2], "b": (3, None)})
         ([3, 1, 2], Structure({'b': (*, None), 'w': [*, *]}))
     """
-    found, nesting = _flattened(tree, container)
-    return [leaf for _, leaf in found], nesting
+    pairs, nesting = _flatten(tree, container)
+    return [leaf for _, leaf in pairs], nesting
 
 
 def flatten_with_path(tree: Any) -> tuple[list[tuple[Path, Any]], Structure]:
-    """Each leaf of a tree with the path to it, and how they are nested.
+    """Return each leaf of a tree with its path, and the structure of the tree.
 
     Args:
         tree: A nested container; see ``flatten``.
 
     Returns:
-        Pairs of a path and a leaf, and the structure. A path is a tuple of keys, places and names
-        of attributes: what is inside JAX's own classes of keys.
+        Pairs of a path and a leaf, and the structure. A path is a tuple of keys, indices and
+        attribute names, as plain values instead of JAX's key classes.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> flatten_with_path({"layers": [{"w": 1.5}]})[0]
         [(('layers', 0, 'w'), 1.5)]
     """
-    return _flattened(tree, container)
+    return _flatten(tree, container)
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a tree, in order; an implicit array is one leaf.
+    """Return the leaves of a tree, in order; an implicit array is one leaf.
 
     Args:
         tree: A nested container; see ``flatten``.
@@ -91,7 +91,7 @@ def leaves(tree: Any) -> list[Any]:
         A list.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> leaves({"w": [1, 2], "b": (3, None)})
@@ -101,7 +101,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def structure(tree: Any) -> Structure:
-    """How a tree is nested, without its leaves; an implicit array is one leaf.
+    """Return the nesting of a tree without its leaves; an implicit array is one leaf.
 
     Args:
         tree: A nested container; see ``flatten``.
@@ -110,7 +110,7 @@ def structure(tree: Any) -> Structure:
         A structure, which can be compared and hashed.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> structure([1, (2, 3)])
@@ -120,93 +120,93 @@ def structure(tree: Any) -> Structure:
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """A tree of a structure that has these leaves.
+    """Build a tree from its structure and leaves.
 
     Args:
         structure: From ``flatten``, ``structure`` or ``flatten_one_implicit_layer``.
-        leaves: As many as it has; of any kind.
+        leaves: As many leaves as the structure has; any objects.
 
     Returns:
-        New containers. Implicit arrays among them are made without their checks, so that a tree
-        can hold what is no array.
+        New containers. Implicit arrays are built without their checks, so that a tree can hold
+        other objects than arrays.
 
     Raises:
-        ArgumentError: The number of leaves is another.
+        ArgumentError: If the number of leaves differs from the structure's.
 
     Example:
-        >>> found, nesting = flatten({"w": [1, 2], "b": (3, None)})
-        >>> unflatten(nesting, [10 * x for x in found])
+        >>> xs, nesting = flatten({"w": [1, 2], "b": (3, None)})
+        >>> unflatten(nesting, [10 * x for x in xs])
         {'b': (30, None), 'w': [10, 20]}
     """
-    given = list(leaves)
-    if len(given) != len(structure):
+    xs = list(leaves)
+    if len(xs) != len(structure):
         raise ArgumentError(
-            f"unflatten: {len(given)} leaves, and {len(structure)} places in {structure}.",
-            "Give one for each.",
+            f"unflatten: {len(xs)} leaves for a structure with {len(structure)}, {structure}.",
+            "Give as many leaves as the structure has.",
         )
-    return built(structure, iter(given))
+    return build_tree(structure, iter(xs))
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A tree of the same structure whose leaves are ``f`` of the leaves.
+    """Return a tree of the same structure whose leaves are ``f`` of the leaves.
 
     Args:
-        f: Is called with a leaf of the tree and what stands in its place in each of ``rest``.
+        f: Called with a leaf of the tree and the corresponding items of ``rest``.
         tree: A nested container; an implicit array is one leaf.
-        rest: Trees that are nested as the first is, down to its leaves; what is there is given to
-            ``f`` as it is.
+        rest: Trees with the first tree's nesting down to its leaves; what they contain at a leaf is
+            passed to ``f`` unchanged.
 
     Returns:
         New containers.
 
     Raises:
-        ArgumentError: One of the rest is nested in another way; says where.
+        ArgumentError: If one of the rest is nested differently.
 
     Example:
         >>> tree_map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
         {'a': 11, 'b': [22]}
     """
-    return tree_map_with_path(lambda _, *found: f(*found), tree, *rest)
+    return tree_map_with_path(lambda _, *xs: f(*xs), tree, *rest)
 
 
 def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A tree of the same structure whose leaves are ``f`` of the paths and the leaves.
+    """Return a tree of the same structure whose leaves are ``f(path, leaf)``.
 
     Args:
-        f: Is called with the path, the leaf, and what stands in its place in each of ``rest``.
+        f: Called with the path, the leaf, and the corresponding items of ``rest``.
         tree: A nested container; an implicit array is one leaf.
-        rest: Trees that are nested as the first is, down to its leaves.
+        rest: Trees with the first tree's nesting down to its leaves.
 
     Returns:
         New containers.
 
     Raises:
-        ArgumentError: One of the rest is nested in another way; says where.
+        ArgumentError: If one of the rest is nested differently.
 
     Example:
         >>> tree_map_with_path(lambda path, x: (*path, x), {"a": [1.5, 2.5]})
         {'a': [('a', 0, 1.5), ('a', 1, 2.5)]}
     """
-    found, nesting = _flattened(tree, container)
+    pairs, nesting = _flatten(tree, container)
     columns = [list(_up_to(nesting, other, ())) for other in rest]
-    rows = zip(found, *columns, strict=True)
-    return built(nesting, iter([f(path, leaf, *row) for (path, leaf), *row in rows]))
+    rows = zip(pairs, *columns, strict=True)
+    return build_tree(nesting, iter([f(path, leaf, *row) for (path, leaf), *row in rows]))
 
 
 def flatten_one_implicit_layer(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree in which the outermost implicit arrays are taken apart.
+    """Return the leaves of a tree, with outermost implicit arrays flattened.
 
-    Implicit arrays within them are leaves. Applied to its own leaves as often as
-    ``implicit_depth`` says, it gives plain arrays only.
+    Implicit arrays within these are leaves. Applied ``implicit_depth(tree)`` times, to its own
+    leaves, the function returns plain arrays only.
 
     Args:
         tree: A nested container, or an implicit array.
 
     Returns:
-        The leaves, and a structure from which ``unflatten`` makes the implicit arrays again.
+        The leaves, and a structure from which ``unflatten`` builds the implicit arrays again.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> from dataclasses import dataclass
@@ -219,18 +219,18 @@ def flatten_one_implicit_layer(tree: Any) -> tuple[list[Any], Structure]:
         ...     def materialize(self):
         ...         return self.a + self.b
         >>> x = Sum(np.ones(2), Sum(np.ones(2), np.zeros(2)))
-        >>> found, nesting = flatten_one_implicit_layer({"x": x})
-        >>> found
+        >>> xs, nesting = flatten_one_implicit_layer({"x": x})
+        >>> xs
         [array([1., 1.]), Sum(float64[2], float64[2])]
-        >>> unflatten(nesting, found)
+        >>> unflatten(nesting, xs)
         {'x': Sum(float64[2], Sum(float64[2], float64[2]))}
     """
-    found, nesting = _flattened(tree, layer)
-    return [leaf for _, leaf in found], nesting
+    pairs, nesting = _flatten(tree, layer)
+    return [leaf for _, leaf in pairs], nesting
 
 
 def implicit_depth(tree: Any) -> int:
-    """How many implicit arrays lie within each other, at most; 0 where there is none.
+    """Return the largest number of nested implicit arrays; 0 if there are none.
 
     Args:
         tree: A nested container, or an array.
@@ -239,7 +239,7 @@ def implicit_depth(tree: Any) -> int:
         A number of layers.
 
     Raises:
-        ArgumentError: The keys of a dict have no order.
+        ArgumentError: If the keys of a dict have no order.
 
     Example:
         >>> implicit_depth([1.0, None])
@@ -250,10 +250,10 @@ def implicit_depth(tree: Any) -> int:
 
 
 def is_array(x: Any) -> bool:
-    """Whether it is an array: NumPy's, JAX's, MLX's, a symbolic or an implicit one.
+    """Return whether an object is an array: NumPy's, JAX's, MLX's, symbolic or implicit.
 
     Args:
-        x: Anything.
+        x: Any object.
 
     Returns:
         False for numbers, NumPy's scalars, lists and types.
@@ -266,36 +266,36 @@ def is_array(x: Any) -> bool:
     return isinstance(x, ImplicitArray) or is_dense(x)
 
 
-def _flattened(
-    tree: Any, open: Callable[[Any], Parts | None]
+def _flatten(
+    tree: Any, split: Callable[[Any], Parts | None]
 ) -> tuple[list[tuple[Path, Any]], Structure]:
-    found: list[tuple[Path, Any]] = []
+    pairs: list[tuple[Path, Any]] = []
 
-    def walk(tree: Any, path: Path, open: Callable[[Any], Parts | None]) -> Structure:
-        opened = open(tree)
-        if opened is None:
-            found.append((path, tree))
+    def walk(tree: Any, path: Path, split: Callable[[Any], Parts | None]) -> Structure:
+        contents = split(tree)
+        if contents is None:
+            pairs.append((path, tree))
             return LEAF
-        kind, parts = opened
-        inner = container if kind.is_implicit else open
-        keyed = zip(kind.keys, parts, strict=True)
-        return Structure(kind, tuple([walk(part, (*path, key), inner) for key, part in keyed]))
+        kind, items = contents
+        split_item = container if kind.is_implicit else split
+        keyed = zip(kind.keys, items, strict=True)
+        return Structure(kind, tuple([walk(x, (*path, key), split_item) for key, x in keyed]))
 
-    nesting = walk(tree, (), open)
-    return found, nesting
+    nesting = walk(tree, (), split)
+    return pairs, nesting
 
 
 def _up_to(nesting: Structure, tree: Any, path: Path) -> Iterator[Any]:
-    """Return a tree's parts at the places where the structure has leaves."""
+    """Yield the subtrees at the positions where the structure has leaves."""
     if nesting.kind is None:
         yield tree
         return
-    opened = container(tree)
-    if opened is None or opened[0] != nesting.kind:
+    contents = container(tree)
+    if contents is None or contents[0] != nesting.kind:
         at = "".join(f"[{key!r}]" for key in path)
         raise ArgumentError(
             f"tree_map: tree{at} is {nesting} in the first, {structure(tree)} in another.",
             "Nest all of them as the first is.",
         )
-    for key, inner, part in zip(nesting.kind.keys, nesting.parts, opened[1], strict=True):
-        yield from _up_to(inner, part, (*path, key))
+    for key, part, item in zip(nesting.kind.keys, nesting.parts, contents[1], strict=True):
+        yield from _up_to(part, item, (*path, key))

@@ -254,8 +254,8 @@ def test_a_matrix_of_as_many_rows_as_its_fields_is_no_stack() -> None:
 
 
 def test_operands_without_a_structure_are_none_of_the_adaptors_business() -> None:
-    assert elementwise.combined("add", np.ones(2), np.ones(2)) is NotImplemented
-    assert elementwise.chosen(np.True_, np.ones(2), np.ones(2)) is NotImplemented
+    assert elementwise.arithmetic("add", np.ones(2), np.ones(2)) is NotImplemented
+    assert elementwise.where(np.True_, np.ones(2), np.ones(2)) is NotImplemented
 
 
 def test_what_a_structure_cannot_do_is_told_once_and_done_whole() -> None:

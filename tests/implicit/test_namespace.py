@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import ImplicitArray, numpy_like
-from graphc.implicit.namespace import opened
+from graphc.implicit.namespace import materialize_layer
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def test_lengths_are_numbers_or_symbolic() -> None:
 
 def test_mlx_dispatches_nothing_and_says_so() -> None:
     x = Twice(mx.ones((2, 2)))
-    assert np.asarray(opened(x)).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert np.asarray(materialize_layer(x)).tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert str(numpy_like(x).cast(mx.ones(2), "bool").dtype) == "mlx.core.bool"
     with pytest.raises(ImplicitArrayError, match="MLX has no dispatch"):
         x @ mx.ones((2, 2))

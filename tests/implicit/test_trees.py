@@ -177,7 +177,7 @@ def test_trees_of_other_structures_are_refused(first: Any, other: Any, named: st
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_other_numbers_of_leaves_are_refused(count: int) -> None:
-    with pytest.raises(ArgumentError, match=f"{count} leaves, and 2 places"):
+    with pytest.raises(ArgumentError, match=f"{count} leaves for a structure with 2"):
         unflatten(structure([1, {"a": 2}]), [0] * count)
 
 

@@ -28,7 +28,7 @@ from graphc.export.onnx.builder import (
     insert_axes,
 )
 from graphc.export.onnx.lowering import check, emit_graph, load
-from graphc.implicit.expand import densified
+from graphc.implicit.expand import densify_graph
 from graphc.ir import Graph, Leaf, TensorType, flatten, is_complex, real_dtype
 from graphc.link import as_numpy
 from graphc.link.legalize import bypass, inline
@@ -96,7 +96,7 @@ def model_of(
 def prepare(graph: Graph) -> Graph:
     """Return a graph rewritten and inlined to operations that have lowerings."""
     lowerings = load()
-    graph = densified(bypass(without_checks(graph), Shard))
+    graph = densify_graph(bypass(without_checks(graph), Shard))
     return inline(optimize(graph).graph, lowerings)
 
 

@@ -1,8 +1,9 @@
-"""What the methods are written in: loops and derivatives, in graphs and in JAX."""
+"""The interface in which Krylov methods are written: loops and derivatives, in graphs and JAX."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from graphc.errors import GradientError
@@ -27,8 +28,8 @@ Map = Callable[[Any], Any]
 """A linear map of blocks of columns, (..., n, k)."""
 
 Method = Callable[[Map, Map | None, Any, Any], tuple[Any, ...]]
-"""Solves a system: given products, a preconditioner, the right-hand side and a start; the first
-result is the solution."""
+"""A solver of systems, called with products, a preconditioner, the right-hand side and an initial
+guess; its first result is the solution."""
 
 Search = Callable[[Map, Any, Any], Any]
 
@@ -42,67 +43,69 @@ class Calculus(Protocol):
 
     @property
     def widest(self) -> str:
-        """The widest floating dtype, in which integers are computed with."""
+        """The widest floating dtype, to which integers are converted."""
 
     def array(self, x: Any) -> Any:
-        """An array of the library; implicit ones stay what they are."""
+        """Convert to an array of the library; implicit arrays stay implicit."""
 
     def type_of(self, function: Map, x: Any) -> tuple[tuple[Any, ...], str]:
-        """The shape and dtype of what a function gives; nothing is computed."""
+        """Return the shape and dtype of a function's result, without computing the result."""
 
     def while_loop(self, goes_on: Any, step: Any, init: Any, most: Any) -> Any:
-        """A carry, a tuple of arrays, after steps while a condition holds, and at most so many."""
+        """Return the carry, a tuple of arrays, after at most ``most`` steps."""
 
     def scan(self, step: Any, init: Any, length: int) -> Any:
-        """A carry, and rows, after ``step(carry, i)`` for each i."""
+        """Return a carry, and rows, after ``step(carry, i)`` for each i."""
 
-    def solved(
+    def solve(
         self, method: Method, product: Map, precondition: Map | None, sides: Any, symmetric: bool
     ) -> tuple[Any, ...]:
-        """What a method gives for a right-hand side and a start, with the solution's derivative.
+        """Return the results of a method for a right-hand side and an initial guess.
 
-        By the implicit function theorem: the cotangent of the side is a solution of the transposed
-        system, and that of what products depend on goes through one product.
+        The solution has the derivative of the implicit function theorem: the cotangent of the
+        right-hand side is a solution of the transposed system, and the cotangents of the arrays on
+        which products depend follow from one product.
         """
 
     def constant(self, x: Any) -> Any:
-        """x itself, without derivative."""
+        """Return x without derivative."""
 
     def eigh(self, x: Any) -> tuple[Any, Any]:
-        """The eigenvalues and eigenvectors of symmetric matrices."""
+        """Return the eigenvalues and eigenvectors of symmetric matrices."""
 
-    def frozen(self, product: Map, like: Any) -> Map:
-        """The same products, without derivatives by what they depend on beside the columns."""
+    def freeze(self, product: Map, like: Any) -> Map:
+        """Return a map whose derivative is with respect to the columns alone."""
 
-    def slope(self, x: Any, weights: Any) -> Any:
-        """Zeros, with the derivative of ``(weights * x).sum(-2)`` by x, and none by the weights."""
+    def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
+        """Return zeros with the derivative of ``(weights * x).sum(-2)`` with respect to x alone."""
 
-    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
-        """The same, where to differentiate the weights is an error."""
+    def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
+        """Return the same zeros; to differentiate the weights is an error with this message."""
 
     def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
-        """``(b * x).sum(-2)`` for the solution x of ``product(x) = b``, of a symmetric map.
+        """Return ``(b * x).sum(-2)`` for the solution x of ``product(x) = b``.
 
-        The derivative ``2 db @ x - x @ dA @ x`` is found from x.
+        The map is symmetric. The derivative ``2 db @ x - x @ dA @ x`` is computed from x.
 
         Args:
             product: The map.
             b: The right-hand sides.
             x: The solutions.
-            search: Finds a solution, given products, a right-hand side and a start.
+            search: Returns a solution, called with products, a right-hand side and an initial
+                guess.
         """
 
-    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
-        """x itself; to differentiate it is an error.
+    def forbid_derivative(self, x: Any, moving: Any, problem: str) -> Any:
+        """Return x; to differentiate the result is an error.
 
         Args:
             x: An array.
-            moving: Another one, which depends on what x depends on.
+            moving: An array that depends on all that x depends on.
             problem: The message.
         """
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
-        """Independent numbers that are 1 or -1, one as often as the other."""
+        """Return independent random numbers that are 1 or -1 with equal probability."""
 
 
 class SymbolicCalculus:
@@ -124,46 +127,45 @@ class SymbolicCalculus:
     def scan(self, step: Any, init: Any, length: int) -> Any:
         return loop(step, init, SYMBOLIC.arange(length))
 
-    def solved(
+    def solve(
         self, method: Method, product: Map, precondition: Map | None, sides: Any, symmetric: bool
     ) -> tuple[Any, ...]:
         b, start = sides
         start = zeros_like(b) if start is None else start
-        inside = _Linear.of(product, b)
-        nearly = None if precondition is None else _Linear.of(precondition, b)
-        count = len(inside.outside)
+        matrix = _LinearMap.of(product, b)
+        inverse = None if precondition is None else _LinearMap.of(precondition, b)
+        count = len(matrix.outside)
 
-        def parts(rest: Sequence[Any]) -> tuple[_Linear, _Linear | None]:
-            near = nearly and _Linear(nearly.parameter, nearly.result, nearly.outside, rest[count:])
-            return _Linear(inside.parameter, inside.result, inside.outside, rest[:count]), near
+        def bind(rest: Sequence[Any]) -> tuple[_LinearMap, _LinearMap | None]:
+            return matrix.bind(rest[:count]), inverse and inverse.bind(rest[count:])
 
         def solution(b: Any, start: Any, *rest: Any) -> Any:
-            own, near = parts(rest)
-            return tuple(method(own, near, b, start))
+            a, m = bind(rest)
+            return tuple(method(a, m, b, start))
 
-        def again(side: Any, rest: Sequence[Any], turned: bool) -> Any:
-            own, near = parts(rest)
-            if turned and not symmetric:
-                own, near = own.transposed(), near and near.transposed()  # type: ignore[assignment]
-            return self.solved(method, own, near, (side, None), symmetric)[0]
+        def solve_again(side: Any, rest: Sequence[Any], transpose: bool) -> Any:
+            a, m = bind(rest)
+            if transpose and not symmetric:
+                a, m = a.transpose(), m and m.transpose()  # type: ignore[assignment]
+            return self.solve(method, a, m, (side, None), symmetric)[0]
 
         def pullback(g: Any, y: Any, b: Any, start: Any, *rest: Any) -> Any:
-            by_b = again(g[0], rest, True)
-            by_rest = inside.by_outside(rest[:count], y[0], -by_b)
-            return (by_b, None, *by_rest, *[None] * (len(rest) - count))
+            g_b = solve_again(g[0], rest, True)
+            g_rest = matrix.outside_cotangents(rest[:count], y[0], -g_b)
+            return (g_b, None, *g_rest, *[None] * (len(rest) - count))
 
         def pushforward(tangents: Any, y: Any, b: Any, start: Any, *rest: Any) -> Any:
-            moved = inside.along_outside(rest[:count], y[0], tangents[2 : 2 + count])
-            sides = [x for x in (tangents[0], None if moved is None else -moved) if x is not None]
+            change = matrix.outside_tangent(rest[:count], y[0], tangents[2 : 2 + count])
+            sides = [x for x in (tangents[0], None if change is None else -change) if x is not None]
             others = [None] * (len(y) - 1)
             if not sides:
                 return (None, *others)
             return (
-                again(sides[0] if len(sides) == 1 else sides[0] + sides[1], rest, False),
+                solve_again(sides[0] if len(sides) == 1 else sides[0] + sides[1], rest, False),
                 *others,
             )
 
-        outside = [*inside.given, *(nearly.given if nearly else ())]
+        outside = [*matrix.values, *(inverse.values if inverse else ())]
         return custom_pullback(pullback, pushforward)(solution)(b, start, *outside)  # type: ignore[no-any-return]
 
     def constant(self, x: Any) -> Any:
@@ -173,123 +175,128 @@ class SymbolicCalculus:
         w, v = eigh(x)
         return w, v
 
-    def frozen(self, product: Map, like: Any) -> Map:
-        own = _Linear.of(product, like)
-        own.given = [disconnected_grad(x) for x in own.given]
-        return own
+    def freeze(self, product: Map, like: Any) -> Map:
+        matrix = _LinearMap.of(product, like)
+        return matrix.bind([disconnected_grad(x) for x in matrix.values])
 
-    def slope(self, x: Any, weights: Any) -> Any:
-        return _slope(x, weights)
+    def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
+        return _zeros_with_gradient(x, weights)
 
-    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
-        return _slope(x, self.underivable(weights, x, problem))
+    def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
+        return _zeros_with_gradient(x, self.forbid_derivative(weights, x, problem))
 
     def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
-        inside = _Linear.of(product, x)
+        matrix = _LinearMap.of(product, x)
 
         def forms(b: Any, x: Any, *rest: Any) -> Any:
             return (b * x).sum(-2)
 
         def pullback(g: Any, y: Any, b: Any, x: Any, *rest: Any) -> Any:
             weighted = expand_dims(g, -2) * x
-            return (2 * weighted, None, *inside.by_outside(rest, x, -weighted))
+            return (2 * weighted, None, *matrix.outside_cotangents(rest, x, -weighted))
 
         def pushforward(tangents: Any, y: Any, b: Any, x: Any, *rest: Any) -> Any:
-            by_b, _, *others = tangents
-            moved = inside.along_outside(rest, x, others)
-            parts = [] if by_b is None else [2 * by_b]
-            parts += [] if moved is None else [-moved]
-            return (sum(parts[1:], parts[0]) * x).sum(-2) if parts else None
+            tangent_b, _, *others = tangents
+            change = matrix.outside_tangent(rest, x, others)
+            terms = [] if tangent_b is None else [2 * tangent_b]
+            terms += [] if change is None else [-change]
+            return (sum(terms[1:], terms[0]) * x).sum(-2) if terms else None
 
-        return custom_pullback(pullback, pushforward)(forms)(b, x, *inside.given)
+        return custom_pullback(pullback, pushforward)(forms)(b, x, *matrix.values)
 
-    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
+    def forbid_derivative(self, x: Any, moving: Any, problem: str) -> Any:
         def refuse(*_: Any) -> Any:
             raise GradientError(problem, REMEDY)
 
-        def unchanged(x: Any, moving: Any) -> Any:
+        def copy(x: Any, moving: Any) -> Any:
             return x * 1
 
-        return custom_pullback(refuse, refuse)(unchanged)(x, moving)
+        return custom_pullback(refuse, refuse)(copy)(x, moving)
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         return 1 - 2 * cast(bitwise_and(random_bits(key, shape, 32), 1), dtype)
 
 
-def _slope_back(g: Any, y: Any, x: Any, weights: Any) -> Any:
+def _pull_back_zeros(g: Any, y: Any, x: Any, weights: Any) -> Any:
     return expand_dims(g, -2) * weights, None
 
 
-def _slope_forth(tangents: Any, y: Any, x: Any, weights: Any) -> Any:
+def _push_zeros_forward(tangents: Any, y: Any, x: Any, weights: Any) -> Any:
     return None if tangents[0] is None else (tangents[0] * weights).sum(-2)
 
 
-@custom_pullback(_slope_back, _slope_forth)
-def _slope(x: Any, weights: Any) -> Any:
+@custom_pullback(_pull_back_zeros, _push_zeros_forward)
+def _zeros_with_gradient(x: Any, weights: Any) -> Any:
     return zeros((*lengths(x)[:-2], lengths(x)[-1]), dtype=x.dtype)
 
 
-class _Linear:
+@dataclass(frozen=True, eq=False)
+class _LinearMap:
     """A linear map as a closed graph.
 
-    Args:
-        parameter: What stands for the argument.
-        result: What is made of it.
-        outside: What else the result is made of: stand-ins.
-        given: What takes their place.
+    Attributes:
+        parameter: The parameter of the graph for the argument.
+        result: The output of the graph.
+        outside: The other parameters of the graph.
+        values: The values of the other parameters.
     """
 
-    def __init__(self, parameter: Tensor, result: Node, outside: Sequence[Any], given: Any) -> None:
-        self.parameter, self.result = parameter, result
-        self.outside, self.given = outside, given
+    parameter: Tensor
+    result: Node
+    outside: Sequence[Any]
+    values: Sequence[Any]
 
     @classmethod
-    def of(cls, function: Map, like: Tensor) -> _Linear:
-        """The map that a function computes, whose implicit arrays become their fields."""
+    def of(cls, function: Map, like: Tensor) -> _LinearMap:
+        """Return the map of a function; implicit arrays are replaced by their fields."""
         fresh = stand_in(like)
         (y,) = expanded([as_tensor(function(fresh))])
-        graph, outside = close_graph([fresh], [y], {})
-        parameter, *rest = graph.inputs
-        return cls(parameter, graph.outputs[0], rest, outside)  # type: ignore[arg-type]
+        graph, values = close_graph([fresh], [y], {})
+        parameter, *outside = graph.inputs
+        return cls(parameter, graph.outputs[0], outside, values)  # type: ignore[arg-type]
+
+    def bind(self, values: Sequence[Any]) -> _LinearMap:
+        """Return the map with other values of its other parameters."""
+        return replace(self, values=values)
 
     def __call__(self, x: Any) -> Any:
-        return self._at(self.result, x, self.given)
+        return self._at(self.result, x, self.values)
 
-    def _at(self, y: Any, x: Any, given: Sequence[Any]) -> Any:
-        pairs = zip([self.parameter, *self.outside], [x, *given], strict=True)
+    def _at(self, y: Any, x: Any, values: Sequence[Any]) -> Any:
+        pairs = zip([self.parameter, *self.outside], [x, *values], strict=True)
         return replaced([y], dict(pairs))[0]
 
-    def transposed(self) -> Map:
-        """The map whose matrix is the transpose."""
+    def transpose(self) -> Map:
+        """Return the map of the transposed matrix."""
 
-        def transposed(x: Any) -> Any:
+        def multiply(x: Any) -> Any:
             fresh = [stand_in(p) for p in (self.parameter, *self.outside)]
             y: Any = self._at(self.result, fresh[0], fresh[1:])
-            (found,) = cotangents({y: x}, fresh[:1])
-            if found is None:
+            (cotangent,) = cotangents({y: x}, fresh[:1])
+            if cotangent is None:
                 return zeros_like(x)
-            own: dict[Node, Node] = dict(zip(fresh[1:], self.given, strict=True))
-            return replaced([found], own)[0]
+            swaps: dict[Node, Node] = dict(zip(fresh[1:], self.values, strict=True))
+            return replaced([cotangent], swaps)[0]
 
-        return transposed
+        return multiply
 
-    def by_outside(self, given: Sequence[Any], x: Any, g: Any) -> list[Any]:
-        """The cotangents of what the map is made of, for that of its result at x."""
-        # What it is made of may depend on other parts of it, and x does.
+    def outside_cotangents(self, values: Sequence[Any], x: Any, g: Any) -> list[Any]:
+        """Return the cotangents of the other parameters, for the cotangent g of the result at x."""
+        # Values may depend on each other, and x depends on them: fresh inputs are independent.
         fresh = [stand_in(p) for p in self.outside]
         at = stand_in(x)
         moving = [i for i, p in enumerate(fresh) if is_inexact(p.dtype)]
         weights = stand_in(g)
         y: Any = self._at(self.result, at, fresh)
-        parts = cotangents({y: weights}, [fresh[i] for i in moving])
-        swaps: dict[Node, Node] = dict(zip([at, weights, *fresh], [x, g, *given], strict=True))
-        found: list[Any] = [None] * len(fresh)
-        for i, part in zip(moving, parts, strict=True):
-            found[i] = None if part is None else replaced([part], swaps)[0]
-        return found
+        gradients = cotangents({y: weights}, [fresh[i] for i in moving])
+        swaps: dict[Node, Node] = dict(zip([at, weights, *fresh], [x, g, *values], strict=True))
+        results: list[Any] = [None] * len(fresh)
+        for i, gradient in zip(moving, gradients, strict=True):
+            results[i] = None if gradient is None else replaced([gradient], swaps)[0]
+        return results
 
-    def along_outside(self, given: Sequence[Any], x: Any, tangents: Sequence[Any]) -> Any:
-        """The tangent of the result at x; None where nothing moves."""
+    def outside_tangent(self, values: Sequence[Any], x: Any, tangents: Sequence[Any]) -> Any:
+        """Return the tangent of the result at x for tangents of the other parameters, or None."""
         fresh = [stand_in(p) for p in self.outside]
         at = stand_in(x)
         moving: dict[Node, Any] = {
@@ -297,11 +304,11 @@ class _Linear:
         }
         if not moving:
             return None
-        (found,) = push([self._at(self.result, at, fresh)], moving)
-        if found is None:
+        (tangent,) = push([self._at(self.result, at, fresh)], moving)
+        if tangent is None:
             return None
-        swaps: dict[Node, Node] = dict(zip([at, *fresh], [x, *given], strict=True))
-        return replaced([found], swaps)[0]
+        swaps: dict[Node, Node] = dict(zip([at, *fresh], [x, *values], strict=True))
+        return replaced([tangent], swaps)[0]
 
 
 CALCULUS = SymbolicCalculus()

@@ -31,36 +31,38 @@ def cg(  # noqa: PLR0913
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
 ) -> tuple[Tensor, SolverInfo]:
-    """The solution x of ``A @ x = b`` by conjugate gradients, for positive definite A.
+    """Solve ``A @ x = b`` by conjugate gradients, for positive definite A.
 
-    Only products with A are computed. So are the gradients: the one with respect to b is a solution
-    of the same system, and the one with respect to what A is made of, as the fields of an implicit
-    array, comes of one product. They have derivatives in turn.
+    Only products with A are computed, also in gradients: the gradient with respect to b is a
+    solution of the same system, and the gradient with respect to the arrays that define A, such as
+    the fields of an implicit array, takes one product. Gradients are differentiable in turn.
 
     Args:
         A: Symmetric and positive definite, real, (..., n, n): an array, an implicit array, a matrix
             of SciPy, an object with ``@``, or a function that maps an array of b's shape to the
             product. A function may use any symbolic arrays.
-        b: A vector (n,), or columns (..., n, k), each a system of its own, solved side by side.
-        x0: Where the search starts, of b's shape; by default zeros.
-        rtol: The search for a column ends once the norm of the residual ``b - A @ x`` is at most
-            ``max(rtol * norm(b), atol)``.
-        atol: See there.
-        maxiter: The most steps, by default ``10 * n``.
-        M: Nearly the inverse of A, symmetric and positive definite, given like A.
-        on_error: What a column is that did not converge: ``"nan"`` for NaN, ``"raise"`` for an
-            error when the function runs, ``"ignore"`` for what the last step gave. Solutions within
-            gradients are NaN, unless it is ``"ignore"``.
+        b: A vector (n,), or columns (..., n, k), each an independent system; all are solved
+            together.
+        x0: The initial guess, of b's shape; by default zeros.
+        rtol: The relative tolerance: the search for a column ends once the norm of the residual ``b
+            - A @ x`` is at most ``max(rtol * norm(b), atol)``.
+        atol: The absolute tolerance.
+        maxiter: The maximum number of steps, by default ``10 * n``.
+        M: An approximate inverse of A, symmetric and positive definite, given like A.
+        on_error: The result of a column that did not converge: ``"nan"`` for NaN, ``"raise"`` for
+            an error when the function runs, ``"ignore"`` for the iterate of the last step.
+            Solutions within gradients are NaN, unless it is ``"ignore"``.
 
     Returns:
-        x, of b's shape and the dtype of products, float64 for integers; and the steps, residual
-        and convergence of each column, a ``SolverInfo``.
+        x, of b's shape and the dtype of products, float64 for integers; and the steps, residual and
+        convergence of each column, a ``SolverInfo``.
 
     Raises:
-        ArgumentError: A is neither matrix nor function; no such ``on_error``.
-        ShapeError: A is not square, or lengths do not fit.
-        DTypeError: A or b is complex.
-        LinAlgError: When it runs, with ``on_error="raise"``; NumPy's, and a GraphcError.
+        ArgumentError: If A is neither a matrix nor a function, or ``on_error`` is unknown.
+        ShapeError: If A is not square, or lengths do not fit.
+        DTypeError: If A or b is complex.
+        LinAlgError: When the program runs, with ``on_error="raise"``, if a column does not
+            converge. The error is both NumPy's and a GraphcError.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -68,14 +70,14 @@ def cg(  # noqa: PLR0913
         >>> b, s = gt.vector("b", shape=(4,)), gt.scalar("s")
         >>> x, info = gt.linalg.cg(lambda v: t @ v + s * v, b, rtol=1e-12)
         >>> f = graphc.function([t, b, s], [x, info.steps, graphc.grad(x.sum(), s)], mode="NUMPY")
-        >>> y, steps, slope = f(graphc.implicit.Toeplitz(np.array([2.0, 1, 0, 0])), np.ones(4), 1.0)
-        >>> y.round(6).tolist(), int(steps), round(float(slope), 6)
+        >>> y, steps, grad = f(graphc.implicit.Toeplitz(np.array([2.0, 1, 0, 0])), np.ones(4), 1.0)
+        >>> y.round(6).tolist(), int(steps), round(float(grad), 6)
         ([0.272727, 0.181818, 0.181818, 0.272727], 2, -0.214876)
 
     Source: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49, 1952; with M, Saad, Iterative Methods
         for Sparse Linear Systems, 2003, algorithm 9.1.
     """
-    return _solved("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
 
 
 def bicgstab(  # noqa: PLR0913
@@ -89,11 +91,11 @@ def bicgstab(  # noqa: PLR0913
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
 ) -> tuple[Tensor, SolverInfo]:
-    """The solution x of ``A @ x = b`` by BiCGSTAB, for a matrix A of any kind.
+    """Solve ``A @ x = b`` by BiCGSTAB, for any square matrix A.
 
-    Arguments, results and gradients are those of ``cg``; A and M need not be symmetric. A gradient
-    solves the system of A's transpose, whose products are those of a gradient through A's own. Each
-    step takes two products. Convergence is not certain for every regular matrix.
+    Arguments, results and gradients are as for ``cg``; A and M need not be symmetric. A gradient
+    solves the transposed system, whose products are gradients of A's products. Each step takes two
+    products. Convergence is not certain for every regular matrix.
 
     Example:
         >>> import numpy as np, graphc.tensor as gt
@@ -104,10 +106,10 @@ def bicgstab(  # noqa: PLR0913
 
     Source: van der Vorst, SIAM J. Sci. Stat. Comput. 13, 1992.
     """
-    return _solved("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
 
 
-def _solved(  # noqa: PLR0913, PLR0917
+def _solve(  # noqa: PLR0913, PLR0917
     title: str,
     A: Any,  # noqa: N803
     b: Any,
@@ -120,30 +122,30 @@ def _solved(  # noqa: PLR0913, PLR0917
 ) -> tuple[Tensor, SolverInfo]:
     methods.check_on_error(title, on_error, ("nan", "raise", "ignore"))
     stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
-    x, info = methods.solved(CALCULUS, title, A, b, x0, M, stopping)
+    x, info = methods.solve(CALCULUS, title, A, b, x0, M, stopping)
     return UNCONVERGED(x, info.converged) if on_error == "raise" else x, info
 
 
 def lanczos(A: Any, v0: TensorLike, steps: int) -> Tridiagonal:  # noqa: N803
-    """The Lanczos process: an orthonormal basis in which a symmetric operator is tridiagonal.
+    """Compute an orthonormal basis in which a symmetric operator is tridiagonal.
 
-    Each vector is made orthogonal to all before it, twice, so that the basis is orthonormal to
-    rounding. It is differentiated step by step.
+    Each vector is orthogonalised twice against all previous ones, so that the basis is orthonormal
+    up to rounding. Derivatives pass through each step.
 
     Args:
         A: Symmetric, real, (..., n, n), given as for ``cg``.
-        v0: The vector (n,) to start with, or several as columns (..., n, k).
+        v0: The initial vector (n,), or several as columns (..., n, k).
         steps: The number m of basis vectors, at most n.
 
     Returns:
         ``basis`` (n, m), with ``v0 / norm(v0)`` as its first column; ``alpha`` (m,) and ``beta``
         (m,), such that ``basis.T @ A @ basis`` has ``alpha`` on its diagonal and ``beta[:-1]``
-        beside it. The last of ``beta`` is the norm of what is left of ``A @ basis[:, -1]``. For
-        columns, axes (..., k) come in front of each. Columns of zeros follow where the Krylov space
-        has fewer dimensions.
+        beside it. The last element of ``beta`` is the norm of the part of ``A @ basis[:, -1]`` that
+        is orthogonal to the basis. For columns, leading axes (..., k) are added to each. Columns of
+        zeros follow if the Krylov space has fewer dimensions.
 
     Raises:
-        ArgumentError: ``steps`` is not an integer from 1 to n.
+        ArgumentError: If ``steps`` is not an integer from 1 to n.
         ShapeError, DTypeError: As for ``cg``.
 
     Example:
@@ -168,30 +170,32 @@ def eigsh(  # noqa: PLR0913
     maxiter: int = 300,
     on_error: str = "nan",
 ) -> tuple[Tensor, Tensor]:
-    """Some of the largest or smallest eigenvalues of a symmetric operator, and their vectors.
+    """Return some of the largest or smallest eigenvalues of a symmetric operator, with vectors.
 
-    By the Lanczos process with thick restarts. Eigenvalues have a first derivative, by one product,
-    which is right where they differ; eigenvectors have none, and to ask for it is an error.
+    The method is the Lanczos process with thick restarts. Eigenvalues have a first derivative, from
+    one product, which is correct if they are distinct; eigenvectors have none, and differentiating
+    them is an error.
 
     Args:
         A: Symmetric, real, (n, n), given as for ``cg``.
-        k: How many.
+        k: The number of eigenvalues.
         which: ``"LM"``, of the largest magnitude; ``"LA"``, the largest; ``"SA"``, the smallest.
-        v0: The vector to start with; needed where A is a function, whose shape it tells. The
-            function is one of columns (n, m).
+        v0: The initial vector; required if A is a function, to define the number of rows. The
+            function maps columns (n, m) to columns.
         ncv: The number of vectors in the basis, by default ``min(n, max(2 * k + 1, 20))``.
         tol: The largest norm of a residual ``A @ v - w * v``, relative to the eigenvalue w; 0 for
             the precision of the dtype.
-        maxiter: The most restarts.
-        on_error: What the results are where not all k converged: ``"nan"`` for NaN, ``"ignore"``
-            for what the last step gave.
+        maxiter: The maximum number of restarts.
+        on_error: The results if not all k eigenvalues converged: ``"nan"`` for NaN, ``"ignore"``
+            for the pairs of the last step.
 
     Returns:
         Eigenvalues (k,) in rising order, and unit eigenvectors (n, k).
 
     Raises:
-        ArgumentError: No such ``which``, ``k`` or ``ncv``; a function without ``v0``.
-        ShapeError: The number of rows is not known.
+        ArgumentError: If ``which`` is unknown, ``k`` or ``ncv`` is out of range, or ``v0`` is
+            missing.
+        ShapeError: If the number of rows is not known.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -219,46 +223,49 @@ def stochastic_logdet(  # noqa: PLR0913
     maxiter: int | None = None,
     on_error: str = "nan",
 ) -> StochasticLogdet:
-    """An estimate of ``log(det(A))`` of a positive definite operator, with bounds of its errors.
+    """Estimate ``log(det(A))`` of a positive definite operator, with error bounds.
 
     The trace of ``log(A)`` is the mean of ``z @ log(A) @ z`` over vectors z of random signs, each
-    of which is a Gauss quadrature by Lanczos. The gradient is Hutchinson's estimate with the same
-    z, ``(inv(A) @ z) @ dA @ z``, by conjugate gradients, and has derivatives in turn.
+    of which is computed by Gauss quadrature from a Lanczos process. The gradient is Hutchinson's
+    estimate with the same z, ``(inv(A) @ z) @ dA @ z``, by conjugate gradients, and is
+    differentiable in turn.
 
     Args:
-        A: Symmetric and positive definite, real, (n, n), given as for ``cg``; a function is one of
-            columns (n, m).
+        A: Symmetric and positive definite, real, (n, n), given as for ``cg``; a function maps
+            columns (n, m) to columns.
         key: A key (``gt.random.key(seed)``); equal keys give equal probes on every backend.
-        n: The number of rows, where A is a function.
-        probes: The number of vectors z, at least 2. The standard error falls by its root.
-        steps: The number of Lanczos steps, products with all z at once. They are held, in
-            ``probes * steps * n`` numbers.
-        M: What ``low_rank_preconditioner`` gives. The determinant is then that of M's matrix, which
-            is exact, times an estimate for what is left, which is near the identity: both errors
-            become smaller.
-        lower: A number below all eigenvalues of A, as the variance of noise on its diagonal. With
-            M, below those of A after the preconditioner: by default 0.99, in float32 0.9. Where A
-            less M's matrix is positive semidefinite, as for a pivoted Cholesky factor and its
-            noise, they are 1 or more, but for rounding.
-        rtol: For the solutions that gradients take, as for ``cg``.
-        maxiter: The most steps of these.
-        on_error: What becomes of gradients where one does not converge, as for ``cg``.
+        n: The number of rows, if A is a function.
+        probes: The number of vectors z, at least 2. The standard error is inversely proportional to
+            its square root.
+        steps: The number of Lanczos steps, products with all z together. The bases take ``probes *
+            steps * n`` numbers.
+        M: The result of ``low_rank_preconditioner``. The log-determinant is then the exact one of
+            M's matrix plus an estimate for the preconditioned matrix, which is near the identity:
+            both errors become smaller.
+        lower: A lower bound of all eigenvalues of A, such as the variance of noise on its diagonal.
+            With M, a bound of the eigenvalues of A after the preconditioner: by default 0.99, in
+            float32 0.9. If A minus M's matrix is positive semidefinite, as for a pivoted Cholesky
+            factor and its noise, these eigenvalues are at least 1, except for rounding.
+        rtol: The tolerance of the solutions for gradients, as for ``cg``.
+        maxiter: The maximum number of steps of these solutions.
+        on_error: The gradients if one of these solutions does not converge, as for ``cg``.
 
     Returns:
-        ``value``, ``standard_error`` and ``quadrature_error``, scalars. Within the quadrature
-        error, ``value`` is above the mean of the quadratic forms: Gauss quadrature of a logarithm
-        gives too much, Gauss-Radau quadrature with a node at ``lower`` too little. So the true
-        value is, but for rounding and with the probability of a normal distribution, between
-        ``value - quadrature_error - 2 * standard_error`` and ``value + 2 * standard_error``.
+        ``value``, ``standard_error`` and ``quadrature_error``, scalars. ``value`` is above the mean
+        of the quadratic forms by at most the quadrature error: Gauss quadrature of a logarithm is
+        an upper bound, and Gauss-Radau quadrature with a node at ``lower`` a lower bound. So the
+        true value is, except for rounding and with the probability of a normal distribution,
+        between ``value - quadrature_error - 2 * standard_error`` and ``value + 2 *
+        standard_error``.
 
     Raises:
-        ArgumentError: Less than two probes or one step; a preconditioner of another kind.
+        ArgumentError: If there are less than two probes or one step, or M is of another class.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
         >>> a = np.diag(np.arange(2.0, 102.0)) + 0.1
-        >>> found = gt.linalg.stochastic_logdet(a, gt.random.key(0), lower=2.0)
-        >>> f = graphc.function([], list(found), mode="NUMPY")
+        >>> estimate = gt.linalg.stochastic_logdet(a, gt.random.key(0), lower=2.0)
+        >>> f = graphc.function([], list(estimate), mode="NUMPY")
         >>> value, error, excess = f()
         >>> bool(abs(value - np.linalg.slogdet(a)[1]) < 3 * error + excess)
         True
@@ -268,11 +275,11 @@ def stochastic_logdet(  # noqa: PLR0913
     """
     methods.check_on_error("stochastic_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
-    _, found, _ = methods.stochastic_logdet(
+    _, estimate, _ = methods.stochastic_logdet(
         CALCULUS, "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
-    return found
+    return estimate
 
 
 def inv_quad_logdet(  # noqa: PLR0913
@@ -288,26 +295,27 @@ def inv_quad_logdet(  # noqa: PLR0913
     maxiter: int | None = None,
     on_error: str = "nan",
 ) -> tuple[Tensor, StochasticLogdet, SolverInfo]:
-    """``y @ inv(A) @ y`` and ``log(det(A))``, the parts of a Gaussian log-likelihood.
+    """Return ``y @ inv(A) @ y`` and ``log(det(A))``, as in a Gaussian log-likelihood.
 
-    As by ``cg`` and ``stochastic_logdet``, but all systems are solved side by side: those of y, and
-    those of probes that the gradient of the determinant takes. The gradients of both solve none.
+    The results are as for ``cg`` and ``stochastic_logdet``, but all systems are solved together:
+    for y, and for the probes of the log-determinant's gradient. The gradients of both need no
+    further solutions.
 
     Args:
         A: As for ``stochastic_logdet``.
         y: A vector (n,), or columns (n, k).
         key: As for ``stochastic_logdet``.
-        probes: As there.
-        steps: As there.
-        M: As there; for all solutions, too.
-        lower: As there.
-        rtol: For all solutions, as for ``cg``.
-        maxiter: The most steps of these.
-        on_error: What becomes of them where one does not converge: the value is NaN as well.
+        probes: As for ``stochastic_logdet``.
+        steps: As for ``stochastic_logdet``.
+        M: As for ``stochastic_logdet``; also the preconditioner of all solutions.
+        lower: As for ``stochastic_logdet``.
+        rtol: The tolerance of all solutions, as for ``cg``.
+        maxiter: The maximum number of steps of the solutions.
+        on_error: The result if a solution does not converge: the value is NaN as well.
 
     Returns:
-        The quadratic form, a scalar, or (k,) for columns; the log-determinant; and how solutions
-        were found, of y first, then of probes.
+        The quadratic form, a scalar, or (k,) for columns; the log-determinant; and the convergence
+        of the solutions, first for y, then for the probes.
 
     Raises:
         ArgumentError, ShapeError, DTypeError: As for ``cg`` and ``stochastic_logdet``.
@@ -334,9 +342,9 @@ def inv_quad_logdet(  # noqa: PLR0913
 
 
 def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
-    """The partial Cholesky factor of a positive semidefinite matrix, with the largest pivots.
+    """Return the partial Cholesky factor of a positive semidefinite matrix.
 
-    Only the diagonal and ``rank`` rows of A are read.
+    Each step eliminates the largest pivot. Only the diagonal and ``rank`` rows of A are read.
 
     Args:
         A: Symmetric and positive semidefinite, real, (n, n): an array or an implicit array.
@@ -344,10 +352,10 @@ def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
 
     Returns:
         L, (n, rank), such that ``A - L @ L.T`` is positive semidefinite and zero in the rows of the
-        pivots. Columns of zeros follow once nothing is left.
+        pivots. Columns of zeros follow once the remainder is zero.
 
     Raises:
-        ArgumentError: A is a function, or the rank is not an integer from 1 to n.
+        ArgumentError: If A is a function, or the rank is not an integer from 1 to n.
 
     Example:
         >>> import numpy as np, graphc.tensor as gt
@@ -361,14 +369,14 @@ def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
 
 
 def low_rank_preconditioner(L: TensorLike, noise: TensorLike) -> LowRankPreconditioner:  # noqa: N803
-    """A preconditioner for ``K + noise * I``, where ``L @ L.T`` is nearly K.
+    """Return a preconditioner of ``K + noise * I``, where ``L @ L.T`` approximates K.
 
     Args:
         L: (n, rank), real, such as ``pivoted_cholesky(K, rank)``.
         noise: A number above 0.
 
     Returns:
-        What ``cg`` and ``stochastic_logdet`` take as ``M``. It is constant in gradients.
+        An operand ``M`` of ``cg`` and ``stochastic_logdet``. It is constant in gradients.
 
     Example:
         >>> import numpy as np, graphc.tensor as gt

@@ -1,4 +1,4 @@
-"""The Lanczos process: symmetric operators as tridiagonal matrices, and their outer eigenvalues."""
+"""The Lanczos process: tridiagonal forms of symmetric operators, and outer eigenvalues."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Tridiagonal(NamedTuple):
     """A symmetric operator in a basis of its Krylov space.
 
     Attributes:
-        basis: Orthonormal columns, (..., n, m); the first is the start. Columns of zeros follow
-            where the space has fewer dimensions.
+        basis: Orthonormal columns, (..., n, m); the first is the normalised initial vector. Columns
+            of zeros follow if the Krylov space has fewer dimensions.
         alpha: The diagonal, (..., m).
-        beta: What is beside it, (..., m): the last element is the norm of what is left.
+        beta: The off-diagonal, (..., m): the last element is the norm of the part of the next
+            vector that is orthogonal to the basis.
     """
 
     basis: Any
@@ -29,22 +30,23 @@ class Tridiagonal(NamedTuple):
 
 
 def tridiagonal(calculus: Calculus, product: Map, start: Any, steps: int) -> Tridiagonal:
-    """Lanczos with full reorthogonalisation, of a start in each column.
+    """Run Lanczos with full reorthogonalisation, from an initial vector in each column.
 
-    Each new vector is made orthogonal to all before it, twice (Parlett, The Symmetric Eigenvalue
-    Problem, 1998, 6.9).
+    Each new vector is orthogonalised twice against all previous ones (Parlett, The Symmetric
+    Eigenvalue Problem, 1998, 6.9).
 
     Args:
         calculus: The library.
         product: Products of columns.
-        start: (..., n, k); no column is zero.
+        start: The initial vectors, (..., n, k); no column is zero.
         steps: The number m of basis vectors.
 
     Returns:
-        A basis (m, ..., n, k), ``alpha`` and ``beta`` (m, ..., k): axes that are yet to be moved.
+        A basis (m, ..., n, k), ``alpha`` and ``beta`` (m, ..., k): the axis of the steps comes
+        first.
     """
     xp = calculus.xp
-    places = xp.literal(np.arange(steps).reshape(steps, *[1] * start.ndim))
+    indices = xp.literal(np.arange(steps).reshape(steps, *[1] * start.ndim))
     eps = float(np.finfo(numpy_dtype(dtype_name(dtype_of(start)))).eps)
 
     def size(x: Any) -> Any:
@@ -53,7 +55,7 @@ def tridiagonal(calculus: Calculus, product: Map, start: Any, steps: int) -> Tri
 
     def step(carry: Any, i: Any) -> Any:
         basis, q, first = carry
-        basis = xp.where(xp.equal(places, i), xp.expand_dims(q, 0), basis)
+        basis = xp.where(xp.equal(indices, i), xp.expand_dims(q, 0), basis)
         w = product(q)
         scale = size(w)
         alpha = xp.sum(q * w, axis=-2, keepdims=True)
@@ -65,7 +67,7 @@ def tridiagonal(calculus: Calculus, product: Map, start: Any, steps: int) -> Tri
         q_next = xp.where(goes_on, w / xp.where(goes_on, beta, 1), 0)
         beta = xp.where(goes_on, beta, 0)
         first = xp.where(xp.equal(i, 0), alpha, first)
-        # What follows the end of the space is apart from it; any eigenvalue in range will do.
+        # Beyond the end of the space, any eigenvalue within the spectrum is harmless.
         alpha = xp.where(size(q) > 0, alpha, first)
         return (basis, q_next, first), (xp.squeeze(alpha, -2), xp.squeeze(beta, -2))
 
@@ -77,7 +79,7 @@ def tridiagonal(calculus: Calculus, product: Map, start: Any, steps: int) -> Tri
 
 
 def matrices(xp: Any, alpha: Any, beta: Any) -> Any:
-    """Tridiagonal matrices (..., m, m) of diagonals (..., m); the last of beta is not read."""
+    """Return tridiagonal matrices (..., m, m); the last element of beta is not read."""
     m: Any = lengths_of(alpha)[-1]
     dtype = numpy_dtype(dtype_name(dtype_of(alpha)))
     main, upper = [xp.literal(np.eye(m, k=k, dtype=dtype)) for k in (0, 1)]
@@ -85,33 +87,33 @@ def matrices(xp: Any, alpha: Any, beta: Any) -> Any:
     return xp.expand_dims(alpha, -1) * main + beside + xp.swapaxes(beside, -1, -2)
 
 
-def moved(xp: Any, x: Any) -> Any:
-    """The steps, which come first, as the last axis."""
+def steps_last(xp: Any, x: Any) -> Any:
+    """Move the axis of the steps, which comes first, to the end."""
     return xp.moveaxis(x, 0, -1)
 
 
 # Outer eigenvalues.
 
 KINDS = ("LM", "LA", "SA")
-"""Of the largest magnitude, the largest, the smallest."""
+"""The eigenvalues of largest magnitude, the largest, and the smallest."""
 
 
 @dataclass(frozen=True)
 class _Process:
-    """The Lanczos process, restarted with the best vectors found.
+    """The Lanczos process, restarted with the best vectors.
 
-    The matrix of the operator in the basis is found by projection, so that a restart needs no
-    special case (Stewart, SIAM J. Matrix Anal. Appl. 23, 2001; Wu & Simon, ibid. 22, 2000). A basis
-    has its vectors in rows, of which there is one more than the matrix has.
+    The matrix of the operator in the basis is computed by projection, so that a restart needs no
+    special case (Stewart, SIAM J. Matrix Anal. Appl. 23, 2001; Wu & Simon, ibid. 22, 2000). The
+    vectors of a basis are rows, one more than the matrix has.
 
     Attributes:
         calculus: The library.
         product: Products of columns (n, 1).
         n: The number of rows.
         dtype: The dtype.
-        k: How many pairs are wanted.
-        which: Which of them, one of ``KINDS``.
-        ncv: The number of vectors in the basis, more than k, or all.
+        k: The number of wanted eigenpairs.
+        which: The wanted eigenvalues, one of ``KINDS``.
+        ncv: The number of vectors in the basis, more than k unless the basis is complete.
         tol: The largest residual, relative to the eigenvalue; 0 for the dtype's precision.
     """
 
@@ -125,40 +127,40 @@ class _Process:
     tol: Any
 
     @property
-    def kept(self) -> int:
-        """How many vectors a restart keeps."""
+    def restart_size(self) -> int:
+        """The number of vectors that a restart preserves."""
         k, ncv = self.k, self.ncv
         return min(k + (ncv - k) // 2, ncv - 1) if ncv > k else k
 
     @property
     def eps(self) -> float:
-        """The spacing of numbers at 1."""
+        """The spacing of floating numbers at 1."""
         return float(np.finfo(numpy_dtype(self.dtype)).eps)
 
     def pairs(self, start: Any, most: int) -> tuple[Any, Any, Any]:
-        """The pairs in rising order of values, and whether they converged.
+        """Return the eigenpairs in rising order of values, and whether they converged.
 
         Args:
-            start: A vector, (n, 1).
-            most: The most restarts.
+            start: The initial vector, (n, 1).
+            most: The maximum number of restarts.
         """
         xp, ncv = self.calculus.xp, self.ncv
-        first = xp.swapaxes(start / _size(xp, start), 0, 1)
+        first = xp.swapaxes(start / _norm(xp, start), 0, 1)
         basis = xp.concatenate([first, xp.zeros((ncv, self.n), dtype=self.dtype)], axis=0)
-        found = self._extended(basis, xp.zeros((ncv, ncv), dtype=self.dtype), 0)
-        if self.kept < ncv:
-            found = self.calculus.while_loop(self._goes_on, self._restarted, found, most)
-        basis, inside, beta = found
-        values, vectors, left = self._ordered(inside, beta)
+        state = self._extend(basis, xp.zeros((ncv, ncv), dtype=self.dtype), 0)
+        if self.restart_size < ncv:
+            state = self.calculus.while_loop(self._goes_on, self._restart, state, most)
+        basis, projection, beta = state
+        values, vectors, residuals = self._ritz_pairs(projection, beta)
         wanted = slice(ncv - self.k, ncv)
         own, vectors = xp.getitem(values, wanted), xp.getitem(vectors, (slice(None), wanted))
         order = xp.argsort(own)
-        whole = xp.matmul(xp.swapaxes(xp.getitem(basis, slice(0, ncv)), 0, 1), vectors)
-        close = self._is_close(values, left)
-        return xp.take(own, order, axis=0), xp.take(whole, order, axis=1), close
+        full = xp.matmul(xp.swapaxes(xp.getitem(basis, slice(0, ncv)), 0, 1), vectors)
+        converged = self._has_converged(values, residuals)
+        return xp.take(own, order, axis=0), xp.take(full, order, axis=1), converged
 
-    def _apart(self, basis: Any, w: Any) -> tuple[Any, Any]:
-        """What of a vector is orthogonal to a basis, and its components along that."""
+    def _orthogonalize(self, basis: Any, w: Any) -> tuple[Any, Any]:
+        """Return the part of a vector that is orthogonal to a basis, and its other components."""
         xp = self.calculus.xp
         total: Any = 0
         for _ in range(2):
@@ -166,80 +168,80 @@ class _Process:
             w, total = w - xp.matmul(xp.swapaxes(basis, 0, 1), along), total + along
         return w, total
 
-    def _extended(self, basis: Any, inside: Any, begin: int) -> tuple[Any, Any, Any]:
-        """The basis with all its vectors, the operator in it, and the norm of what is left."""
+    def _extend(self, basis: Any, projection: Any, begin: int) -> tuple[Any, Any, Any]:
+        """Return the complete basis, the operator in the basis, and the norm of the next vector."""
         xp, ncv, dtype = self.calculus.xp, self.ncv, self.dtype
-        places = xp.literal(np.arange(ncv + 1)[:, None])
+        rows = xp.literal(np.arange(ncv + 1)[:, None])
         columns = xp.literal(np.arange(ncv)[None])
 
         def step(carry: Any, j: Any) -> Any:
-            basis, inside, _ = carry
+            basis, projection, _ = carry
             i = j + begin
-            q = xp.sum(xp.where(xp.equal(places, i), basis, 0), axis=0)
+            q = xp.sum(xp.where(xp.equal(rows, i), basis, 0), axis=0)
             image = self.product(xp.expand_dims(q, -1))
-            w, along = self._apart(basis, image)
-            inside = xp.where(xp.equal(columns, i), xp.getitem(along, slice(0, ncv)), inside)
-            beta = _size(xp, w)
-            lost = beta <= self.eps * _size(xp, image)
-            # At the end of a space, any vector outside it goes on.
-            other, _ = self._apart(basis, irregular(xp, self.n, i + 2, dtype))
-            w = xp.where(lost, other / _size(xp, other), w / xp.where(lost, 1, beta))
-            w, _ = self._apart(basis, w)
-            row = xp.swapaxes(w / _size(xp, w), 0, 1)
-            basis = xp.where(xp.equal(places, i + 1), row, basis)
-            return (basis, inside, xp.where(lost, 0, beta)), xp.zeros((), dtype=dtype)
+            w, along = self._orthogonalize(basis, image)
+            column = xp.getitem(along, slice(0, ncv))
+            projection = xp.where(xp.equal(columns, i), column, projection)
+            beta = _norm(xp, w)
+            lost = beta <= self.eps * _norm(xp, image)
+            # At the end of a Krylov space, continue with any vector outside of it.
+            other, _ = self._orthogonalize(basis, irregular(xp, self.n, i + 2, dtype))
+            w = xp.where(lost, other / _norm(xp, other), w / xp.where(lost, 1, beta))
+            w, _ = self._orthogonalize(basis, w)
+            row = xp.swapaxes(w / _norm(xp, w), 0, 1)
+            basis = xp.where(xp.equal(rows, i + 1), row, basis)
+            return (basis, projection, xp.where(lost, 0, beta)), xp.zeros((), dtype=dtype)
 
-        init = (basis, inside, xp.zeros((), dtype=dtype))
-        found, _ = self.calculus.scan(step, init, ncv - begin)
-        return found  # type: ignore[no-any-return]
+        init = (basis, projection, xp.zeros((), dtype=dtype))
+        state, _ = self.calculus.scan(step, init, ncv - begin)
+        return state  # type: ignore[no-any-return]
 
-    def _ordered(self, inside: Any, beta: Any) -> tuple[Any, Any, Any]:
-        """Ritz values, vectors and residuals, the wanted ones last."""
+    def _ritz_pairs(self, projection: Any, beta: Any) -> tuple[Any, Any, Any]:
+        """Return Ritz values, vectors and residuals, the wanted ones last."""
         xp, ncv = self.calculus.xp, self.ncv
         kind = numpy_dtype(self.dtype)
-        upper = inside * xp.literal(np.triu(np.ones((ncv, ncv), kind)))
-        whole = upper + xp.swapaxes(upper, 0, 1) - upper * xp.literal(np.eye(ncv, dtype=kind))
-        values, vectors = self.calculus.eigh(whole)
+        upper = projection * xp.literal(np.triu(np.ones((ncv, ncv), kind)))
+        symmetric = upper + xp.swapaxes(upper, 0, 1) - upper * xp.literal(np.eye(ncv, dtype=kind))
+        values, vectors = self.calculus.eigh(symmetric)
         key = {"LA": values, "SA": -values, "LM": xp.abs(values)}[self.which]
         order = xp.argsort(key)
         values, vectors = xp.take(values, order, axis=0), xp.take(vectors, order, axis=1)
         return values, vectors, xp.abs(beta * xp.getitem(vectors, ncv - 1))
 
-    def _is_close(self, values: Any, left: Any) -> Any:
-        """Whether the wanted pairs have converged, as ARPACK tells it."""
+    def _has_converged(self, values: Any, residuals: Any) -> Any:
+        """Return whether the wanted pairs have converged, by ARPACK's criterion."""
         xp = self.calculus.xp
         wanted = slice(self.ncv - self.k, self.ncv)
         size = xp.maximum(xp.abs(xp.getitem(values, wanted)), self.eps ** (2 / 3))
         bound = xp.maximum(xp.cast(self.tol, self.dtype), self.eps) * size
-        return xp.all(xp.getitem(left, wanted) <= bound)
+        return xp.all(xp.getitem(residuals, wanted) <= bound)
 
-    def _goes_on(self, basis: Any, inside: Any, beta: Any) -> Any:
-        values, _, left = self._ordered(inside, beta)
-        return self.calculus.xp.logical_not(self._is_close(values, left))
+    def _goes_on(self, basis: Any, projection: Any, beta: Any) -> Any:
+        values, _, residuals = self._ritz_pairs(projection, beta)
+        return self.calculus.xp.logical_not(self._has_converged(values, residuals))
 
-    def _restarted(self, basis: Any, inside: Any, beta: Any) -> tuple[Any, ...]:
-        """The process begun again with the best vectors, and the one that came last."""
-        xp, ncv, kept, dtype = self.calculus.xp, self.ncv, self.kept, self.dtype
-        values, vectors, _ = self._ordered(inside, beta)
-        last = slice(ncv - kept, ncv)
+    def _restart(self, basis: Any, projection: Any, beta: Any) -> tuple[Any, ...]:
+        xp, ncv, size, dtype = self.calculus.xp, self.ncv, self.restart_size, self.dtype
+        values, vectors, _ = self._ritz_pairs(projection, beta)
+        last = slice(ncv - size, ncv)
         best = xp.matmul(
             xp.swapaxes(xp.getitem(vectors, (slice(None), last)), 0, 1),
             xp.getitem(basis, slice(0, ncv)),
         )
-        rest = xp.zeros((ncv - kept, self.n), dtype=dtype)
+        rest = xp.zeros((ncv - size, self.n), dtype=dtype)
         basis = xp.concatenate([best, xp.getitem(basis, slice(ncv, ncv + 1)), rest], axis=0)
-        empty = xp.zeros((ncv - kept,), dtype=dtype)
+        empty = xp.zeros((ncv - size,), dtype=dtype)
         diagonal = xp.concatenate([xp.getitem(values, last), empty], axis=0)
         identity = xp.literal(np.eye(ncv, dtype=numpy_dtype(dtype)))
-        return self._extended(basis, xp.expand_dims(diagonal, -1) * identity, kept)
+        return self._extend(basis, xp.expand_dims(diagonal, -1) * identity, size)
 
 
-def _size(xp: Any, w: Any) -> Any:
+def _norm(xp: Any, w: Any) -> Any:
     return xp.sqrt(xp.sum(w * w))
 
 
 def irregular(xp: Any, n: Any, seed: Any, dtype: str) -> Any:
-    """A column of numbers without a pattern, (n, 1): no operator is likely to know it."""
+    """Return a column of numbers without a pattern, (n, 1), unlikely to be an eigenvector."""
     t = xp.cast(xp.arange(n), dtype)
     return xp.expand_dims(xp.cos(t * t * 0.6180339887 + t * xp.cast(seed, dtype)), -1)
 
@@ -256,7 +258,7 @@ def eigenpairs(  # noqa: PLR0913
     maxiter: int,
     on_error: str,
 ) -> tuple[Any, Any]:
-    """Some eigenpairs, the values with their derivatives."""
+    """Return some eigenpairs; the values have derivatives."""
     xp = calculus.xp
     n = lengths_of(start)[-2]
     if which not in KINDS:
@@ -272,14 +274,14 @@ def eigenpairs(  # noqa: PLR0913
     ncv = min(n, max(2 * k + 1, 20)) if ncv is None else ncv
     if not (isinstance(ncv, int) and (k < ncv <= n or k == ncv == n)):
         raise ArgumentError(f"eigsh: ncv={ncv!r}.", f"Give an integer from {k + 1} to {n}.")
-    frozen = calculus.frozen(product, start)
-    process = _Process(calculus, frozen, n, dtype_name(dtype_of(start)), k, which, ncv, tol)
+    constant = calculus.freeze(product, start)
+    process = _Process(calculus, constant, n, dtype_name(dtype_of(start)), k, which, ncv, tol)
     values, vectors, converged = process.pairs(calculus.constant(start), maxiter)
     if on_error == "nan":
         values = xp.where(converged, values, float("nan"))
         vectors = xp.where(converged, vectors, float("nan"))
     problem = "eigsh: eigenvectors have no derivative here, and eigenvalues no second one."
-    # The derivative of an eigenvalue is that of v @ A @ v, where v stays what it is.
+    # The derivative of an eigenvalue is that of v @ A @ v, where v is constant.
     image = product(calculus.constant(vectors))
-    moving = calculus.slope_once(image, vectors, problem)
-    return calculus.constant(values) + moving, calculus.underivable(vectors, image, problem)
+    moving = calculus.zeros_with_gradient_once(image, vectors, problem)
+    return calculus.constant(values) + moving, calculus.forbid_derivative(vectors, image, problem)

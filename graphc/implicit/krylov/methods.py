@@ -1,4 +1,4 @@
-"""The methods for operands of any kind: what is given is checked, and columns become vectors."""
+"""Krylov methods for operands of any kind: arguments are checked, vectors become columns."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SEARCHES = {
     "cg": (conjugate.conjugate_gradients, True),
     "bicgstab": (conjugate.stabilized_biconjugate_gradients, False),
 }
-"""The searches by the names of functions, and whether they are for symmetric matrices."""
+"""The iterations by the names of functions, and whether these are for symmetric matrices."""
 
 
-def solved(  # noqa: PLR0913, PLR0917
+def solve(  # noqa: PLR0913, PLR0917
     calculus: Calculus,
     title: str,
     A: Any,  # noqa: N803
@@ -31,26 +31,26 @@ def solved(  # noqa: PLR0913, PLR0917
     M: Any,  # noqa: N803
     stopping: Stopping,
 ) -> tuple[Any, SolverInfo]:
-    """A solution, and how it was found."""
+    """Return a solution, and its convergence."""
     search, symmetric = SEARCHES[title]
-    given = system(calculus, title, A, b, x0, M)
-    return conjugate.solution(calculus, search, given, stopping, symmetric=symmetric)
+    problem = system(calculus, title, A, b, x0, M)
+    return conjugate.solution(calculus, search, problem, stopping, symmetric=symmetric)
 
 
 def lanczos(calculus: Calculus, A: Any, v0: Any, steps: Any) -> Tridiagonal:  # noqa: N803
-    """A basis of the Krylov space of a vector or of each column."""
+    """Return a basis of the Krylov space of a vector or of each column."""
     check_integer("lanczos", "steps", steps, 1)
-    given = system(calculus, "lanczos", A, v0, None, None)
-    n = lengths_of(given.b)[-2]
+    problem = system(calculus, "lanczos", A, v0, None, None)
+    n = lengths_of(problem.b)[-2]
     if n is not None and steps > n:
         raise ArgumentError(f"lanczos: {steps} steps for {n} rows.", f"Give {n} at most.")
     xp = calculus.xp
     basis, alpha, beta = (
-        xp.moveaxis(y, 0, -1) for y in tridiagonal(calculus, given.product, given.b, steps)
+        xp.moveaxis(y, 0, -1) for y in tridiagonal(calculus, problem.product, problem.b, steps)
     )
-    if given.is_vector:
+    if problem.is_vector:
         return Tridiagonal(xp.squeeze(basis, -2), xp.squeeze(alpha, -2), xp.squeeze(beta, -2))
-    # The axis of the starts comes in front of each basis.
+    # The axis of the initial vectors precedes each basis.
     return Tridiagonal(xp.moveaxis(basis, -2, -3), alpha, beta)
 
 
@@ -66,7 +66,7 @@ def eigsh(  # noqa: PLR0913
     maxiter: Any,
     on_error: str,
 ) -> tuple[Any, Any]:
-    """Outer eigenvalues and their vectors."""
+    """Return outer eigenvalues and their vectors."""
     check_on_error("eigsh", on_error)
     A = as_operand(calculus, "eigsh", A)  # noqa: N806
     if v0 is None:
@@ -77,15 +77,14 @@ def eigsh(  # noqa: PLR0913
         if start.ndim != 1:
             raise ShapeError("eigsh: v0 is no vector.", "Give one vector.")
         start = calculus.xp.expand_dims(start, -1)
-    given = system(calculus, "eigsh", A, start, None, None)
+    problem = system(calculus, "eigsh", A, start, None, None)
     return eigenpairs(
-        calculus, given.product, given.b, k,
+        calculus, problem.product, problem.b, k,
         which=which, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error,
     )  # fmt: skip
 
 
 def _size_of(calculus: Calculus, title: str, A: Any, instead: str) -> tuple[Any, str]:  # noqa: N803
-    """The number of rows of a matrix, and the floating dtype of its products."""
     if is_function(A) or not hasattr(A, "shape"):
         raise ArgumentError(
             f"{title}: {A!r} has no shape.", f"Give {instead}, whose length is that of its columns."
@@ -111,7 +110,7 @@ def stochastic_logdet(  # noqa: PLR0913
     lower: Any,
     stopping: Stopping,
 ) -> tuple[Any, logdet.StochasticLogdet, SolverInfo]:
-    """Quadratic forms of the inverse and the log-determinant; None for the first without y."""
+    """Return quadratic forms of the inverse, or None, and the log-determinant."""
     check_integer(title, "probes", probes, 2)
     check_integer(title, "steps", steps, 1)
     if M is not None and not isinstance(M, pivoted.LowRankPreconditioner):
@@ -128,18 +127,18 @@ def stochastic_logdet(  # noqa: PLR0913
     else:
         rows, dtype = (n, calculus.widest) if n is not None else _size_of(calculus, title, A, "n")
         sides = calculus.xp.zeros((rows, 1), dtype=dtype)
-    given = system(calculus, title, A, sides, None, M)
-    if len(lengths_of(given.b)) != 2:
+    problem = system(calculus, title, A, sides, None, M)
+    if len(lengths_of(problem.b)) != 2:
         raise ShapeError(f"{title}: a stack of systems.", "Give one matrix, and one of columns.")
-    quad, found, info = logdet.inv_quad_logdet(
-        calculus, given, key, M,
+    quad, estimate, info = logdet.inv_quad_logdet(
+        calculus, problem, key, M,
         probes=probes, steps=steps, lower=lower, stopping=stopping, with_sides=y is not None,
     )  # fmt: skip
-    return calculus.xp.squeeze(quad, -1) if is_vector else quad, found, info
+    return calculus.xp.squeeze(quad, -1) if is_vector else quad, estimate, info
 
 
 def pivoted_cholesky(calculus: Calculus, A: Any, rank: Any) -> Any:  # noqa: N803
-    """A partial factor of a matrix."""
+    """Return a partial factor of a matrix."""
     check_integer("pivoted_cholesky", "rank", rank, 1)
     A = as_operand(calculus, "pivoted_cholesky", A)  # noqa: N806
     n, _ = _size_of(calculus, "pivoted_cholesky", A, "a matrix")

@@ -1,4 +1,4 @@
-"""Operators as the methods take them: matrices of any kind, or functions of blocks of columns."""
+"""Operators of Krylov methods: matrices of any kind, or functions of blocks of columns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from graphc.ir import dtype_name, is_float, promote
 
 
 def as_operand(calculus: Calculus, title: str, A: Any) -> Any:  # noqa: N803 (SciPy's name)
-    """A matrix, or what multiplies as one; a function as it is.
+    """Convert a matrix, or an object that multiplies like one; a function is unchanged.
 
     Raises:
-        ShapeError: It is no square matrix.
-        DTypeError: It is not real floating.
+        ShapeError: If the matrix is not square.
+        DTypeError: If the matrix is complex.
     """
     if hasattr(A, "tocsr") and not isinstance(A, ImplicitArray):
         A = CSR.from_scipy(A)  # noqa: N806
@@ -48,12 +48,12 @@ def _check(title: str, A: Any) -> None:  # noqa: N803
 
 
 def is_function(A: Any) -> bool:  # noqa: N803
-    """Whether an operand is a function."""
+    """Return whether an operand is a function."""
     return callable(A) and not hasattr(A, "__matmul__")
 
 
 def products(calculus: Calculus, A: Any, is_vector: bool) -> Map:  # noqa: N803
-    """The products of an operand and blocks of columns; of a function of vectors, too."""
+    """Return the map from blocks of columns to products; a function may map vectors."""
     if is_function(A):
         if not is_vector:
             return A  # type: ignore[no-any-return]
@@ -66,14 +66,14 @@ def products(calculus: Calculus, A: Any, is_vector: bool) -> Map:  # noqa: N803
 
 @dataclass(frozen=True)
 class System:
-    """A linear system as the methods take it.
+    """A linear system.
 
     Attributes:
-        product: Products of blocks of columns.
-        precondition: Products of what is nearly the inverse, if there is one.
+        product: The product with blocks of columns.
+        precondition: The product with an approximate inverse, or None.
         b: The right-hand sides, (..., n, k).
-        start: Where the search starts, of b's shape, or None.
-        is_vector: Whether the one column was a vector.
+        start: The initial guess, of b's shape, or None.
+        is_vector: Whether the only column was given as a vector.
     """
 
     product: Map
@@ -84,11 +84,11 @@ class System:
 
 
 def system(calculus: Calculus, title: str, A: Any, b: Any, x0: Any, M: Any) -> System:  # noqa: N803
-    """The system of an operator and right-hand sides, in one floating dtype.
+    """Return the system of an operator and right-hand sides, in one floating dtype.
 
     Raises:
-        ShapeError: Lengths do not fit.
-        DTypeError: A dtype is not real floating.
+        ShapeError: If lengths do not fit.
+        DTypeError: If a dtype is complex.
     """
     xp = calculus.xp
     A, b = as_operand(calculus, title, A), calculus.array(b)  # noqa: N806
@@ -110,7 +110,7 @@ def system(calculus: Calculus, title: str, A: Any, b: Any, x0: Any, M: Any) -> S
             )
     columns = xp.expand_dims(b, -1) if is_vector else b
     product = products(calculus, A, is_vector)
-    columns = in_floats(calculus, title, product, columns)
+    columns = cast_to_product_dtype(calculus, title, product, columns)
     near = None if M is None else products(calculus, as_operand(calculus, title, M), is_vector)
     start = None
     if x0 is not None:
@@ -124,12 +124,12 @@ def system(calculus: Calculus, title: str, A: Any, b: Any, x0: Any, M: Any) -> S
     return System(product, near, columns, start, is_vector)
 
 
-def in_floats(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
-    """Columns in the dtype that products of them have, which are floating.
+def cast_to_product_dtype(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
+    """Cast columns to the floating dtype of their products.
 
     Raises:
-        DTypeError: Products are complex, or have another dtype in any case.
-        ShapeError: Products have another shape.
+        DTypeError: If products are complex, or their dtype always differs.
+        ShapeError: If products have another shape.
     """
     xp, name = calculus.xp, dtype_name(dtype_of(x))
     if not is_float(name) and name[0] not in "iub":
@@ -137,8 +137,8 @@ def in_floats(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
     if not is_float(name) or name in {"float16", "bfloat16"}:
         x = xp.cast(x, "float32" if name in {"float16", "bfloat16"} else calculus.widest)
     for _ in range(2):
-        shape, found = calculus.type_of(product, x)
-        wide = promote(dtype_name(dtype_of(x)), found)
+        shape, dtype = calculus.type_of(product, x)
+        wide = promote(dtype_name(dtype_of(x)), dtype)
         if len(shape) != x.ndim or any(
             None not in (m, n) and m != n for m, n in zip(shape, lengths_of(x), strict=True)
         ):
@@ -146,10 +146,10 @@ def in_floats(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
                 f"{title}: a product of shape {list(shape)} for {list(lengths_of(x))}.",
                 "Let the function return an array of its argument's shape.",
             )
-        if found == dtype_name(dtype_of(x)):
+        if dtype == dtype_name(dtype_of(x)):
             return x
         x = xp.cast(x, wide)
     raise DTypeError(
-        f"{title}: products of dtype {found} for {dtype_name(dtype_of(x))}.",
+        f"{title}: products of dtype {dtype} for {dtype_name(dtype_of(x))}.",
         "Let the function return an array of its argument's dtype.",
     )

@@ -1,4 +1,4 @@
-"""Arrays of codes of a few bits, packed in words, with a scale for each group of neighbours."""
+"""Quantized arrays: packed codes of a few bits, with a scale for each group of neighbours."""
 
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized

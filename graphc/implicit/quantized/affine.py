@@ -13,27 +13,28 @@ from graphc.implicit.quantized.coding import Coding, coding_for
 
 @dataclass(frozen=True, repr=False)
 class AffineQuantized(Quantized):
-    """``scales * codes + biases`` of codes of 2 to 8 bits, in groups of neighbours.
+    """``scales * codes + biases``, with codes of 2 to 8 bits in groups of neighbours.
 
-    The fields are what ``mx.quantize`` gives, and ``mx.quantized_matmul`` and ``mx.gather_qmm`` run
-    products under MLX. It takes ``bits / 8`` bytes an element, and two numbers a group.
+    The fields are the results of ``mx.quantize``; on MLX, ``mx.quantized_matmul`` and
+    ``mx.gather_qmm`` compute products. An element takes ``bits / 8`` bytes, and a group two numbers
+    more.
 
-    What ``quantize`` makes of numbers w between low and high in a group lies within one step of
-    them, ``(high - low) / (2**bits - 1)``: within half a step of most, but zero has a code of its
-    own, and that moves the end of the range that is nearer to zero. A step is 1e-7 at least, as it
-    is in MLX: what is smaller comes out as zero.
+    ``quantize`` changes a number w of a group with range ``[low, high]`` by at most one step,
+    ``(high - low) / (2**bits - 1)``: by at most half a step for most numbers, but zero has a code,
+    which moves the end of the range nearer to zero. A step is at least 1e-7, as in MLX: smaller
+    numbers become zero.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, columns * bits / 32)``: the first code in the
+        packed: Words of uint32, ``(*batch, rows, columns * bits / 32)``: the first code is in the
             lowest bits.
         scales: Steps, ``(*batch, rows, columns / group_size)``, of the array's dtype.
-        biases: What the code 0 stands for, of the scales' shape and dtype.
+        biases: The value of the code 0, of the scales' shape and dtype.
         bits: The length of a code.
-        group_size: So many neighbours along the packed axis share a scale.
+        group_size: The number of neighbours along the packed axis that share a scale.
         transposed: Whether the packed axis is the last but one: the array is the transpose of
-            ``(*batch, rows, columns)``. MLX's processor multiplies faster where it is not, its GPU
-            where it is, and JAX's processor where it is and few rows are multiplied.
-        padding: So many elements at the end of the last group are none of the array.
+            ``(*batch, rows, columns)``. Products are faster without it on MLX's CPU; they are
+            faster with it on MLX's GPU, and on JAX's CPU if few rows are multiplied.
+        padding: The number of elements at the end of the last group that are padding.
 
     Example:
         >>> import numpy as np

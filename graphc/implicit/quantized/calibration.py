@@ -1,7 +1,7 @@
 """Quantization for given inputs: GPTQ and AWQ, as graphs.
 
-Both make the error of ``x @ w`` small, for the inputs x of a sample. That enters by the products of
-its columns alone, H = x.T @ x.
+Both minimise the error of ``x @ w`` for the inputs x of a sample. The error depends on x only
+through H = x.T @ x.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphc.implicit.namespace import SYMBOLIC, numpy_like
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.channel_scaled import ChannelScaled
 from graphc.implicit.quantized.coding import Coding
-from graphc.implicit.quantized.convert import Recipe, placed, recipe_of
+from graphc.implicit.quantized.convert import Recipe, recipe_of, resolve_channels
 from graphc.implicit.quantized.encode import nearest, parameters_of
 from graphc.implicit.quantized.microscaled import Microscaled
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
@@ -28,7 +28,7 @@ from graphc.tensor import Tensor
 METHODS = ("gptq", "awq")
 
 STEPS = 20
-"""So many exponents between 0 and 1 are tried."""
+"""The number of exponents between 0 and 1 that AWQ tries."""
 
 
 def calibrate(  # noqa: PLR0913 (the choices of quantize, and those of a method)
@@ -42,29 +42,29 @@ def calibrate(  # noqa: PLR0913 (the choices of quantize, and those of a method)
     symmetric: bool = False,
     damping: float = 0.01,
 ) -> Any:
-    """A matrix as packed codes, such that ``sample @ w`` changes little.
+    """Quantize a matrix such that ``sample @ w`` changes little.
 
-    ``"gptq"`` quantizes row by row, and changes the rows that are left so that they make up for the
-    error. ``"awq"`` scales rows up before they are quantized, the more the larger the inputs that
-    they meet, and inputs down; of 20 strengths it takes the one with the least error.
+    ``"gptq"`` quantizes row by row, and changes the remaining rows to compensate the error.
+    ``"awq"`` scales rows up before they are quantized, the more the larger their inputs are, and
+    scales inputs down; of 20 exponents it uses the one with the smallest error.
 
     Args:
         w: ``(inputs, outputs)``, floating; of NumPy, JAX or MLX, or symbolic.
-        sample: ``(..., inputs)``: what is multiplied by w, of the same library.
-        kind: A kind of ``quantize``, or a mapping of its options; for ``"gptq"`` none of
+        sample: The inputs that are multiplied by w, ``(..., inputs)``, of the same library.
+        kind: A kind of ``quantize``, or a mapping of its options; for ``"gptq"`` no kind of
             ``Microscaled``.
         method: ``"gptq"`` or ``"awq"``.
-        group_size: How many neighbours share a scale, as of ``quantize``.
-        axis: Along which axis groups lie: -2, that of inputs, or of ``"gptq"`` also -1.
-        symmetric: As of ``quantize``.
-        damping: What is added to the diagonal of H, relative to its mean; of ``"gptq"``.
+        group_size: The number of neighbours that share a scale, as for ``quantize``.
+        axis: The axis along which groups lie: -2, that of inputs, or for ``"gptq"`` also -1.
+        symmetric: As for ``quantize``.
+        damping: The number added to the diagonal of H, relative to its mean; for ``"gptq"``.
 
     Returns:
-        A quantized array like that of ``quantize``; of ``"awq"`` a ``ChannelScaled`` one, whose
-        factors a layer before may apply instead.
+        A quantized array as by ``quantize``; for ``"awq"`` a ``ChannelScaled`` one, whose factors
+        the preceding layer may apply instead.
 
     Raises:
-        ImplicitArrayError: There is no such method or kind; the sample does not fit.
+        ImplicitArrayError: If there is no such method or kind, or the sample does not fit.
 
     Source: Frantar, Ashkboos, Hoefler & Alistarh, GPTQ, ICLR 2023; Lin et al., AWQ, MLSys 2024.
 
@@ -82,15 +82,15 @@ def calibrate(  # noqa: PLR0913 (the choices of quantize, and those of a method)
     options = {"group_size": group_size, "axis": axis, "symmetric": symmetric}
     recipe = recipe_of(kind, {**options, "channel_axes": None})
     _check(w, sample, method, recipe)
-    recipe, _ = placed(recipe, 2, "the matrix")
+    recipe, _ = resolve_channels(recipe, 2, "the matrix")
 
-    def made(w: Tensor, sample: Tensor) -> Any:
+    def quantize_matrix(w: Tensor, sample: Tensor) -> Any:
         x = gt.reshape(sample, (-1, lengths_of(w)[0]))
         h = gt.matmul(x.T, x)
         return _gptq(recipe, w, h, damping) if method == "gptq" else _awq(recipe, w, h)
 
     dtype = np.promote_types(dtype_of(w), "float32") if dtype_of(w).kind == "f" else "float32"
-    return _run(made, w, sample, dtype_name(dtype))
+    return _run(quantize_matrix, w, sample, dtype_name(dtype))
 
 
 def _check(w: Any, sample: Any, method: str, recipe: Recipe) -> None:
@@ -115,7 +115,7 @@ def _check(w: Any, sample: Any, method: str, recipe: Recipe) -> None:
 
 
 def _run(function: Any, w: Any, sample: Any, wide: str) -> Any:
-    """Call a function of symbolic arrays in double or single width, with arrays of any library."""
+    """Call a function of symbolic arrays in the dtype ``wide``, with arrays of any library."""
     xp, dtype = numpy_like(w, sample), dtype_name(dtype_of(w))
     if xp.name == "graphc":
         y = function(SYMBOLIC.cast(w, wide), SYMBOLIC.cast(sample, wide))
@@ -131,134 +131,137 @@ def _run(function: Any, w: Any, sample: Any, wide: str) -> Any:
     return treedef.build([np.asarray(leaf) for leaf in leaves])
 
 
-class _Layout(NamedTuple):
+class _Blocks(NamedTuple):
     """A matrix in blocks of rows.
 
     Attributes:
-        recipe: How it is quantized.
-        coding: What the codes mean.
-        rows: The rows of a block: a group, or one where groups lie along columns.
-        more: Rows and columns that are added.
+        recipe: The options of the quantization.
+        coding: The encoding.
+        rows: The number of rows in a block: a group, or one if groups lie along columns.
+        padding: The numbers of rows and columns of padding.
     """
 
     recipe: Recipe
     coding: Coding
     rows: int
-    more: tuple[int, int]
+    padding: tuple[int, int]
 
     @classmethod
-    def of(cls, recipe: Recipe, shape: tuple[int, int]) -> _Layout:
+    def of(cls, recipe: Recipe, shape: tuple[int, int]) -> _Blocks:
         along_rows = recipe.axis == -2
         n = shape[0 if along_rows else 1]
         coding = recipe.coding_for(n)
-        padding = -n % coding.group_size
-        more = (padding, 0) if along_rows else (0, padding)
-        return cls(recipe, coding, coding.group_size if along_rows else 1, more)
+        count = -n % coding.group_size
+        padding = (count, 0) if along_rows else (0, count)
+        return cls(recipe, coding, coding.group_size if along_rows else 1, padding)
 
     def groups(self, block: Tensor) -> Tensor:
-        """A block of rows with the groups' axis last."""
+        """Return a block of rows with the groups' axis last."""
         return block.T if self.recipe.axis == -2 else block
 
-    def of_row(self, part: Tensor) -> Tensor:
-        """What the scales or biases of a block are for each element of a row."""
-        if self.recipe.axis == -2:
-            return part[:, 0]
-        return gt.repeat(part[0], self.coding.group_size)
+    def of_row(self, numbers: Tensor) -> Tensor:
+        """Return the scale or bias of each element of a row, from the scales or biases of a block.
 
-    def built(self, codes: Tensor, parts: list[Tensor]) -> Quantized:
-        """The array of these codes, and of parts of one row for each block."""
-        words = self.coding.packed(SYMBOLIC, codes.T if self.recipe.axis == -2 else codes)
+        In a block of several rows, these are equal for all rows.
+        """
+        if self.recipe.axis == -2:
+            return numbers[:, 0]
+        return gt.repeat(numbers[0], self.coding.group_size)
+
+    def build(self, codes: Tensor, numbers: list[Tensor]) -> Quantized:
+        """Build the array from codes, and from scales and biases of one row for each block."""
+        transposed = self.recipe.axis == -2
         build: Any = self.recipe.cls
-        made: Quantized = build(
-            words,
-            *[part.T if self.recipe.axis == -2 else part for part in parts],
-            transposed=self.recipe.axis == -2,
-            padding=sum(self.more),
+        array: Quantized = build(
+            self.coding.pack(SYMBOLIC, codes.T if transposed else codes),
+            *[x.T if transposed else x for x in numbers],
+            transposed=transposed,
+            padding=sum(self.padding),
             group_size=self.coding.group_size,
             **self.recipe.options,
         )
-        return made
+        return array
 
 
 def _gptq(recipe: Recipe, w: Tensor, h: Tensor, damping: float) -> Quantized:
-    """Quantize row by row; rows that are left take up the error, block by block."""
+    """Quantize row by row; the remaining rows compensate the error, block by block."""
     shape: Any = lengths_of(w)
-    m, layout = shape[0], _Layout.of(recipe, shape)
-    rows, (below, beside) = layout.rows, layout.more
+    m, blocks = shape[0], _Blocks.of(recipe, shape)
+    rows, (below, beside) = blocks.rows, blocks.padding
     w = gt.pad(w, [(0, below), (0, beside)])
     h = h + gt.eye(m, dtype=h.dtype) * gt.maximum(damping * gt.diagonal(h).mean(), TINY)
-    # Rows that are added have no part in others.
+    # Rows of padding do not depend on other rows.
     h = gt.pad(h, [(0, below), (0, below)])
     total = m + below
     h = h + gt.diag(gt.cast(gt.arange(total) >= m, h.dtype))
     upper = gt.linalg.cholesky(gt.linalg.inv(h)).T
-    places = gt.arange(total)
+    row_indices = gt.arange(total)
 
-    def parameters(w: Tensor, i: Tensor) -> list[Any]:
-        groups = layout.groups(w)
-        scales = parameters_of(SYMBOLIC, layout.coding, groups, beside)
+    def block_numbers(w: Tensor, i: Tensor) -> list[Any]:
+        groups = blocks.groups(w)
+        numbers = parameters_of(SYMBOLIC, blocks.coding, groups, beside)
         if not below:
-            return scales
-        # The last block alone ends with rows of padding.
+            return numbers
+        # Only the last block ends with rows of padding.
         is_last = gt.eq(i, total // rows - 1)
-        last = parameters_of(SYMBOLIC, layout.coding, groups, below)
-        return [gt.where(is_last, *pair) for pair in zip(last, scales, strict=True)]
+        last = parameters_of(SYMBOLIC, blocks.coding, groups, below)
+        return [gt.where(is_last, *pair) for pair in zip(last, numbers, strict=True)]
 
-    def block(w: Tensor, i: Tensor) -> Any:
+    def quantize_block(w: Tensor, i: Tensor) -> Any:
         own = i * rows + gt.arange(rows)
-        of_block = upper[own]
-        scales = parameters(w[own], i)
-        numbers = [layout.of_row(part) for part in scales]
-        codes, errors = _block(layout.coding, w[own], gt.take(of_block, own, 1), numbers)
-        behind = gt.where(places >= (i + 1) * rows, of_block, 0)
-        w = w - gt.matmul(behind.T, errors)
-        return w, (codes, [part.reshape((-1,)) for part in scales])
+        factors = upper[own]
+        numbers = block_numbers(w[own], i)
+        row_numbers = [blocks.of_row(x) for x in numbers]
+        codes, errors = _quantize_rows(blocks.coding, w[own], gt.take(factors, own, 1), row_numbers)
+        following = gt.where(row_indices >= (i + 1) * rows, factors, 0)
+        w = w - gt.matmul(following.T, errors)
+        return w, (codes, [x.reshape((-1,)) for x in numbers])
 
-    _, (codes, parts) = loop(block, w, gt.arange(total // rows))
-    return layout.built(codes.reshape((total, -1)), parts)
+    _, (codes, numbers) = loop(quantize_block, w, gt.arange(total // rows))
+    return blocks.build(codes.reshape((total, -1)), numbers)
 
 
-def _block(coding: Coding, w: Tensor, upper: Tensor, numbers: list[Tensor]) -> Any:
-    """The codes of a block's rows, and their errors, which rows behind the block take up."""
+def _quantize_rows(coding: Coding, w: Tensor, upper: Tensor, numbers: list[Tensor]) -> Any:
+    """Return the codes of a block's rows, and the errors that following blocks compensate."""
     count: Any = upper.type.shape[0]
-    places = gt.arange(count)
+    row_indices = gt.arange(count)
 
-    def row(w: Tensor, given: Any) -> Any:
-        i, factors = given
+    def quantize_row(w: Tensor, row: Any) -> Any:
+        i, factors = row
         codes, values = nearest(SYMBOLIC, coding, w[i], *numbers)
         error = (w[i] - values) / factors[i]
-        behind = gt.where(places > i, factors, 0)
-        return w - behind[:, None] * error, (codes, error)
+        following = gt.where(row_indices > i, factors, 0)
+        return w - following[:, None] * error, (codes, error)
 
-    _, found = loop(row, w, (places, upper))
-    return found
+    _, codes_and_errors = loop(quantize_row, w, (row_indices, upper))
+    return codes_and_errors
 
 
 TINY = 1e-12
-"""The least that is added to a diagonal: a sample of zeros has an inverse, too."""
+"""The least number added to a diagonal, so that a sample of zeros has an inverse, too."""
 
 
 def _awq(recipe: Recipe, w: Tensor, h: Tensor) -> ChannelScaled:
-    """Of several exponents of the inputs' magnitudes take the one with the least error."""
-    layout = _Layout.of(recipe, lengths_of(w))  # type: ignore[arg-type]
-    # The root of the mean square is as large as the mean magnitude but for a factor.
+    """Use the exponent of the inputs' magnitudes that has the smallest error."""
+    blocks = _Blocks.of(recipe, lengths_of(w))  # type: ignore[arg-type]
+    # The root mean square is proportional to the mean magnitude.
     size = gt.sqrt(gt.diagonal(h))
     size = gt.maximum(size / gt.maximum(gt.max(size), TINY), 1e-4)
 
     def scales(exponent: Tensor) -> Tensor:
-        found = size**exponent
-        return found / gt.sqrt(gt.max(found) * gt.min(found))
+        powers = size**exponent
+        return powers / gt.sqrt(gt.max(powers) * gt.min(powers))
 
-    def quantized(s: Tensor) -> Any:
-        x = gt.pad(w * s[:, None], [(0, layout.more[0]), (0, 0)])
-        return recipe.built(SYMBOLIC, layout.coding, x.T, sum(layout.more))
+    def quantize_scaled(s: Tensor) -> Any:
+        x = gt.pad(w * s[:, None], [(0, blocks.padding[0]), (0, 0)])
+        return recipe.encode(SYMBOLIC, blocks.coding, x.T, sum(blocks.padding))
 
-    def tried(_: None, exponent: Tensor) -> Any:
+    def squared_error(_: None, exponent: Tensor) -> Any:
         s = scales(exponent)
-        off = quantized(s).materialize() / s[:, None] - w
-        return None, (off * gt.matmul(h, off)).sum()
+        error = quantize_scaled(s).materialize() / s[:, None] - w
+        return None, (error * gt.matmul(h, error)).sum()
 
     exponents = gt.cast(gt.arange(STEPS), w.dtype) / STEPS
-    _, errors = loop(tried, None, exponents)
+    _, errors = loop(squared_error, None, exponents)
     s = scales(exponents[gt.argmin(errors)])
-    return ChannelScaled(quantized(s), 1 / s)
+    return ChannelScaled(quantize_scaled(s), 1 / s)

@@ -1,4 +1,4 @@
-"""Matrices whose rows, or columns, are those of another in another order."""
+"""Matrices with permuted rows or columns."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from graphc.ir import dtype_name, is_inexact, is_integer
 
 @dataclass(frozen=True, repr=False)
 class ChannelPermuted(OfChannels):
-    """A matrix whose row ``order[i]`` is row i of another, or whose columns are so.
+    """A matrix whose row ``order[i]`` is row i of another matrix; or columns likewise.
 
-    ``x @ w`` is ``x[:, order] @ of``. So rows may be quantized in groups that are no neighbours, as
-    GPTQ does where it takes those first that matter most.
+    ``x @ w`` equals ``x[:, order] @ of``. So the rows of a group need not be neighbours: GPTQ
+    quantizes the most important rows first.
 
     Attributes:
-        of: ``(*batch, m, n)``, an array or an implicit one.
-        order: Where each of its rows is, ``(*batch, m)``, integers from 0 on, each once; of columns
-            ``(*batch, n)``.
-        columns: Whether columns are in another order.
+        of: The other matrix, ``(*batch, m, n)``, an array or an implicit one.
+        order: The position of each of its rows, ``(*batch, m)``: a permutation of the integers from
+            0 on; for columns ``(*batch, n)``.
+        columns: Whether columns are permuted.
 
     Example:
         >>> import numpy as np
@@ -54,16 +54,16 @@ class ChannelPermuted(OfChannels):
         return {"order": 1, "of": 2}
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        # What is permuted is whole: a shard of it would have rows of others.
+        # The permuted axis is replicated: a shard of it would need rows of other shards.
         return {"of": (rows, None) if self.columns else (None, columns)}
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype."""
+        """The NumPy dtype."""
         return dtype_of(self.of)
 
-    def _taken(self, x: Any, order: Any, axis: int) -> Any:
-        """The slices of an array along one of its last two axes, in an order."""
+    def _take(self, x: Any, order: Any, axis: int) -> Any:
+        """Take slices of an array along one of its last two axes, in an order."""
         xp = numpy_like(self, x)
         if len(lengths_of(self.order)) == 1:
             return xp.take(x, order, axis)
@@ -71,24 +71,24 @@ class ChannelPermuted(OfChannels):
         return xp.take_along_axis(x, xp.broadcast_to(xp.expand_dims(order, -3 - axis), shape), axis)
 
     @property
-    def places(self) -> Any:
-        """Which of the other's rows, or columns, each of this one's is."""
+    def indices(self) -> Any:
+        """The row, or column, of the other matrix for each row, or column, of this one."""
         return self.xp.argsort(self.order, -1)
 
     def materialize(self) -> Any:
-        return self._taken(materialize_unchecked(self.of), self.places, -1 if self.columns else -2)
+        return self._take(materialize_unchecked(self.of), self.indices, -1 if self.columns else -2)
 
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         if self.columns:
-            return self._taken(xp.matmul(x, self.of), self.places, -1)
-        return xp.matmul(self._taken(x, self.order, -1), self.of)
+            return self._take(xp.matmul(x, self.of), self.indices, -1)
+        return xp.matmul(self._take(x, self.order, -1), self.of)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         if self.columns:
-            return xp.take(materialize_unchecked(xp.take(self.of, index, 0)), self.places, -1)
-        return materialize_unchecked(xp.take(self.of, xp.take(self.places, index, 0), 0))
+            return xp.take(materialize_unchecked(xp.take(self.of, index, 0)), self.indices, -1)
+        return materialize_unchecked(xp.take(self.of, xp.take(self.indices, index, 0), 0))
 
     def cast(self, dtype: Any) -> Any:
         if not is_inexact(dtype_name(dtype)):

@@ -1,4 +1,4 @@
-"""Matrices whose rows, or columns, are those of another times numbers."""
+"""Matrices with scaled rows or columns."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from graphc.ir import dtype_name, is_inexact
 
 
 class OfChannels(Stacked):
-    """A matrix ``of`` with something done to its rows, or where ``columns`` is true its columns."""
+    """A matrix ``of`` with an operation on its rows, or, if ``columns`` holds, its columns."""
 
     if TYPE_CHECKING:
-        # Fields of each class, which has its own between them.
+        # Fields of each subclass, which has its own fields between them.
         @property
         def of(self) -> Any: ...
         @property
@@ -30,7 +30,7 @@ class OfChannels(Stacked):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows and columns of the other matrix."""
+        """The number of rows and columns."""
         rows, columns = lengths_of(self.of)[-2:]
         return rows, columns
 
@@ -41,14 +41,14 @@ class OfChannels(Stacked):
 
 @dataclass(frozen=True, repr=False)
 class ChannelScaled(OfChannels):
-    """``factors[:, None] * of``: each row of a matrix times a number of its own, or each column.
+    """A matrix whose rows, or columns, are multiplied by numbers: ``factors[:, None] * of``.
 
-    ``x @ w`` is ``(x * factors) @ of``. So rows may be scaled before they are quantized, as
-    activation-aware quantization does.
+    ``x @ w`` equals ``(x * factors) @ of``. So rows can be scaled before they are quantized, as in
+    activation-aware quantization.
 
     Attributes:
-        of: ``(*batch, m, n)``, an array or an implicit one.
-        factors: ``(*batch, m)``; of columns ``(*batch, n)``.
+        of: The other matrix, ``(*batch, m, n)``, an array or an implicit one.
+        factors: ``(*batch, m)``; for columns ``(*batch, n)``.
         columns: Whether columns are multiplied.
 
     Example:
@@ -81,7 +81,7 @@ class ChannelScaled(OfChannels):
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype."""
+        """The NumPy dtype."""
         return dtype_of(self.factors)
 
     def materialize(self) -> Any:

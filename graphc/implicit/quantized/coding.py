@@ -1,4 +1,4 @@
-"""Codes of a few bits: the numbers they stand for, and their packing in 32-bit words."""
+"""Codes of a few bits: the numbers that they represent, and their packing in 32-bit words."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name
 
 WORD, BYTE = 32, 8
-"""The bits of a word, and of a byte."""
+"""The number of bits in a word, and in a byte."""
 
 ONE, THREE, EIGHT = (np.array(n, "uint32") for n in (1, 3, BYTE))
 
 DIGITS = 5
-"""So many digits of base three a byte has, of which 243 values are used: 1.6 bits each."""
+"""The number of base-three digits in a byte, which has 243 of 256 values: 1.6 bits each."""
 
 POWERS = np.array([3**i for i in range(DIGITS)], "uint32")
-"""What moves a digit of a byte to its first place."""
+"""The factors that move each digit of a byte to the first position."""
 
 NORMAL_FLOATS = (
     *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
@@ -45,9 +45,9 @@ FLOATS = {
     "mxfp8": (4, 3, 7),
     "nvfp4": (2, 1, 1),
 }
-"""For each narrow floating kind the bits of its exponent and its mantissa, and the exponent's bias.
+"""The bits of the exponent and the mantissa, and the exponent's bias, of narrow floating kinds.
 
-The last three are those whose scales are codes of 8 bits.
+The last three kinds have scales that are codes of 8 bits.
 
 Source: Micikevicius et al., FP8 formats for deep learning, arXiv:2209.05433, 2022; Open Compute
 Project, Microscaling Formats (MX) Specification 1.0, 2023.
@@ -58,28 +58,28 @@ LARGEST_OF = {
     **dict.fromkeys(("float8_e4m3fn", "mxfp8"), 448.0),
     "float8_e5m2": 57344.0,
 }
-"""The largest finite number of each."""
+"""The largest finite number of each narrow floating kind."""
 
 
 @cache
 def table_of(kind: str, bits: int) -> np.ndarray[Any, Any]:
-    """The number of each code, before it is scaled; NaN and infinite ones are never made."""
+    """Return the number that each code represents, before it is scaled."""
     codes = np.arange(2**bits)
     if kind == "nf4":
         return np.array(NORMAL_FLOATS, "float32")
-    found: Any
+    values: Any
     if kind in FLOATS:
         _, mantissas, bias = FLOATS[kind]
         magnitude = codes % 2 ** (bits - 1)
         exponent, mantissa = magnitude >> mantissas, magnitude % 2**mantissas
         units = np.where(exponent > 0, 2**mantissas + mantissa, mantissa)
         scale = np.exp2(np.maximum(exponent, 1) - bias - mantissas)
-        found = np.where(codes == magnitude, 1, -1) * units * scale
+        # Codes of NaN and infinity, which encoding never produces, have arbitrary numbers here.
+        values = np.where(codes == magnitude, 1, -1) * units * scale
     else:
         first, step = {"affine": (0, 1), "1bit": (-1, 2)}.get(kind, (-(2 ** (bits - 1)), 1))
-        found = first + step * codes
-    made: np.ndarray[Any, Any] = found.astype("float32")
-    return made
+        values = first + step * codes
+    return values.astype("float32")  # type: ignore[no-any-return]
 
 
 def _counts(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
@@ -99,19 +99,19 @@ def _integers(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
     return xp.cast(xp.cast(codes, "int32") - 2 ** (bits - 1), dtype)
 
 
-SHORT = 8
-"""In a graph, arrays as short as these are written into the program."""
+MAX_LITERAL = 8
+"""The longest array that a graph writes into the program; longer tables are looked up in halves."""
 
 
 def _from_table(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
     codes, table = xp.cast(codes, "int32"), table_of(kind, bits)
-    if len(table) > 2 * SHORT:
-        found = xp.take(xp.literal(table), codes)
+    if len(table) > 2 * MAX_LITERAL:
+        values = xp.take(xp.literal(table), codes)
     else:
-        low = xp.bitwise_and(codes, SHORT - 1)
-        first, second = (xp.take(half, low) for half in (table[:SHORT], table[SHORT:]))
-        found = xp.where(codes < SHORT, first, second)
-    return xp.cast(found, dtype)
+        low = xp.bitwise_and(codes, MAX_LITERAL - 1)
+        first, second = (xp.take(half, low) for half in (table[:MAX_LITERAL], table[MAX_LITERAL:]))
+        values = xp.where(codes < MAX_LITERAL, first, second)
+    return xp.cast(values, dtype)
 
 
 VALUES: dict[str, Callable[..., Any]] = {
@@ -124,7 +124,7 @@ VALUES: dict[str, Callable[..., Any]] = {
     "1bit": _signs,
     **dict.fromkeys(FLOATS, _from_table),
 }
-"""For each kind, the numbers of codes before they are scaled."""
+"""The function from codes to numbers before they are scaled, for each kind."""
 
 BITS = {
     "affine": (1, 2, 3, 4, 5, 6, 8),
@@ -136,22 +136,23 @@ BITS = {
     "1bit": (1,),
     **{name: (1 + exponent + mantissa,) for name, (exponent, mantissa, _) in FLOATS.items()},
 }
-"""For each kind, the bits that a code may have; of digits, the bits of the byte that five share."""
+"""The allowed lengths of a code in bits, for each kind; for digits, the bits of their byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How an array is held as codes: ``scale * values(code)``, plus a bias where kind is affine.
+    """An encoding of numbers: ``scale * values(code)``, plus a bias if the kind is affine.
 
-    Codes lie along the last axis of an array of words, the first in the lowest bits, as in MLX. A
-    *unit* is the fewest words that whole codes fill: one, or of 3, 5 and 6 bits, several.
+    Codes are packed along the last axis of an array of words, the first in the lowest bits, as in
+    MLX. A *unit* is the smallest number of words that complete codes fill: one word, or several for
+    codes of 3, 5 and 6 bits.
 
     Attributes:
         kind: ``"affine"``, ``"integer"``, ``"ternary"``, ``"nf4"``, ``"1bit"``, or a narrow
             floating dtype; ``"w8a8"`` for integers that are multiplied with integers;
             ``"ternary5"`` for digits of base three, five to a byte.
         bits: The length of a code, or of the byte that digits share.
-        group_size: How many neighbours along the last axis share a scale.
+        group_size: The number of neighbours along the last axis that share a scale.
     """
 
     kind: str
@@ -172,17 +173,17 @@ class Coding:
 
     @property
     def unit_words(self) -> int:
-        """How many words a unit has."""
+        """The number of words in a unit."""
         return self.bits // math.gcd(self.bits, WORD)
 
     @property
     def per_unit(self) -> int:
-        """How many codes a unit holds."""
+        """The number of codes in a unit."""
         return WORD // math.gcd(self.bits, WORD) * (DIGITS if self.has_digits else 1)
 
     @property
     def has_digits(self) -> bool:
-        """Whether codes are digits of bytes, and have no bits of their own."""
+        """Whether codes are digits of a byte instead of bits."""
         return self.kind == "ternary5"
 
     @property
@@ -192,21 +193,21 @@ class Coding:
 
     @property
     def units_per_group(self) -> int:
-        """How many units share a scale."""
+        """The number of units that share a scale."""
         return self.group_size // self.per_unit
 
     @property
     def words_per_group(self) -> int:
-        """How many words share a scale."""
+        """The number of words that share a scale."""
         return self.units_per_group * self.unit_words
 
     def columns_of(self, words: int) -> int:
-        """How many codes so many words hold."""
+        """Return the number of codes in a number of words."""
         return words // self.unit_words * self.per_unit
 
     @property
     def plain(self) -> Coding:
-        """The same codes, for products with floating numbers."""
+        """The encoding of the same codes for products with floating numbers."""
         is_integer = self.kind == "w8a8"
         return coding_for("integer", self.bits, self.group_size) if is_integer else self
 
@@ -216,71 +217,71 @@ class Coding:
         return self.kind == "affine"
 
     def values(self, xp: Any, codes: Any, dtype: Any) -> Any:
-        """The numbers that codes stand for, before they are scaled."""
+        """Return the numbers that codes represent, before they are scaled."""
         return VALUES[self.kind](xp, codes, dtype, self.kind, self.bits)
 
-    def packed(self, xp: Any, codes: Any) -> Any:
-        """Codes, unsigned integers below ``2**bits``, as words."""
+    def pack(self, xp: Any, codes: Any) -> Any:
+        """Pack codes, unsigned integers below ``2**bits``, into words."""
         if self.has_digits:
-            codes = _as_bytes(xp, codes)
+            codes = _digits_to_bytes(xp, codes)
         *lead, n = xp.shape_of(codes)
-        # Of digits, the bytes that they make are packed.
+        # Digits are packed as bytes.
         per_unit = self.per_unit // (DIGITS if self.has_digits else 1)
         units = n // per_unit
         codes = xp.reshape(xp.cast(codes, "uint32"), (*lead, units, per_unit))
         words = []
         for word in range(self.unit_words):
-            # No two have a bit in common, so that their sum is all of them.
+            # No two shifted codes share a bit, so that their sum combines all of them.
             first, last = word * WORD // self.bits, -(-(word + 1) * WORD // self.bits)
-            moved = xp.getitem(codes, (..., slice(first, last)))
-            places = self._places(xp, word, first, last)
+            shifted = xp.getitem(codes, (..., slice(first, last)))
+            offsets = self._offsets(xp, word, first, last)
             if word:
-                # The first code may begin in the word before.
-                moved = xp.right_shift(moved, xp.cast(xp.maximum(-places, 0), "uint32"))
-                places = xp.maximum(places, 0)
-            moved = xp.left_shift(moved, xp.cast(places, "uint32"))
-            words.append(xp.cast(xp.sum(moved, -1), "uint32"))
+                # The first code may begin in the previous word.
+                shifted = xp.right_shift(shifted, xp.cast(xp.maximum(-offsets, 0), "uint32"))
+                offsets = xp.maximum(offsets, 0)
+            shifted = xp.left_shift(shifted, xp.cast(offsets, "uint32"))
+            words.append(xp.cast(xp.sum(shifted, -1), "uint32"))
         if len(words) == 1:
             return words[0]
         return xp.reshape(xp.stack(words, -1), (*lead, units * self.unit_words))
 
     def codes(self, xp: Any, words: Any) -> Any:
-        """The codes in words, as unsigned integers."""
+        """Unpack the codes in words, as unsigned integers."""
         *lead, n = xp.shape_of(words)
         units = n // self.unit_words
         words = xp.reshape(words, (*lead, units, self.unit_words))
-        parts = [self._codes_from(xp, words, word) for word in range(self.unit_words)]
-        spread = parts[0] if len(parts) == 1 else xp.concatenate(parts, -1)
-        found = self.lowest(xp, spread)
+        slices = [self._codes_from(xp, words, word) for word in range(self.unit_words)]
+        shifted = slices[0] if len(slices) == 1 else xp.concatenate(slices, -1)
+        codes = self.lowest(xp, shifted)
         if self.has_digits:
-            found = digit(xp, xp.expand_dims(found, -1), xp.literal(POWERS))
-        return xp.reshape(found, (*lead, units * self.per_unit))
+            codes = digit(xp, xp.expand_dims(codes, -1), xp.literal(POWERS))
+        return xp.reshape(codes, (*lead, units * self.per_unit))
 
     def _codes_from(self, xp: Any, words: Any, word: int) -> Any:
-        """The codes that begin in one word of each unit, with other bits above them."""
+        """Return the codes that begin in one word of each unit, with other bits above them."""
         first, last = -(-word * WORD // self.bits), -(-(word + 1) * WORD // self.bits)
-        places = self._places(xp, word, first, last)
-        own = xp.getitem(words, (..., slice(word, word + 1)))
-        own = xp.right_shift(own, xp.cast(places, "uint32"))
+        offsets = self._offsets(xp, word, first, last)
+        low = xp.getitem(words, (..., slice(word, word + 1)))
+        low = xp.right_shift(low, xp.cast(offsets, "uint32"))
         if last * self.bits == (word + 1) * WORD:
-            return own
-        rest = xp.getitem(words, (..., slice(word + 1, word + 2)))
-        # In two steps: to shift by the length of a word is undefined.
-        rest = xp.left_shift(xp.left_shift(rest, xp.cast(WORD - 1 - places, "uint32")), ONE)
-        return xp.bitwise_or(own, rest)
+            return low
+        high = xp.getitem(words, (..., slice(word + 1, word + 2)))
+        # In two steps: a shift by the length of a word is undefined.
+        high = xp.left_shift(xp.left_shift(high, xp.cast(WORD - 1 - offsets, "uint32")), ONE)
+        return xp.bitwise_or(low, high)
 
-    def _places(self, xp: Any, word: int, first: int, last: int) -> Any:
-        """Where some codes of a unit begin in one of its words."""
+    def _offsets(self, xp: Any, word: int, first: int, last: int) -> Any:
+        """Return the bit offsets of a unit's codes in one of its words."""
         start = first * self.bits - word * WORD
         return xp.arange(start, start + (last - first) * self.bits, self.bits)
 
-    def codes_at(self, xp: Any, words: Any, place: Any) -> Any:
-        """The codes at places of rows of words, (rows, *places.shape)."""
-        unit, inner = place // self.per_unit, place % self.per_unit
+    def codes_at(self, xp: Any, words: Any, index: Any) -> Any:
+        """Return the codes of rows of words at column indices, (rows, *index.shape)."""
+        unit, inner = index // self.per_unit, index % self.per_unit
         if self.has_digits:
             shift = xp.cast(inner // DIGITS * self.bits, "uint32")
-            bytes_ = self.lowest(xp, xp.right_shift(xp.take(words, unit, 1), shift))
-            return digit(xp, bytes_, xp.take(xp.literal(POWERS), inner % DIGITS))
+            byte = self.lowest(xp, xp.right_shift(xp.take(words, unit, 1), shift))
+            return digit(xp, byte, xp.take(xp.literal(POWERS), inner % DIGITS))
         if self.unit_words == 1:
             shift = xp.cast(inner * self.bits, "uint32")
             return self.lowest(xp, xp.right_shift(xp.take(words, unit, 1), shift))
@@ -290,64 +291,64 @@ class Coding:
         return xp.sum(xp.where(own, xp.cast(codes, "int32"), 0), -1)
 
     def lowest(self, xp: Any, words: Any) -> Any:
-        """The code in the lowest bits of each word."""
+        """Return the code in the lowest bits of each word."""
         return xp.bitwise_and(words, 2**self.bits - 1)
 
-    def grouped(self, xp: Any, x: Any) -> Any:
-        """The last axis as one of groups and one of their elements."""
+    def split_groups(self, xp: Any, x: Any) -> Any:
+        """Split the last axis into groups and the elements of each group."""
         *lead, n = xp.shape_of(x)
         return xp.reshape(x, (*lead, n // self.group_size, self.group_size))
 
     def dense(self, xp: Any, words: Any, scales: Any, biases: Any = None) -> Any:
-        """The numbers that words and the scales and biases of their groups stand for."""
-        found = self.values(xp, self.codes(xp, words), dtype_name(dtype_of(scales)))
-        y = self.grouped(xp, found) * xp.expand_dims(scales, -1)
+        """Return the numbers that words, and the scales and biases of groups, represent."""
+        values = self.values(xp, self.codes(xp, words), dtype_name(dtype_of(scales)))
+        y = self.split_groups(xp, values) * xp.expand_dims(scales, -1)
         if biases is not None:
             y = y + xp.expand_dims(biases, -1)
-        return xp.reshape(y, xp.shape_of(found))
+        return xp.reshape(y, xp.shape_of(values))
 
 
-def _as_bytes(xp: Any, codes: Any) -> Any:
-    """Digits, five to a byte: the fraction of 256 that they are of 243 as ``0.d1 d2 d3 d4 d5``.
+def _digits_to_bytes(xp: Any, codes: Any) -> Any:
+    """Return bytes of five digits d, ``ceil(256 * 0.d1d2d3d4d5)`` in base three.
 
-    So three times a byte has its first digit above its highest bit, and below it the others.
+    The integer part of ``3 * byte / 256`` is the first digit, and the remainder holds the others.
     """
     *lead, n = xp.shape_of(codes)
     digits = xp.reshape(xp.cast(codes, "uint32"), (*lead, n // DIGITS, DIGITS))
-    found = xp.sum(xp.multiply(digits, xp.literal(POWERS[::-1].copy())), -1)
-    # Rounded up, so that what a digit leaves over is never below zero.
-    most = 3**DIGITS
-    return xp.cast((xp.cast(found, "int32") * 2**BYTE + (most - 1)) // most, "uint32")
+    number = xp.sum(xp.multiply(digits, xp.literal(POWERS[::-1].copy())), -1)
+    # Rounded up, so that the remainder after a digit is never negative.
+    count = 3**DIGITS
+    return xp.cast((xp.cast(number, "int32") * 2**BYTE + (count - 1)) // count, "uint32")
 
 
-def digit(xp: Any, bytes_: Any, power: Any) -> Any:
-    """The digit that a power of three moves to the first place of a byte.
+def digit(xp: Any, byte: Any, power: Any) -> Any:
+    """Return the digit of a byte that a power of three moves to the first position.
 
     Source: TQ1_0 of llama.cpp, github.com/ggml-org/llama.cpp/pull/8151.
     """
-    moved = xp.bitwise_and(xp.multiply(bytes_, power), 2**BYTE - 1)
-    return xp.right_shift(xp.multiply(moved, THREE), EIGHT)
+    shifted = xp.bitwise_and(xp.multiply(byte, power), 2**BYTE - 1)
+    return xp.right_shift(xp.multiply(shifted, THREE), EIGHT)
 
 
-def regrouped(xp: Any, coding: Coding, *parts: Any) -> tuple[Any, ...]:
-    """A coding with groups of at most 128 elements, and the scales and biases of these.
+def shorten_groups(xp: Any, coding: Coding, *numbers: Any) -> tuple[Any, ...]:
+    """Return a coding with groups of at most 128 elements, and the scales and biases of these.
 
     Products are computed group by group: scales of longer groups are repeated.
     """
     size = coding.group_size
-    if size <= MOST_IN_GROUP or coding.kind == "w8a8":
-        return coding, *parts
-    fitting = range(MOST_IN_GROUP // coding.per_unit, 0, -1)
-    short = next(n * coding.per_unit for n in fitting if size % (n * coding.per_unit) == 0)
-    repeated = [xp.repeat(part, size // short, -1) for part in parts]
+    if size <= MAX_GROUP or coding.kind == "w8a8":
+        return coding, *numbers
+    units = range(MAX_GROUP // coding.per_unit, 0, -1)
+    short = next(n * coding.per_unit for n in units if size % (n * coding.per_unit) == 0)
+    repeated = [xp.repeat(x, size // short, -1) for x in numbers]
     return coding_for(coding.kind, coding.bits, short), *repeated
 
 
-MOST_IN_GROUP = 128
-"""So many elements of a group are multiplied together, at most."""
+MAX_GROUP = 128
+"""The most elements of a group that are multiplied together."""
 
 
 @cache
 def coding_for(kind: str, bits: int, group_size: int) -> Coding:
-    """The coding, checked once."""
+    """Return a coding, which is checked only once."""
     return Coding(kind, bits, group_size)

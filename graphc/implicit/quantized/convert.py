@@ -1,4 +1,4 @@
-"""Arrays, and trees of them, converted to packed codes."""
+"""Arrays, and trees of arrays, converted to packed codes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import PackedVector, Quantized
 from graphc.implicit.quantized.coding import DIGITS, WORD, Coding
 from graphc.implicit.quantized.encode import encode
-from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, microscaled
+from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, encode_microscaled
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
 from graphc.implicit.quantized.scaled import ELEMENTS, ScaledQuantized
-from graphc.implicit.quantized.selection import Rules, Where, by_rules, chosen, is_array
+from graphc.implicit.quantized.selection import (
+    Rules,
+    Where,
+    convert_by_rules,
+    convert_where,
+    is_array,
+)
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.implicit.trees import tree_map
 from graphc.ir import dtype_name, is_complex, is_inexact
@@ -36,24 +42,24 @@ KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
     },
     **{name: (Microscaled, {"format": name}) for name in GROUPS},
 }
-"""The class of each kind, and its static fields."""
+"""The class and the static fields of each kind."""
 
 DEFAULT_GROUP = 64
-"""So many neighbours share a scale."""
+"""The default number of neighbours that share a scale."""
 
 DEFAULT_GROUPS = {"ternary5": 80}
-"""Of kinds that do not fill words by so many."""
+"""The default of kinds for which ``DEFAULT_GROUP`` codes do not fill words."""
 
 
 class Recipe(NamedTuple):
-    """How an array is quantized.
+    """The options with which an array is quantized.
 
     Attributes:
         cls: The class.
-        options: Its static fields, but for those below, ``transposed`` and ``padding``.
-        group_size: How many neighbours share a scale, -1 for all along the axis.
+        options: Its static fields, except those below, ``transposed`` and ``padding``.
+        group_size: The number of neighbours that share a scale, -1 for all along the axis.
         axis: The packed axis, -1 or -2.
-        channel_axes: The axes whose slices have scales of their own; None where groups have.
+        channel_axes: The axes whose slices have separate scales; None if groups have.
     """
 
     cls: type[Quantized]
@@ -63,35 +69,35 @@ class Recipe(NamedTuple):
     channel_axes: tuple[int, ...] | None
 
     def coding_for(self, n: int | None) -> Coding:
-        """The coding of a packed axis of a length."""
+        """Return the encoding for a packed axis of length n."""
         if n is None or self.group_size != -1:
             return self.cls.coding_of(group_size=self.group_size, **self.options)
         units = self.cls.coding_of(group_size=WORD * DIGITS, **self.options).per_unit
         return self.cls.coding_of(group_size=max(1, -(-n // units)) * units, **self.options)
 
-    def built(
+    def encode(
         self, xp: Any, coding: Coding, x: Any, padding: int, shared: tuple[int, ...] = ()
     ) -> Any:
-        """The quantized array of one whose packed axis is the last, of whole groups.
+        """Quantize an array whose last axis is the packed one and consists of complete groups.
 
         Args:
             xp: The functions of the array's library.
-            coding: What the codes mean.
+            coding: The encoding.
             x: Floating numbers.
-            padding: So many zeros at the end are none of the array.
-            shared: Axes before the last, along which groups have equal scales.
+            padding: The number of zeros at the end that are padding.
+            shared: Axes before the last, along which scales are equal.
         """
         build: Any = self.cls
         settings: dict[str, Any] = {"transposed": self.axis == -2, "padding": padding}
         settings |= self.options
         if self.cls is Microscaled:
-            return build(*microscaled(xp, coding, x), **settings)
-        parts = encode(xp, coding, x, shared, padding)
-        return build(*parts, group_size=coding.group_size, **settings)
+            return build(*encode_microscaled(xp, coding, x), **settings)
+        fields = encode(xp, coding, x, shared, padding)
+        return build(*fields, group_size=coding.group_size, **settings)
 
 
 SHOWN = 3
-"""So many places are named in an error."""
+"""The number of elements whose indices an error shows."""
 
 
 def quantize(  # noqa: PLR0913 (the choices that a kind has)
@@ -104,42 +110,42 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
     symmetric: bool = False,
     channel_axes: Sequence[int] | None = None,
 ) -> Any:
-    """An array, or the arrays of a tree, as packed codes of a few bits with a scale for each group.
+    """Quantize an array, or the arrays of a tree, to packed codes with a scale for each group.
 
     Args:
         tree: A floating array with two axes or more, of NumPy, JAX or MLX, symbolic or traced; or a
-            nested container of arrays. Implicit arrays in it stay as they are.
+            nested container of arrays. Implicit arrays in the container stay unchanged.
         kind: ``"int8"``, ``"int6"``, ``"int5"``, ``"int4"``, ``"int3"`` or ``"int2"``
             (``AffineQuantized``), ``"nf4"`` (``NF4``), ``"1bit"`` (``OneBit``), ``"ternary"``,
             ``"ternary5"``, ``"float8_e4m3fn"``, ``"float8_e5m2"``, ``"float4_e2m1fn"``, ``"w8a8"``
             (``ScaledQuantized``), ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"`` (``Microscaled``). Or
             rules for a tree: a mapping whose keys are regular expressions and whose values are a
-            kind, a mapping of ``kind`` and of the arguments below but ``where``, or None. The first
-            that is found in an array's path, its keys joined by ``/``, applies; None, and no rule
-            at all, leave the array as it is.
-        where: Which arrays of a tree: a function of a path, a tuple of keys, and an array; or a
+            kind, a mapping of ``kind`` and of the arguments below except ``where``, or None. The
+            first expression that is found in an array's path, its keys joined by ``/``, applies;
+            None, and no matching rule, leave the array unchanged.
+        where: Selects arrays of a tree: a function of a path, a tuple of keys, and an array; or a
             compiled regular expression, found anywhere in the path's keys joined by ``/``; or a
-            pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
-            more.
-        group_size: How many neighbours share a scale, 64 by default, 80 of ``"ternary5"``: a
-            multiple of the codes that fill a word, 8 of 4 bits and 20 of ``"ternary5"``; MLX has
-            kernels for 32 and multiples of it. -1 is for all along the axis. A last group that is
-            shorter is padded. ``Microscaled`` has its own.
-        axis: Along which axis they are neighbours, and packed: -1 or -2. Under JAX's processor
-            ``x @ w`` is faster with -2 where x has few rows, up to 8 for int4 and one for int8;
-            with -1 where it has more, and for NF4; MLX's processor is faster with -1.
-        symmetric: Of ``"int8"`` to ``"int2"``: without biases, as ``ScaledQuantized``.
-        channel_axes: The axes whose slices have scales of their own, as ``(-1,)`` for output
-            channels of ``x @ w``; ``()`` is one scale for all. The packed axis is another, and
-            ``axis`` is not given.
+            pattern with ``*`` and ``?`` that matches all of the joined path. By default all
+            floating arrays of two axes or more.
+        group_size: The number of neighbours that share a scale, by default 64, and 80 for
+            ``"ternary5"``: a multiple of the number of codes that fill a word, 8 for 4 bits and 20
+            for ``"ternary5"``; MLX has kernels for 32 and multiples of it. -1 means all along the
+            axis. A shorter last group is padded. ``Microscaled`` formats define their own.
+        axis: The axis along which groups lie and codes are packed: -1 or -2. On JAX's CPU ``x @ w``
+            is faster with -2 if x has few rows, up to 8 for int4 and one for int8; with -1 if it
+            has more, and for NF4. MLX's CPU is faster with -1.
+        symmetric: For ``"int8"`` to ``"int2"``: without biases, as ``ScaledQuantized``.
+        channel_axes: The axes whose slices have separate scales, such as ``(-1,)`` for output
+            channels of ``x @ w``; ``()`` means one scale for the array. The packed axis is another
+            axis, and ``axis`` must not be given.
 
     Returns:
-        An implicit array of the same library, shape and dtype; or a tree like the one given.
+        An implicit array of the same library, shape and dtype; or a tree with the same nesting.
 
     Raises:
-        ImplicitArrayError: There is a NaN or an infinity (not looked for where the values are not
-            known); no such kind or size; an array that was requested cannot be quantized; ``where``
-            or a rule fits none.
+        ImplicitArrayError: If an array contains NaN or infinity (not checked where values are
+            unknown), if there is no such kind or size, if a selected array cannot be quantized, or
+            if ``where`` or a rule matches no array.
 
     Example:
         >>> import numpy as np
@@ -158,88 +164,95 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
     options["channel_axes"] = channel_axes
     if isinstance(kind, Mapping):
         if where is not None:
-            raise _refuse("quantize(rules, where=...).", "A rule says which arrays it is for.")
+            raise ImplicitArrayError(
+                "quantize(rules, where=...).", "A rule says which arrays it is for."
+            )
         recipes = [(key, value and recipe_of(value, options)) for key, value in kind.items()]
-        return by_rules(tree, recipes, _converted)
+        return convert_by_rules(tree, recipes, _convert)
     recipe = recipe_of(kind, options)
     if is_array(tree):
         if where is not None:
-            raise _refuse("quantize(where=...) of an array.", "It chooses arrays of a tree.")
-        return _converted(tree, "the array", recipe)
-    return chosen(tree, where, lambda x, name: _converted(x, name, recipe))
+            raise ImplicitArrayError(
+                "quantize(where=...) of an array.", "It chooses arrays of a tree."
+            )
+        return _convert(tree, "the array", recipe)
+    return convert_where(tree, where, lambda x, name: _convert(x, name, recipe))
 
 
 def dequantize(tree: Any) -> Any:
-    """A quantized array, or those of a tree, as whole arrays of the same library.
+    """Return the dense array of a quantized one, or a tree with dense arrays.
 
     Args:
-        tree: An array, or a nested container. Quantized arrays nested in other implicit arrays, as
-            the base of a ``LoRA``, become whole there.
+        tree: An array, or a nested container. Quantized arrays nested in other implicit arrays,
+            such as the base of a ``LoRA``, become dense there.
 
     Returns:
-        What was given, with whole arrays in place of quantized ones.
+        The array or tree, with dense arrays of the same library instead of quantized ones.
 
     Example:
         >>> import numpy as np
         >>> dequantize([quantize(np.ones((2, 64)), "int8"), np.zeros(1)])[0].shape
         (2, 64)
     """
-    return tree_map(_dequantized, tree)
+    return tree_map(_dequantize, tree)
 
 
-def _dequantized(x: Any) -> Any:
+def _dequantize(x: Any) -> Any:
     if isinstance(x, tuple):
-        return tuple(map(_dequantized, x))
+        return tuple(map(_dequantize, x))
     if isinstance(x, Quantized | PackedVector):
         return materialize_nested(x, full=True)
     if not is_implicit(x):
         return x
-    return with_fields(x, {name: _dequantized(part) for name, part in fields_of(x).items()})
+    return with_fields(x, {name: _dequantize(field) for name, field in fields_of(x).items()})
 
 
 def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:
-    """The recipe of a kind, or of a mapping of options, with defaults for others."""
-    given = {"kind": kind} if isinstance(kind, str) else dict(kind)
-    given = {**options, **given}
-    unknown = given.keys() - {"kind", *options}
-    if unknown or "kind" not in given:
-        raise _refuse(
+    """Return the recipe of a kind, or of a mapping of options, with defaults for others."""
+    settings = {"kind": kind} if isinstance(kind, str) else dict(kind)
+    settings = {**options, **settings}
+    unknown = settings.keys() - {"kind", *options}
+    if unknown or "kind" not in settings:
+        raise ImplicitArrayError(
             f"quantize: a rule {kind!r}.",
             f"It is a kind, None, or a mapping of 'kind' and {', '.join(map(repr, options))}.",
         )
-    cls, static = _class_of(given["kind"])
-    if given["symmetric"]:
+    cls, static = _class_of(settings["kind"])
+    if settings["symmetric"]:
         if cls not in {AffineQuantized, ScaledQuantized}:
-            kind = given["kind"]
-            raise _refuse(f"quantize({kind!r}, symmetric=True).", "It has no biases anyway.")
-        cls, static = ScaledQuantized, {"element": given["kind"]}
-    axis = given["axis"]
+            kind = settings["kind"]
+            raise ImplicitArrayError(
+                f"quantize({kind!r}, symmetric=True).", "It has no biases anyway."
+            )
+        cls, static = ScaledQuantized, {"element": settings["kind"]}
+    axis = settings["axis"]
     if axis not in {-1, -2}:
-        raise _refuse(f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2.")
-    if static.get("element") == "w8a8" and axis != -2 and given["channel_axes"] is None:
-        raise _refuse(
+        raise ImplicitArrayError(
+            f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2."
+        )
+    if static.get("element") == "w8a8" and axis != -2 and settings["channel_axes"] is None:
+        raise ImplicitArrayError(
             f"quantize('w8a8', axis={axis}): products add up along the other axis.",
             "Give axis=-2, along which x @ w sums, or channel_axes=(-1,).",
         )
-    size, channels = _groups_of(cls, given)
+    size, channels = _groups_of(cls, settings)
     if size != -1:
         cls.coding_of(group_size=size, **static)
     return Recipe(cls, static, size, axis, channels)
 
 
 def _groups_of(
-    cls: type[Quantized], given: Mapping[str, Any]
+    cls: type[Quantized], settings: Mapping[str, Any]
 ) -> tuple[int, tuple[int, ...] | None]:
-    """The size of groups, and the axes of channels."""
-    kind, size, channels = given["kind"], given["group_size"], given["channel_axes"]
+    kind, size, channels = settings["kind"], settings["group_size"], settings["channel_axes"]
     if size is not None and cls is Microscaled:
         problem = f"quantize({kind!r}, group_size={size})."
-        raise _refuse(problem, f"It has groups of {GROUPS[kind]}.")
+        raise ImplicitArrayError(problem, f"It has groups of {GROUPS[kind]}.")
     if channels is None:
         default = DEFAULT_GROUPS.get(kind, DEFAULT_GROUP)
         return default if size is None else size, None
-    if size is not None or given["axis"] != -1 or cls is Microscaled:
-        raise _refuse(
+    if size is not None or settings["axis"] != -1 or cls is Microscaled:
+        raise ImplicitArrayError(
             f"quantize({kind!r}, channel_axes={channels}, group_size={size}).",
             "A scale is for a channel or for a group; give one of the two, and no axis.",
         )
@@ -249,62 +262,63 @@ def _groups_of(
 def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
     if kind not in KINDS:
         problem = f"quantize(kind={kind!r})."
-        raise _refuse(problem, f"Take one of {', '.join(map(repr, KINDS))}.")
+        raise ImplicitArrayError(problem, f"Take one of {', '.join(map(repr, KINDS))}.")
     return KINDS[kind]
 
 
-def _converted(x: Any, name: str, recipe: Recipe) -> Any:
+def _convert(x: Any, name: str, recipe: Recipe) -> Any:
     _check(x, name)
-    recipe, shared = placed(recipe, len(lengths_of(x)), name)
-    given, xp = x, numpy_like(x)
+    recipe, shared = resolve_channels(recipe, len(lengths_of(x)), name)
+    original, xp = x, numpy_like(x)
     if xp.name == "MLX":
-        # Computed in NumPy's steps, which are MLX's own.
+        # NumPy's functions compute the same codes as MLX's own quantization.
         x, xp = _from_mlx(xp, x), numpy_like(np.zeros(()))
     _check_values(xp, x, name)
     transposed = recipe.axis == -2
     x = xp.swapaxes(x, -1, -2) if transposed else x
     n = lengths_of(x)[-1]
     if n is None and recipe.group_size == -1:
-        raise _refuse(f"quantize: {name} has an unknown length along axis {recipe.axis}.", SHAPED)
+        raise ImplicitArrayError(
+            f"quantize: {name} has an unknown length along axis {recipe.axis}.", SHAPED
+        )
     coding = recipe.coding_for(n)
-    # An unknown length is one of whole groups.
+    # An unknown length is assumed to be a multiple of the group's.
     padding = 0 if n is None else -n % coding.group_size
     if padding:
         x = xp.concatenate([x, xp.zeros((*xp.shape_of(x)[:-1], padding), dtype_of(x))], -1)
-    made = recipe.built(xp, coding, x, padding, shared)
-    treedef, parts = Treedef.of(made)
+    treedef, leaves = Treedef.of(recipe.encode(xp, coding, x, padding, shared))
     if xp.name == "NumPy":
         # NumPy keeps the order of a transpose in memory; MLX would copy such words at each product.
-        parts = [*map(np.ascontiguousarray, parts)]
-    if given is not x and numpy_like(given).name == "MLX":
-        xp, dtype = numpy_like(given), str(dtype_name(dtype_of(given)))
-        parts = [type(given)(part) for part in parts]
-        parts = [part if _is_code(part) else xp.cast(part, dtype) for part in parts]
-    return treedef.build(parts)
+        leaves = [*map(np.ascontiguousarray, leaves)]
+    if original is not x and numpy_like(original).name == "MLX":
+        xp, dtype = numpy_like(original), str(dtype_name(dtype_of(original)))
+        leaves = [type(original)(leaf) for leaf in leaves]
+        leaves = [leaf if _is_code(leaf) else xp.cast(leaf, dtype) for leaf in leaves]
+    return treedef.build(leaves)
 
 
 SHAPED = "Give it a shape, as by gt.matrix(shape=...) or gt.specify_shape."
 
 
-def _is_code(part: Any) -> bool:
-    return not is_inexact(dtype_name(dtype_of(part)))
+def _is_code(x: Any) -> bool:
+    return not is_inexact(dtype_name(dtype_of(x)))
 
 
-def placed(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tuple[int, ...]]:
-    """The recipe with the packed axis of channels, and the axes of scales that are alike."""
+def resolve_channels(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tuple[int, ...]]:
+    """Return the recipe with its packed axis, and the axes along which scales are equal."""
     channels = recipe.channel_axes
     if channels is None:
         return recipe, ()
     own = {axis % ndim for axis in channels if -ndim <= axis < ndim}
     packed = next((axis for axis in (-1, -2) if axis % ndim not in own), None)
     if len(own) < len(channels) or packed is None:
-        raise _refuse(
+        raise ImplicitArrayError(
             f"quantize: channel_axes={channels} of {name}, which has {ndim} axes.",
             "Give axes that it has, each once; of the last two at most one.",
         )
     # The packed axis is moved to the end.
-    places = [axis for axis in range(ndim) if axis != packed % ndim]
-    shared = tuple([i for i, axis in enumerate(places) if axis not in own])
+    others = [axis for axis in range(ndim) if axis != packed % ndim]
+    shared = tuple([i for i, axis in enumerate(others) if axis not in own])
     return recipe._replace(axis=packed), shared
 
 
@@ -315,18 +329,17 @@ def _from_mlx(xp: Any, x: Any) -> Any:
 def _check(x: Any, name: str) -> None:
     shape, dtype = lengths_of(x), dtype_name(dtype_of(x))
     if len(shape) < 2 or not is_inexact(dtype) or is_complex(dtype):
-        raise _refuse(
+        raise ImplicitArrayError(
             f"quantize: {name} is {dtype}{list(shape)}.",
             "Floating arrays of two axes or more can be quantized; leave others out by where=.",
         )
 
 
 SAFE = 512
-"""A group's range is less than so many times its largest element, and so is a sum of magnitudes of
-128."""
+"""An upper bound of a group's range, and of a sum of 128 magnitudes, over the largest magnitude."""
 
 LARGEST = {
-    # What is in half width is computed in single; its scales are kept in half.
+    # Half precision is computed in single precision, but its scales are stored in half precision.
     "float16": 65504 / 4,
     "bfloat16": 3.3e38 / SAFE,
     "float32": 3.4e38 / SAFE,
@@ -335,26 +348,22 @@ LARGEST = {
 
 
 def _check_values(xp: Any, x: Any, name: str) -> None:
-    """Raise where there are numbers that are none, if the values are known."""
+    """Raise an error if known values contain NaN, infinity or numbers that may overflow."""
     if xp.name == "graphc" or (xp.name == "JAX" and isinstance(x, sys.modules["jax"].core.Tracer)):
         return
     values = np.abs(np.asarray(x).astype("float64"))
     wrong = np.argwhere(~np.isfinite(values))
-    largest, most = values.max(initial=0), LARGEST[dtype_name(dtype_of(x))]
-    if not len(wrong) and largest > most:
-        raise _refuse(
+    largest, limit = values.max(initial=0), LARGEST[dtype_name(dtype_of(x))]
+    if not len(wrong) and largest > limit:
+        raise ImplicitArrayError(
             f"quantize: {name} has an element of magnitude {largest:.3g}: the range of its group "
-            f"may overflow beyond {most:.3g}.",
+            f"may overflow beyond {limit:.3g}.",
             "Scale the array down, or cast it to a wider dtype.",
         )
     if len(wrong):
-        places = ", ".join(str(tuple(map(int, place))) for place in wrong[:SHOWN])
-        raise _refuse(
-            f"quantize: {name} has {len(wrong)} elements that are NaN or infinite, at {places}"
+        indices = ", ".join(str(tuple(map(int, index))) for index in wrong[:SHOWN])
+        raise ImplicitArrayError(
+            f"quantize: {name} has {len(wrong)} elements that are NaN or infinite, at {indices}"
             f"{', …' if len(wrong) > SHOWN else ''}.",
             "Replace them: a group with one of them has no scale.",
         )
-
-
-def _refuse(problem: str, remedy: str) -> ImplicitArrayError:
-    return ImplicitArrayError(problem, remedy)

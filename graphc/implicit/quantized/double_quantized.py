@@ -19,24 +19,24 @@ from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
 
 @dataclass(frozen=True, repr=False)
 class DoubleQuantized(Quantized):
-    """Codes of 2 to 8 bits, whose scales are integers of 8 bits times the factor of a block.
+    """Codes of 2 to 8 bits whose scales are 8-bit integers times the factor of a block.
 
-    An element is ``factor * scale * code - minimum_factor * minimum``; without minimums a code
-    stands for itself less ``2**(bits - 1)``, a number of either sign. These are the k-quants of
-    llama.cpp, from which ``graphc.interop.weights.load_gguf`` makes such arrays.
+    An element is ``factor * scale * code - minimum_factor * minimum``; without minimums ``2**(bits
+    - 1)`` is subtracted from the code, so that it may be negative. These are the k-quants of
+    llama.cpp, which ``graphc.interop.weights.load_gguf`` loads.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, words)``: the first code in the lowest bits.
+        packed: Words of uint32, ``(*batch, rows, words)``: the first code is in the lowest bits.
         scales: Integers of int8, ``(*batch, rows, groups)``.
         factors: ``(*batch, rows, groups / per_factor)``, of the array's dtype.
         minimums: Integers of int8 like the scales; or None.
         minimum_factors: Numbers like the factors; or None.
         bits: The length of a code.
-        group_size: So many neighbours along the packed axis share a scale.
-        per_factor: So many groups share a factor.
+        group_size: The number of neighbours along the packed axis that share a scale.
+        per_factor: The number of groups that share a factor.
         symmetric: Whether there are no minimums.
         transposed: Whether the packed axis is the last but one.
-        padding: Always 0: blocks are whole.
+        padding: Always 0: the packed axis consists of complete blocks.
 
     Example:
         >>> import numpy as np
@@ -83,16 +83,16 @@ class DoubleQuantized(Quantized):
         """Return an instance whose arrays are types.
 
         Args:
-            shape: The lengths of the array that it stands for, two at least.
-            dtype: The factors', and so the array's; floating.
-            transposed: Whether the codes lie along the last axis but one.
-            per_factor: So many groups share a factor.
+            shape: The lengths of the array, at least two.
+            dtype: The dtype of the factors, and so of the array; floating.
+            transposed: Whether the codes are packed along the last axis but one.
+            per_factor: The number of groups that share a factor.
             symmetric: Whether there are no minimums.
             options: ``bits`` and ``group_size``.
 
         Raises:
-            ImplicitArrayError: The options have no such codes, or the packed axis is not one of
-                whole blocks.
+            ImplicitArrayError: If no encoding has these options, or the length of the packed axis
+                is no multiple of the block's.
         """
         coding = cls.coding_of(symmetric=symmetric, **options)
         *batch, n, m = shape
@@ -153,36 +153,35 @@ class DoubleQuantized(Quantized):
                 "dtype; where it is symmetric, there are no minimums and no padding.",
             )
 
-    def grouped(self) -> dict[str, Any]:
-        return {name: x for name, x in super().grouped().items() if x is not None}
+    def group_fields(self) -> dict[str, Any]:
+        return {name: x for name, x in super().group_fields().items() if x is not None}
 
-    def along(self, name: str, groups: int) -> int:
+    def length_of_groups(self, name: str, groups: int) -> int:
         is_factor = name in {"factors", "minimum_factors"}
-        return groups // self.per_factor if is_factor else super().along(name, groups)
+        return groups // self.per_factor if is_factor else super().length_of_groups(name, groups)
 
     @property
     def block(self) -> int:
-        """So many neighbours stay together where it is cut."""
+        """The number of neighbours that slices and reshapes do not separate."""
         return self.group_size * self.per_factor
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype."""
+        """The NumPy dtype."""
         return dtype_of(self.factors)
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        scales = self._times(self.scales, self.factors)
+        scales = self._multiply_factors(self.scales, self.factors)
         if self.symmetric:
             return (scales,)
-        return scales, self.xp.negative(self._times(self.minimums, self.minimum_factors))
+        return scales, self.xp.negative(self._multiply_factors(self.minimums, self.minimum_factors))
 
-    def _times(self, integers: Any, factors: Any) -> Any:
-        """The integers of groups times the factors of their blocks."""
+    def _multiply_factors(self, integers: Any, factors: Any) -> Any:
         xp = self.xp
-        whole = xp.cast(integers, dtype_name(dtype_of(factors)))
-        blocks = xp.reshape(whole, (*xp.shape_of(factors), self.per_factor))
-        return xp.reshape(blocks * xp.expand_dims(factors, -1), xp.shape_of(whole))
+        numbers = xp.cast(integers, dtype_name(dtype_of(factors)))
+        blocks = xp.reshape(numbers, (*xp.shape_of(factors), self.per_factor))
+        return xp.reshape(blocks * xp.expand_dims(factors, -1), xp.shape_of(numbers))
 
     @property
     def once_quantized(self) -> AffineQuantized | ScaledQuantized:
@@ -195,31 +194,31 @@ class DoubleQuantized(Quantized):
         return AffineQuantized(self.packed, scales, biases, bits=self.bits, **settings)
 
     def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
-        found = super().join_matrices(others, axis)
-        if found is not NotImplemented or not all(isinstance(x, DoubleQuantized) for x in others):
-            return found
+        y = super().join_matrices(others, axis)
+        if y is not NotImplemented or not all(isinstance(x, DoubleQuantized) for x in others):
+            return y
         return self.once_quantized.join_matrices([x.once_quantized for x in others], axis)
 
     def window(self, rows: range, columns: range) -> Any:
-        found = super().window(rows, columns)
-        return self.once_quantized.window(rows, columns) if found is NotImplemented else found
+        y = super().window(rows, columns)
+        return self.once_quantized.window(rows, columns) if y is NotImplemented else y
 
     def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-        # What is written would need scales and factors of its own.
+        # The new values would need new factors, which other groups share.
         return NotImplemented
 
     def shifted(self, c: Any) -> Any:
         return self.once_quantized.shifted(c)
 
-    def _changed(self, function: Any) -> Any:
-        parts = {"factors": self.factors, "minimum_factors": self.minimum_factors}
+    def _map_numbers(self, function: Any) -> Any:
+        factors = {"factors": self.factors, "minimum_factors": self.minimum_factors}
         return with_fields(
-            self, {name: None if x is None else function(x) for name, x in parts.items()}
+            self, {name: None if x is None else function(x) for name, x in factors.items()}
         )
 
 
 def _is_pair(integers: Any, factors: Any, like: DoubleQuantized) -> bool:
-    """Whether integers and factors have the dtypes and shapes that an array's have."""
+    """Return whether integers and factors have dtypes and shapes that fit the array's."""
     kind = dtype_name(dtype_of(factors))
     is_floating = is_inexact(kind) and not is_complex(kind) and dtype_of(factors) == like.dtype
     return (

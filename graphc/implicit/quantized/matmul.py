@@ -1,4 +1,4 @@
-"""Products with matrices of packed codes, of which a block is decoded at a time."""
+"""Products with matrices of packed codes, which decode a block at a time."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from graphc.tensor.arrays.reduce import AxisComposite
 from graphc.tensor.linalg.dot import DotGeneral
 
 BLOCK = 2**18
-"""So many elements are decoded at a time in NumPy, 1 MB of float32."""
+"""The number of elements that NumPy decodes at a time, 1 MB of float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedMatmul(AxisComposite):
     """``x @ w`` of x ``(*batch, m, k)`` and a matrix w of packed codes, ``(*batch, k, n)``.
 
-    Inputs are x, the packed words, the scales, and the biases where the kind has them; of x, scales
-    and biases the dtype is one. Words have no gradient.
+    Inputs are x, the packed words, the scales, and the biases if the kind has them; x, scales and
+    biases have one dtype. Words have no gradient.
 
     Attributes:
-        axes: The last axis of x alone, which is summed over.
-        kind: As of ``Coding``, what the codes mean.
+        axes: The last axis of x, which is summed over.
+        kind: The kind of codes, as of ``Coding``.
         bits: The length of a code.
-        group_size: How many neighbours share a scale.
-        transposed: Whether the words are those of w's transpose, ``(*batch, n, k)``.
+        group_size: The number of neighbours that share a scale.
+        transposed: Whether the words encode the transpose of w, ``(*batch, n, k)``.
     """
 
     kind: str
@@ -52,22 +52,22 @@ class QuantizedMatmul(AxisComposite):
 
     @property
     def coding(self) -> Coding:
-        """The meaning of the codes."""
+        """The encoding."""
         return coding_for(self.kind, self.bits, self.group_size)
 
-    def infer(self, x: TensorType, packed: TensorType, *parts: TensorType) -> TensorType:  # type: ignore[override]
-        if {part.dtype for part in parts} != {x.dtype}:
-            problem = f"{self.name}({x!r}, {packed!r}, {parts[0]!r}): one dtype is wanted."
+    def infer(self, x: TensorType, packed: TensorType, *numbers: TensorType) -> TensorType:  # type: ignore[override]
+        if {y.dtype for y in numbers} != {x.dtype}:
+            problem = f"{self.name}({x!r}, {packed!r}, {numbers[0]!r}): one dtype is wanted."
             raise DTypeError(problem, "Cast x, or the scales and biases.")
         rows, words = packed.shape[-2:]
         columns = None if words is None else self.coding.columns_of(words)
         k, n = (columns, rows) if self.transposed else (rows, columns)
-        alike = [part for part in parts if part.ndim == packed.ndim]
-        batch = zip(packed.shape[:-2], x.shape, *[part.shape for part in alike], strict=False)
+        batched = [y for y in numbers if y.ndim == packed.ndim]
+        batch = zip(packed.shape[:-2], x.shape, *[y.shape for y in batched], strict=False)
         fits = [agree(*lengths) for lengths in batch]
-        fits += [agree(rows, *[part.shape[-2] for part in alike])]
+        fits += [agree(rows, *[y.shape[-2] for y in batched])]
         if self.kind == "affine":
-            fits += [agree(*[part.shape[-1] for part in parts])]
+            fits += [agree(*[y.shape[-1] for y in numbers])]
         if not all([*fits, agree(k, x.shape[-1])]):
             raise ShapeError(
                 f"{self.name}: x of type {x!r} and a matrix of {k} rows and {n} columns.",
@@ -75,37 +75,36 @@ class QuantizedMatmul(AxisComposite):
             )
         return x.with_shape((*x.shape[:-1], n))
 
-    def dense(self, packed: Tensor, *parts: Tensor) -> Tensor:
-        """The matrix as the words lie, whole."""
-        made: Tensor = self.coding.dense(SYMBOLIC, packed, *parts)
-        return made
+    def dense(self, packed: Tensor, *numbers: Tensor) -> Tensor:
+        """Return the dense matrix that the words encode."""
+        return self.coding.dense(SYMBOLIC, packed, *numbers)  # type: ignore[no-any-return]
 
-    def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
+    def expand(self, x: Tensor, packed: Tensor, *numbers: Tensor) -> Tensor:  # type: ignore[override]
         if self.kind == "w8a8":
-            rows, scale = rounded_rows(SYMBOLIC, x)
+            rows, scale = round_rows(SYMBOLIC, x)
             x = replace_derivative(rows * scale, x)
         batch = tuple(range(x.ndim - 2))
         summed = x.ndim - 1 - (not self.transposed)
         op = DotGeneral(((x.ndim - 1,), (summed,)), (batch, batch))
-        return Tensor.make(op, x, self.dense(packed, *parts))
+        return Tensor.make(op, x, self.dense(packed, *numbers))
 
-    def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
-        """Multiply a few rows of words at a time."""
+    def perform(self, x: Any, packed: Any, *numbers: Any) -> Any:
+        """Multiply by a few rows of words at a time."""
         coding = self.coding
         if coding.kind == "w8a8":
-            return _by_integers(coding, x, packed, *parts)
+            return _multiply_integers(coding, x, packed, *numbers)
         *batch, rows, words = packed.shape
         width = coding.columns_of(words)
         n = rows if self.transposed else width
         y = np.zeros((*x.shape[:-1], n), x.dtype)
         step = max(1, BLOCK // max(1, math.prod(batch) * width))
         for start in range(0, rows, step):
-            some = slice(start, start + step)
-            block = coding.dense(NUMPY, *[part[..., some, :] for part in (packed, *parts)])
+            some_rows = slice(start, start + step)
+            block = coding.dense(NUMPY, *[a[..., some_rows, :] for a in (packed, *numbers)])
             if self.transposed:
-                y[..., some] = np.matmul(x, np.swapaxes(block, -1, -2))
+                y[..., some_rows] = np.matmul(x, np.swapaxes(block, -1, -2))
             else:
-                y += np.matmul(x[..., some], block)
+                y += np.matmul(x[..., some_rows], block)
         return y
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
@@ -114,56 +113,56 @@ class QuantizedMatmul(AxisComposite):
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor
     ) -> Sequence[Any]:
-        """Differentiate with respect to x: a product with the packed transpose."""
-        x, packed, *parts = inputs
-        by_x = by_scales = by_biases = None
+        """Differentiate with respect to x, scales and biases, as far as wanted."""
+        x, packed, *numbers = inputs
+        g_x = g_scales = g_biases = None
         if wanted[0]:
-            by_x = product(self.coding, not self.transposed, g, packed, *parts)
+            g_x = product(self.coding, not self.transposed, g, packed, *numbers)
         # The rows of words are the columns of w, or its rows.
         along, across = (g, x) if self.transposed else (x, g)
         if wanted[2]:
-            by_scales = self._by_scales(_outer(along, across), packed, parts[0])
-        if len(parts) > 1 and wanted[3]:
-            # Of each group all alike: its sum is taken before the product.
-            by_biases = _outer(along, SYMBOLIC.sum(self.coding.grouped(SYMBOLIC, across), -1))
-        return by_x, None, by_scales, *([by_biases] if len(parts) > 1 else [])
+            g_scales = self._scale_gradient(_outer(along, across), packed, numbers[0])
+        if len(numbers) > 1 and wanted[3]:
+            # A bias adds to all elements of its group: sum over groups before the product.
+            sums = SYMBOLIC.sum(self.coding.split_groups(SYMBOLIC, across), -1)
+            g_biases = _outer(along, sums)
+        return g_x, None, g_scales, *([g_biases] if len(numbers) > 1 else [])
 
-    def _by_scales(self, by_dense: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
-        """Each scale moves the elements of its group as much as their codes are."""
+    def _scale_gradient(self, g_dense: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
+        """Return the sum of ``g_dense * values(codes)`` over each group."""
         coding = self.coding
         values = coding.values(SYMBOLIC, coding.codes(SYMBOLIC, packed), scales.dtype)
-        made: Tensor = SYMBOLIC.sum(coding.grouped(SYMBOLIC, by_dense * values), -1)
-        return made
+        return SYMBOLIC.sum(coding.split_groups(SYMBOLIC, g_dense * values), -1)  # type: ignore[no-any-return]
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         """Batch x alone as more rows; otherwise add a batch axis to all operands."""
-        x, packed, *parts = inputs
+        x, packed, *numbers = inputs
         xp = SYMBOLIC
         if not any(batched[1:]):
             *lead, m, k = xp.shape_of(x)[1:]
             rows = xp.reshape(xp.moveaxis(x, 0, -3), (*lead, size * m, k))
-            y = product(self.coding, self.transposed, rows, packed, *parts)
+            y = product(self.coding, self.transposed, rows, packed, *numbers)
             y = xp.reshape(y, (*lead, size, m, xp.shape_of(y)[-1]))
             return xp.moveaxis(y, -3, 0)  # type: ignore[no-any-return]
-        whole = [
-            part if flag else xp.broadcast_to(part, (size, *xp.shape_of(part)))
-            for part, flag in zip(inputs, batched, strict=True)
+        operands = [
+            a if flag else xp.broadcast_to(a, (size, *xp.shape_of(a)))
+            for a, flag in zip(inputs, batched, strict=True)
         ]
-        return product(self.coding, self.transposed, *whole)  # type: ignore[no-any-return]
+        return product(self.coding, self.transposed, *operands)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertMatmul(AxisComposite):
-    """``x @ w[index]`` of a stack w of matrices of packed codes, of which none is copied.
+    """``x @ w[index]`` of a stack w of matrices of packed codes, which are not copied.
 
-    Inputs are x ``(*batch, m, k)``, the words ``(experts, rows, words)``, the scales, the biases
-    where the kind has them, and the index, integers of shape ``(*batch,)``.
+    Inputs are x ``(*batch, m, k)``, the words ``(experts, rows, words)``, the scales, the biases if
+    the kind has them, and the index, integers of shape ``(*batch,)``.
 
     Attributes:
-        kind: As of ``QuantizedMatmul``, as all others.
+        kind: The kind of codes, as of ``Coding``.
         bits: The length of a code.
-        group_size: How many neighbours share a scale.
-        transposed: Whether the words are those of transposes.
+        group_size: The number of neighbours that share a scale.
+        transposed: Whether the words encode the transposes.
     """
 
     kind: str
@@ -177,42 +176,42 @@ class ExpertMatmul(AxisComposite):
 
     @property
     def plain(self) -> QuantizedMatmul:
-        """The product with matrices that were taken."""
+        """The product with matrices that were taken from the stack."""
         return QuantizedMatmul(self.axes, self.kind, self.bits, self.group_size, self.transposed)
 
-    def infer(self, x: TensorType, packed: TensorType, *parts: TensorType) -> TensorType:  # type: ignore[override]
-        *numbers, index = parts
-        taken = [part.with_shape((*index.shape, *part.shape[1:])) for part in (packed, *numbers)]
-        return self.plain.infer(x, *taken)
+    def infer(self, x: TensorType, packed: TensorType, *rest: TensorType) -> TensorType:  # type: ignore[override]
+        *numbers, index = rest
+        selected = [a.with_shape((*index.shape, *a.shape[1:])) for a in (packed, *numbers)]
+        return self.plain.infer(x, *selected)
 
-    def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
-        *numbers, index = parts
-        return Tensor.make(self.plain, x, *[part[index] for part in (packed, *numbers)])
+    def expand(self, x: Tensor, packed: Tensor, *rest: Tensor) -> Tensor:  # type: ignore[override]
+        *numbers, index = rest
+        return Tensor.make(self.plain, x, *[a[index] for a in (packed, *numbers)])
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
         x, packed, *numbers, index = inputs
-        taken = [part[index] for part in (packed, *numbers)]
-        by_x, _, *by_numbers = self.plain.pullback(g, y, x, *taken)
-        pairs = zip(numbers, by_numbers, strict=True)
-        return [by_x, None, *[zeros_like(part)[index].inc(by) for part, by in pairs], None]
+        selected = [a[index] for a in (packed, *numbers)]
+        g_x, _, *g_selected = self.plain.pullback(g, y, x, *selected)
+        pairs = zip(numbers, g_selected, strict=True)
+        return [g_x, None, *[zeros_like(a)[index].inc(g_a) for a, g_a in pairs], None]
 
-    def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
-        *numbers, index = parts
-        return self.plain.perform(x, *[part[index] for part in (packed, *numbers)])
+    def perform(self, x: Any, packed: Any, *rest: Any) -> Any:
+        *numbers, index = rest
+        return self.plain.perform(x, *[a[index] for a in (packed, *numbers)])
 
 
-def rounded_rows(xp: Any, x: Any) -> tuple[Any, Any]:
-    """Each row as integers from -127 to 127, and the scale of these, (..., m, 1)."""
+def round_rows(xp: Any, x: Any) -> tuple[Any, Any]:
+    """Return each row as integers from -127 to 127, and the scale of each row, (..., m, 1)."""
     scale = xp.max(xp.abs(x), -1, keepdims=True) / 127
     return xp.round(x / xp.where(scale > 0, scale, xp.ones_like(scale))), scale
 
 
-def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+def _multiply_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Multiply rounded rows by the codes of w's columns; sums of integers in float64 are exact."""
-    rows, scale = rounded_rows(NUMPY, x)
+    rows, scale = round_rows(NUMPY, x)
     codes = coding.values(NUMPY, coding.codes(NUMPY, packed), "float64")
     a, b = (
-        np.moveaxis(coding.grouped(NUMPY, part.astype("float64")), -2, -3) for part in (rows, codes)
+        np.moveaxis(coding.split_groups(NUMPY, y.astype("float64")), -2, -3) for y in (rows, codes)
     )
     sums = np.matmul(a, np.swapaxes(b, -1, -2)).astype(x.dtype)
     weights = np.expand_dims(np.swapaxes(scales, -1, -2), -2)
@@ -220,7 +219,7 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
-    """The products of two arrays' last axes, summed over the last but one."""
+    """Return ``swapaxes(a, -1, -2) @ b``."""
     batch = tuple(range(a.ndim - 2))
     return Tensor.make(DotGeneral(((a.ndim - 2,), (a.ndim - 2,)), (batch, batch)), a, b)
 
@@ -228,30 +227,30 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 def product(
     coding: Coding, transposed: bool, x: Any, packed: Any, scales: Any, biases: Any = None
 ) -> Any:
-    """``x @ w`` of arrays of any library, x ``(*batch, m, k)`` and w a matrix of packed codes.
+    """Return ``x @ w`` for x ``(*batch, m, k)`` and a matrix w of packed codes, in any library.
 
     Args:
-        coding: What the codes mean.
-        transposed: Whether the words are those of w's transpose.
+        coding: The encoding.
+        transposed: Whether the words encode the transpose of w.
         x: Floating numbers.
         packed: Words of uint32, ``(*batch, rows, words)``.
         scales: Of x's dtype, ``(*batch, rows, groups)``.
-        biases: Like the scales, where the kind has them.
+        biases: Like the scales, if the kind has them.
     """
-    parts = (scales,) if biases is None else (scales, biases)
-    # Scales of rows that are summed over are no factor of sums of integers.
+    numbers = (scales,) if biases is None else (scales, biases)
+    # Scales along the summed axis can't be factored out of sums of integers.
     coding = coding if transposed else coding.plain
-    xp = numpy_like(x, packed, *parts)
+    xp = numpy_like(x, packed, *numbers)
     if xp.name == "JAX":
-        return jax_arrays().quantized_matmul(coding, transposed, x, packed, *parts)
+        return jax_arrays().quantized_matmul(coding, transposed, x, packed, *numbers)
     if xp.name == "MLX":
         if coding.kind == "w8a8":
-            rows, scale = rounded_rows(xp, x)
+            rows, scale = round_rows(xp, x)
             x = rows * scale
-        w = coding.dense(xp, packed, *parts)
+        w = coding.dense(xp, packed, *numbers)
         return xp.matmul(x, xp.swapaxes(w, -1, -2) if transposed else w)
     axis = len(lengths_of(x)) - 1
     op = QuantizedMatmul((axis,), coding.kind, coding.bits, coding.group_size, transposed)
     if xp.name == "NumPy":
-        return op.perform(x, packed, *parts)
-    return Tensor.make(op, x, packed, *parts)
+        return op.perform(x, packed, *numbers)
+    return Tensor.make(op, x, packed, *numbers)

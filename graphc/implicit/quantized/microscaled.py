@@ -12,41 +12,41 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.quantized.base import Quantized, fit
 from graphc.implicit.quantized.coding import BITS, LARGEST_OF, Coding, coding_for, table_of
-from graphc.implicit.quantized.encode import coded, float_codes
+from graphc.implicit.quantized.encode import encode_with_scales, float_codes
 from graphc.implicit.quantized.scaled import ScaledQuantized
 from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
 
 GROUPS = {"mxfp4": 32, "mxfp8": 32, "nvfp4": 16}
-"""For each format how many elements share a scale."""
+"""The number of elements that share a scale, for each format."""
 
 ELEMENTS = {"mxfp4": "float4_e2m1fn", "mxfp8": "float8_e4m3fn", "nvfp4": "float4_e2m1fn"}
-"""For each format the dtype of its elements."""
+"""The dtype of the elements, for each format."""
 
 EXPONENT_BIAS = 127
-"""What is added to exponents in codes of ``float8_e8m0fnu``."""
+"""The bias of exponents in codes of ``float8_e8m0fnu``."""
 
 POWERS = np.append(np.exp2(np.arange(255.0) - EXPONENT_BIAS), np.nan).astype("float32")
-"""The powers of two that these codes stand for; the last stands for NaN."""
+"""The powers of two that these codes represent; the last code represents NaN."""
 
 
 @dataclass(frozen=True, repr=False)
 class Microscaled(Quantized):
     """Elements of a narrow floating dtype, times scales of 8 bits, times a factor for each matrix.
 
-    The formats are those of the Open Compute Project and of NVIDIA, and of MLX's kernels. An
-    ``"mxfp4"`` or ``"mxfp8"`` scale is a power of two, such that the largest magnitude of a group
-    has the largest exponent of an element; an ``"nvfp4"`` scale is a ``float8_e4m3fn``.
+    The formats are defined by the Open Compute Project and NVIDIA, and supported by MLX's kernels.
+    An ``"mxfp4"`` or ``"mxfp8"`` scale is a power of two, such that the largest magnitude of a
+    group has the largest exponent of an element; an ``"nvfp4"`` scale is a ``float8_e4m3fn``.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, words)``: the first code in the lowest bits.
+        packed: Words of uint32, ``(*batch, rows, words)``: the first code is in the lowest bits.
         scales: Codes of uint8, ``(*batch, rows, groups)``: of ``float8_e8m0fnu``, or for
             ``"nvfp4"`` of ``float8_e4m3fn``.
         factor: ``(*batch, 1, 1)``, of the array's dtype.
         format: ``"mxfp4"``, ``"mxfp8"`` (of ``float8_e4m3fn``) or ``"nvfp4"``.
         transposed: Whether the packed axis is the last but one.
-        padding: So many elements at the end of the last group are none of the array.
+        padding: The number of elements at the end of the last group that are padding.
 
     Source: Open Compute Project, Microscaling Formats (MX) Specification 1.0, 2023; NVIDIA,
     Pretraining large language models with NVFP4, arXiv:2509.25149, 2025.
@@ -93,7 +93,7 @@ class Microscaled(Quantized):
                 "Words are uint32, scales uint8, and a matrix has one factor; quantize makes them.",
             )
 
-    def grouped(self) -> dict[str, Any]:
+    def group_fields(self) -> dict[str, Any]:
         return {"packed": self.packed, "scales": self.scales}
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
@@ -101,11 +101,11 @@ class Microscaled(Quantized):
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype."""
+        """The NumPy dtype."""
         return dtype_of(self.factor)
 
     def scales_of(self) -> Any:
-        """The scales as numbers, without the factor."""
+        """Return the scales as numbers, without the factor."""
         xp, codes = self.xp, self.xp.cast(self.scales, "int32")
         table = table_of("float8_e4m3fn", 8) if self.format == "nvfp4" else POWERS
         return xp.cast(xp.take(xp.literal(table), codes), dtype_name(self.dtype))
@@ -128,7 +128,7 @@ class Microscaled(Quantized):
         )
 
     def product_of(self, x: Any, numbers: tuple[Any, ...] | None = None) -> Any:
-        # A kernel may take the scales' codes: the factor is no part of them.
+        # A kernel may use the codes of the scales, which do not include the factor.
         return super().product_of(x, numbers or (self.scales_of(),)) * self.factor
 
     def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
@@ -137,49 +137,50 @@ class Microscaled(Quantized):
         return self.scaled_codes.join_matrices([x.scaled_codes for x in others], axis)
 
     def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-        # A part has the factors of several matrices, which its own axes do not say.
+        # The part may belong to several matrices of a stack, whose factors cannot be found from it.
         return NotImplemented
 
     def weighted(self, vector: Any, axis: int) -> Any:
         return self.scaled_codes.weighted(vector, axis)
 
-    def _changed(self, function: Any) -> Any:
+    def _map_numbers(self, function: Any) -> Any:
         return with_fields(self, {"factor": function(self.factor)})
 
 
-def microscaled(xp: Any, coding: Coding, x: Any) -> tuple[Any, ...]:
-    """Words, codes of scales, and factors of an array of whole groups."""
+def encode_microscaled(xp: Any, coding: Coding, x: Any) -> tuple[Any, ...]:
+    """Return the words, codes of scales, and factors of an array of complete groups."""
     dtype = dtype_of(x)
     wide = xp.cast(x, "float32") if dtype.itemsize < 4 else x
-    largest = xp.max(xp.abs(coding.grouped(xp, wide)), -1)
+    largest = xp.max(xp.abs(coding.split_groups(xp, wide)), -1)
     if coding.kind == "nvfp4":
-        scales, numbers, factor = _by_factor(xp, coding, largest)
+        scales, numbers, factor = _nvfp4_scales(xp, coding, largest)
     else:
-        scales, numbers = _by_exponent(xp, coding, largest)
+        scales, numbers = _power_of_two_scales(xp, coding, largest)
         factor = xp.ones((*xp.shape_of(x)[:-2], 1, 1), dtype=dtype_name(dtype_of(wide)))
-    words = coded(xp, coding, wide, numbers)
+    words = encode_with_scales(xp, coding, wide, numbers)
     return words, xp.cast(scales, "uint8"), xp.cast(factor, dtype_name(dtype))
 
 
-def _by_factor(xp: Any, coding: Coding, largest: Any) -> tuple[Any, ...]:
-    """The codes of scales relative to a factor by which the largest scale is the largest code."""
-    most = LARGEST_OF[coding.kind]
-    factor = xp.max(largest, (-2, -1), keepdims=True) / (most * LARGEST_OF["float8_e4m3fn"])
+def _nvfp4_scales(xp: Any, coding: Coding, magnitudes: Any) -> tuple[Any, ...]:
+    """Return codes, scales and a factor, such that the largest scale has the largest code."""
+    largest_element = LARGEST_OF[coding.kind]
+    factor = xp.max(magnitudes, (-2, -1), keepdims=True) / (
+        largest_element * LARGEST_OF["float8_e4m3fn"]
+    )
     safe = xp.where(factor > 0, factor, xp.ones_like(factor))
-    codes = float_codes(xp, "float8_e4m3fn", largest / most / safe)
+    codes = float_codes(xp, "float8_e4m3fn", magnitudes / largest_element / safe)
     scales = xp.take(xp.literal(table_of("float8_e4m3fn", 8)), xp.cast(codes, "int32"))
-    return codes, xp.cast(scales, dtype_of(largest)) * factor, factor
+    return codes, xp.cast(scales, dtype_of(magnitudes)) * factor, factor
 
 
-def _by_exponent(xp: Any, coding: Coding, largest: Any) -> tuple[Any, ...]:
-    """The codes of powers of two, and these."""
-    dtype = dtype_of(largest)
-    guess = xp.floor(xp.log2(xp.maximum(largest, float(POWERS[1]))))
-    place = xp.clip(xp.cast(guess, "int32") + EXPONENT_BIAS, 1, len(POWERS) - 3)
-    # A logarithm may be off by a bit.
-    too_high = xp.cast(xp.take(xp.literal(POWERS), place), dtype) > largest
-    too_low = xp.cast(xp.take(xp.literal(POWERS), place + 1), dtype) <= largest
-    place = place - xp.cast(too_high, "int32") + xp.cast(too_low, "int32")
-    most = int(np.log2(LARGEST_OF[coding.kind]))
-    place = xp.clip(place - most, 0, len(POWERS) - 2)
-    return place, xp.cast(xp.take(xp.literal(POWERS), place), dtype)
+def _power_of_two_scales(xp: Any, coding: Coding, magnitudes: Any) -> tuple[Any, ...]:
+    dtype = dtype_of(magnitudes)
+    guess = xp.floor(xp.log2(xp.maximum(magnitudes, float(POWERS[1]))))
+    code = xp.clip(xp.cast(guess, "int32") + EXPONENT_BIAS, 1, len(POWERS) - 3)
+    # The logarithm may be wrong by a rounding error.
+    too_high = xp.cast(xp.take(xp.literal(POWERS), code), dtype) > magnitudes
+    too_low = xp.cast(xp.take(xp.literal(POWERS), code + 1), dtype) <= magnitudes
+    code = code - xp.cast(too_high, "int32") + xp.cast(too_low, "int32")
+    largest_exponent = int(np.log2(LARGEST_OF[coding.kind]))
+    code = xp.clip(code - largest_exponent, 0, len(POWERS) - 2)
+    return code, xp.cast(xp.take(xp.literal(POWERS), code), dtype)

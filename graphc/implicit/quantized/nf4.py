@@ -14,18 +14,19 @@ from graphc.implicit.quantized.coding import Coding, coding_for
 class NF4(Quantized):
     """The largest magnitude of each block, times one of 16 numbers in [-1, 1] for each element.
 
-    The numbers are such that codes of normally distributed elements are about equally frequent.
-    ``quantize`` takes the nearest: its error is at most 0.152 of the block's largest magnitude,
-    half the widest gap between two of the numbers. It takes half a byte an element, and a number a
-    block.
+    The numbers are chosen such that codes of normally distributed elements are about equally
+    frequent. ``quantize`` selects the nearest: the error is at most 0.152 of the block's largest
+    magnitude, half the widest gap between two of the numbers. An element takes half a byte, and a
+    block one number more.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, columns / 8)``: the first code in the lowest bits.
+        packed: Words of uint32, ``(*batch, rows, columns / 8)``: the first code is in the lowest
+            bits.
         scales: The largest magnitudes, ``(*batch, rows, columns / group_size)``, of the array's
             dtype.
-        group_size: So many neighbours along the packed axis make a block.
+        group_size: The number of neighbours along the packed axis that form a block.
         transposed: Whether the packed axis is the last but one.
-        padding: So many elements at the end of the last group are none of the array.
+        padding: The number of elements at the end of the last group that are padding.
 
     Source: Dettmers, Pagnoni, Holtzman & Zettlemoyer, QLoRA, NeurIPS 2023.
 

@@ -14,19 +14,18 @@ from graphc.implicit.quantized.coding import Coding, coding_for
 
 @dataclass(frozen=True, repr=False)
 class OneBit(Quantized):
-    """Signs, times the mean magnitude of each group: 32 elements a word.
+    """Signs, times the mean magnitude of each group: 32 elements in a word.
 
-    ``quantize`` counts zero as positive. An element's error is at most the larger of the group's
-    mean magnitude and what its own exceeds that by; the mean is what makes the sum of squared
-    errors least.
+    ``quantize`` encodes zero as positive. The error of an element x of a group with mean magnitude
+    m is ``abs(abs(x) - m)``; the mean minimises the sum of squared errors.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, columns / 32)``: the first sign in the lowest bit,
-            1 for a positive number.
+        packed: Words of uint32, ``(*batch, rows, columns / 32)``: the first sign is in the lowest
+            bit, 1 for a positive number.
         scales: The magnitudes, ``(*batch, rows, columns / group_size)``, of the array's dtype.
-        group_size: So many neighbours along the packed axis share a magnitude.
+        group_size: The number of neighbours along the packed axis that share a magnitude.
         transposed: Whether the packed axis is the last but one.
-        padding: So many elements at the end of the last group are none of the array.
+        padding: The number of elements at the end of the last group that are padding.
 
     Example:
         >>> import numpy as np
@@ -48,7 +47,7 @@ class OneBit(Quantized):
         return coding_for("1bit", 1, group_size)
 
     def shifted(self, c: Any) -> Any:
-        # Codes 0 and 1 of a step of two magnitudes.
+        # The codes 0 and 1 differ by two magnitudes.
         xp = numpy_like(self, c)
         return AffineQuantized(
             self.packed,

@@ -19,30 +19,30 @@ ELEMENTS: dict[str, tuple[str, int]] = {
     "w8a8": ("w8a8", 8),
     **{name: (name, BITS[name][0]) for name in FLOATS if name.startswith("float")},
 }
-"""For each element its kind of codes and their length."""
+"""The kind of codes and their length, for each element."""
 
 
 @dataclass(frozen=True, repr=False)
 class ScaledQuantized(Quantized):
     """Elements of a narrow dtype, times a scale for each group: symmetric quantization.
 
-    ``quantize`` takes the scale by which the largest magnitude of a group is the largest number of
-    the dtype, and of ternary elements the mean magnitude; then the nearest element. So an error is
-    at most half a scale for integers, ``2**-4`` of a number for ``float8_e4m3fn``, and zero is
-    exact.
+    ``quantize`` chooses the scale by which the largest magnitude of a group is the largest number
+    of the dtype, for ternary elements the mean magnitude; then the nearest element. The error is at
+    most half a scale for integers, and ``2**-4`` of a number for ``float8_e4m3fn``; zero is exact.
 
     Attributes:
-        packed: Words of uint32, ``(*batch, rows, words)``: the first code in the lowest bits.
-            Integers are held with ``2**(bits - 1)`` added, floating numbers as their bits.
+        packed: Words of uint32, ``(*batch, rows, words)``: the first code is in the lowest bits.
+            The code of an integer is the integer plus ``2**(bits - 1)``; the code of a floating
+            number has its bits.
         scales: ``(*batch, rows, groups)``, of the array's dtype.
-        element: ``"int2"`` to ``"int8"``, ``"ternary"`` for -1, 0 and 1 in two bits,
-            ``"ternary5"`` for the same, five to a byte, the first digit of base three foremost;
+        element: ``"int2"`` to ``"int8"``, ``"ternary"`` for -1, 0 and 1 in two bits, ``"ternary5"``
+            for the same, five to a byte, the first as the leading digit of base three;
             ``"float8_e4m3fn"``, ``"float8_e5m2"`` or ``"float4_e2m1fn"``; ``"w8a8"`` for int8 whose
-            products round each row of x to int8, too, and add up in int32. Their derivatives are
-            those of the product with x itself.
-        group_size: So many neighbours along the packed axis share a scale.
+            products round each row of x to int8, too, and sum in int32. These products have the
+            derivatives of the product with x itself.
+        group_size: The number of neighbours along the packed axis that share a scale.
         transposed: Whether the packed axis is the last but one.
-        padding: So many elements at the end of the last group are none of the array.
+        padding: The number of elements at the end of the last group that are padding.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Which arrays of a tree are converted: by rules, patterns and functions of their paths."""
+"""Selection of arrays of a tree by rules, patterns and functions of their paths."""
 
 from __future__ import annotations
 
@@ -19,78 +19,79 @@ T = TypeVar("T")
 Where = Callable[[Path, Any], bool] | re.Pattern[str] | str | None
 
 Rules = Mapping[str, Any]
-"""For each regular expression a kind, a mapping of options, or None."""
+"""From regular expressions to a kind, a mapping of options, or None."""
 
 
 def is_array(x: Any) -> bool:
-    """Whether it is an array of any library, or a symbolic or traced one."""
+    """Return whether an object is an array of any library, also symbolic or traced."""
     return is_leaf(x) or numpy_like(x).name == "graphc"
 
 
-def written(path: Path) -> str:
-    """A path as rules and patterns see it: its keys joined by ``/``."""
+def path_string(path: Path) -> str:
+    """Return a path as rules and patterns see it: its keys joined by ``/``."""
     return "/".join(map(str, path))
 
 
-def chosen(tree: Any, where: Where, convert: Callable[[Any, str], Any]) -> Any:
-    """A tree in which the arrays that are chosen are converted; implicit ones stay.
+def convert_where(tree: Any, where: Where, convert: Callable[[Any, str], Any]) -> Any:
+    """Return a tree in which selected arrays are converted; implicit ones are unchanged.
 
     Args:
         tree: A nested container.
-        where: As of ``quantize``.
-        convert: Is called with an array and what it is called in errors.
+        where: As for ``quantize``.
+        convert: Called with an array and its description for errors.
 
     Raises:
-        ImplicitArrayError: ``where`` is given and fits none.
+        ImplicitArrayError: If ``where`` is given and matches no array.
     """
-    wanted, found = chooser(where), 0
+    is_selected, count = predicate(where), 0
 
-    def converted(path: Path, x: Any) -> Any:
-        nonlocal found
-        if not _is_dense(x) or not wanted(path, x):
+    def convert_selected(path: Path, x: Any) -> Any:
+        nonlocal count
+        if not _is_dense(x) or not is_selected(path, x):
             return x
-        found += 1
-        return convert(x, _called(path))
+        count += 1
+        return convert(x, _describe(path))
 
-    made = tree_map_with_path(converted, tree)
-    if where is not None and not found:
+    result = tree_map_with_path(convert_selected, tree)
+    if where is not None and not count:
         raise ImplicitArrayError(
             f"quantize(where={where!r}) fits no array of the tree.",
             "A pattern is compared with keys joined by '/', as layers/0/w.",
         )
-    return made
+    return result
 
 
-def by_rules(
+def convert_by_rules(
     tree: Any,
     rules: Sequence[tuple[str, T | None]],
     convert: Callable[[Any, str, T], Any],
 ) -> Any:
-    """A tree whose arrays are converted by the first rule that is found in their path.
+    """Return a tree whose arrays are converted by the first rule found in their path.
 
     Args:
         tree: A nested container, or an array, whose path is empty.
-        rules: Regular expressions, each with what ``convert`` is told; None to leave arrays alone.
-        convert: Is called with an array, what it is called in errors, and what its rule says.
+        rules: Regular expressions, each with an argument for ``convert``; None to leave arrays
+            unchanged.
+        convert: Called with an array, its description for errors, and the argument of its rule.
 
     Raises:
-        ImplicitArrayError: A rule is no regular expression, or the first to fit no array.
+        ImplicitArrayError: If a rule is no regular expression, or is the first match of no array.
     """
-    patterns = [_compiled(rule) for rule, _ in rules]
+    patterns = [_compile(rule) for rule, _ in rules]
     used: set[int] = set()
 
-    def converted(path: Path, x: Any) -> Any:
+    def convert_by_rule(path: Path, x: Any) -> Any:
         if not _is_dense(x):
             return x
-        name = written(path)
+        name = path_string(path)
         for i, pattern in enumerate(patterns):
             if pattern.search(name):
                 used.add(i)
                 recipe = rules[i][1]
-                return x if recipe is None else convert(x, _called(path), recipe)
+                return x if recipe is None else convert(x, _describe(path), recipe)
         return x
 
-    made = tree_map_with_path(converted, tree)
+    result = tree_map_with_path(convert_by_rule, tree)
     for i, (rule, _) in enumerate(rules):
         if i not in used:
             raise ImplicitArrayError(
@@ -98,10 +99,10 @@ def by_rules(
                 "It is looked for in keys joined by '/', as layers/0/w, and rules before it go "
                 "first.",
             )
-    return made
+    return result
 
 
-def _compiled(rule: str) -> re.Pattern[str]:
+def _compile(rule: str) -> re.Pattern[str]:
     try:
         return re.compile(rule)
     except re.error as error:
@@ -115,16 +116,17 @@ def _is_dense(x: Any) -> bool:
     return not is_implicit(x) and is_array(x)
 
 
-def _called(path: Path) -> str:
-    return f"the array at {written(path)!r}"
+def _describe(path: Path) -> str:
+    return f"the array at {path_string(path)!r}"
 
 
-def chooser(where: Where) -> Callable[[Path, Any], bool]:
+def predicate(where: Where) -> Callable[[Path, Any], bool]:
+    """Return a function that selects arrays by path and value, as ``where`` of ``quantize``."""
     match where:
         case None:
             return lambda path, x: len(lengths_of(x)) > 1 and is_inexact(dtype_name(dtype_of(x)))
         case str():
-            return lambda path, x: fnmatchcase(written(path), where)
+            return lambda path, x: fnmatchcase(path_string(path), where)
         case re.Pattern():
-            return lambda path, x: where.search(written(path)) is not None
+            return lambda path, x: where.search(path_string(path)) is not None
     return where

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.stacked import Stacked, check_same_dtype, refuse
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -74,7 +74,7 @@ class DoRA(Stacked):
             raise refuse(f"DoRA.of(axis={axis!r}).", "Give -1 for columns, or -2 for rows.")
         lora = LoRA.of(base, rank, alpha=alpha, seed=seed)
         xp = numpy_like(base)
-        dense = whole(base) if is_implicit(base) else base
+        dense = densify(base) if is_implicit(base) else base
         squares = xp.sum(xp.multiply(dense, dense), -3 - axis)
         return cls(lora, xp.sqrt(squares), squares, axis)
 
@@ -123,11 +123,11 @@ class DoRA(Stacked):
 
     def materialize(self) -> Any:
         xp = self.xp
-        return xp.multiply(whole(self.lora), xp.expand_dims(self.ratio(xp), -3 - self.axis))
+        return xp.multiply(densify(self.lora), xp.expand_dims(self.ratio(xp), -3 - self.axis))
 
     def merged(self) -> Any:
         """Return the dense array. The materialization policy does not apply."""
-        return whole(self)
+        return densify(self)
 
     def times(self, x: Any) -> Any:
         if is_implicit(x):

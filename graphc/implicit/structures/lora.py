@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.factors import (
     Factored,
@@ -176,11 +176,11 @@ class LoRA(Factored):
 
     def materialize(self) -> Any:
         xp = self.xp
-        return xp.add(whole(self.base), xp.matmul(*self.factors(xp)))
+        return xp.add(densify(self.base), xp.matmul(*self.factors(xp)))
 
     def merged(self) -> Any:
         """Return the dense sum of base and update. The materialization policy does not apply."""
-        return whole(self)
+        return densify(self)
 
     def unmerged(self, w: Any) -> LoRA:
         """Return the same update on the base for which the two add up to ``w``.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.factors import (
     Factored,
@@ -106,8 +106,8 @@ class LowRank(Factored):
     def materialize(self) -> Any:
         xp, u, v = self.xp, self.u, self.v
         # The product of two implicit factors would be this array; MLX multiplies dense arrays only.
-        v = whole(v) if is_implicit(u) or xp.name == "MLX" else v
-        return xp.matmul(whole(u) if xp.name == "MLX" else u, v)
+        v = densify(v) if is_implicit(u) or xp.name == "MLX" else v
+        return xp.matmul(densify(u) if xp.name == "MLX" else u, v)
 
     def on_diagonal(self) -> Any:
         return product_diagonal(self.xp, self.u, self.v)

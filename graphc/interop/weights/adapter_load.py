@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, FormatError
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.lora import LoRA, as_library_array
 from graphc.implicit.structures.stacked import Stacked
@@ -279,7 +279,7 @@ def sums_of_squares(xp: Any, base: Any, axis: int) -> Any:
         return xp.sum(xp.multiply(rows, rows), -1)
 
     if not isinstance(base, Stacked):
-        dense = whole(base)
+        dense = densify(base)
         return sum_squares(dense if axis == -2 else xp.swapaxes(dense, -1, -2))
     rows = base if axis == -2 else base.swapped()
     lengths: Any = rows.shape
@@ -289,6 +289,6 @@ def sums_of_squares(xp: Any, base: Any, axis: int) -> Any:
     for start in range(0, m, step):
         piece = rows.window(range(start, min(start + step, m)), range(n))
         if piece is NotImplemented:
-            return sum_squares(whole(rows))
-        pieces.append(sum_squares(whole(piece)))
+            return sum_squares(densify(rows))
+        pieces.append(sum_squares(densify(piece)))
     return xp.concatenate(pieces, -1)

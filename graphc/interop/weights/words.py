@@ -22,7 +22,7 @@ def words_of(coding: Coding, codes: Array) -> Array:
         array([1985229328], dtype=uint32)
     """
     if BYTE % coding.bits:
-        words: Array = coding.packed(NUMPY, codes)
+        words: Array = coding.pack(NUMPY, codes)
         return words
     per_byte = BYTE // coding.bits
     *lead, n = codes.shape

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from graphc.implicit.policy import dense, materializing, policy_of, strictest
+from graphc.implicit.policy import as_dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.bounded import (
@@ -82,7 +82,7 @@ class TracedProgram:
         """Return the outputs; implicit outputs are densified as the policies allow."""
         inputs = arguments if self.layout is None else map(self.layout.drop_explicit, arguments)
         with materializing(strictest(self.policy, policy_of())), trace_over(self.layout):
-            return [dense(y, "the output") for y in self.program().trace(*inputs)]
+            return [as_dense(y, "the output") for y in self.program().trace(*inputs)]
 
     def _reshard(self, results: list[Any], arguments: Sequence[Any]) -> list[Any]:
         layout = self.layout

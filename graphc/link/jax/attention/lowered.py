@@ -12,7 +12,7 @@ from graphc.attention.flex import Flex, FlexGradient, FlexOp
 from graphc.attention.inputs import AttentionInputs, scale_of
 from graphc.attention.mods import INDICES
 from graphc.errors import RuntimeShapeError
-from graphc.implicit.policy import dense
+from graphc.implicit.policy import as_dense
 from graphc.ir import Graph
 from graphc.link.host import analyse
 from graphc.link.jax.attention.aligned import localize, roles_of
@@ -221,7 +221,7 @@ def _scalar(
             arrays += local_indices
         with checked(None):
             (y,) = program.trace(*operands[:first], *indices, *arrays)
-        y = whole(dense(y, title, node.where), node)
+        y = whole(as_dense(y, title, node.where), node)
         return jnp.asarray(y, node.type.numpy_dtype)
 
     return scalar

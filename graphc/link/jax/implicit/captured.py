@@ -16,7 +16,7 @@ import jax
 
 from graphc.capture import Stripped, lift, rebuild
 from graphc.errors import ArgumentError
-from graphc.implicit.array import is_implicit, is_whole
+from graphc.implicit.array import is_complete, is_implicit
 from graphc.implicit.policy import ConversionError, arguments_only
 from graphc.link.jax.implicit.modules import modules_in, with_modules
 from graphc.link.jax.implicit.trace import called
@@ -71,7 +71,7 @@ def _called_otherwise(
 
 
 def _has_implicit(tree: Any) -> bool:
-    return any(map(is_implicit, jax.tree.leaves(tree, is_leaf=is_whole)))
+    return any(map(is_implicit, jax.tree.leaves(tree, is_leaf=is_complete)))
 
 
 def _lifted_of(function: Callable[..., Any]) -> LiftedFunction | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.straight_through import StraightThrough
 from graphc.link.jax.implicit.applied import apply
 from graphc.link.jax.implicit.deferred import DeferredResult, Known, flat, is_zero
@@ -183,4 +183,4 @@ def joined(array: Any, toward: Any) -> Any:
         found = toward.computed()
         if found is not None:
             return found
-    return replace_derivative(whole, whole(array), [toward])
+    return replace_derivative(densify, densify(array), [toward])

@@ -44,7 +44,7 @@ class JaxCalculus:
     def scan(self, step: Any, init: Any, length: int) -> Any:
         return lax.scan(step, init, jnp.arange(length))
 
-    def solved(
+    def solve(
         self, method: Method, product: Map, precondition: Map | None, sides: Any, symmetric: bool
     ) -> tuple[Any, ...]:
         b, start = sides
@@ -78,15 +78,15 @@ class JaxCalculus:
         w, v = jnp.linalg.eigh(x)
         return w, v
 
-    def frozen(self, product: Map, like: Any) -> Map:
+    def freeze(self, product: Map, like: Any) -> Map:
         function, outside = jax.closure_convert(product, like)
         fixed = [lax.stop_gradient(x) for x in outside]
         return lambda x: function(x, *fixed)
 
-    def slope(self, x: Any, weights: Any) -> Any:
+    def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
         return _slope(x, weights)
 
-    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
+    def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
         @jax.custom_jvp
         def guarded(weights: Any, x: Any) -> Any:
             return weights
@@ -118,7 +118,7 @@ class JaxCalculus:
         again = lax.custom_linear_solve(product, b, solve, symmetric=True)
         return (b * again).sum(-2)
 
-    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
+    def forbid_derivative(self, x: Any, moving: Any, problem: str) -> Any:
         @jax.custom_vjp
         def unchanged(x: Any, moving: Any) -> Any:
             return x

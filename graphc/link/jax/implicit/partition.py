@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.partition import Spec, leaf_specs
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.link.jax.explicit import axes_of, entry_of, spec_of
 from graphc.link.jax.implicit.avals import ImplicitAval
@@ -169,7 +169,7 @@ def aval_of(x: Any) -> Any:
     spec = explicit_spec(ImplicitAval(treedef, tuple(avals)), x.ndim)
     if spec is None:
         # As the whole array has it where it is made.
-        (aval,) = jax.make_jaxpr(partial(whole))(x).out_avals
+        (aval,) = jax.make_jaxpr(partial(densify))(x).out_avals
         return aval
     kind = jax.typeof(vary(on_mesh[0], varying_axes(*leaves)))
     named: Any = PartitionSpec

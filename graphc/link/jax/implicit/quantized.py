@@ -21,8 +21,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphc.implicit.quantized.coding import Coding, regrouped
-from graphc.implicit.quantized.matmul import rounded_rows
+from graphc.implicit.quantized.coding import Coding, shorten_groups
+from graphc.implicit.quantized.matmul import round_rows
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
@@ -53,7 +53,7 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
     mesh = explicit_mesh((x, packed, *parts))
     if mesh is not None:
         return quantized_shards.sharded(matmul, coding, transposed, mesh, (x, packed, *parts))
-    coding, *parts = regrouped(NAMESPACE, coding, *parts)  # type: ignore[assignment]
+    coding, *parts = shorten_groups(NAMESPACE, coding, *parts)  # type: ignore[assignment]
     x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
     if x.ndim > 2:
         one = partial(matmul, coding, transposed)
@@ -193,7 +193,7 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
 
 def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Rows of x as int8 times words of w's columns, added up in int32 group by group."""
-    rows, scale = rounded_rows(NAMESPACE, x)
+    rows, scale = round_rows(NAMESPACE, x)
     # A code is 128 more than its number: its highest bit is the other one.
     bytes_ = lax.bitcast_convert_type(packed ^ jnp.uint32(0x80808080), jnp.int8)
     m, (n, groups) = rows.shape[0], scales.shape

@@ -103,7 +103,7 @@ def _filled(x: Any, n: int, width: int, product: Callable[[Any, int], Any]) -> A
 def _dense(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """The elements of a block, of x's dtype."""
     codes = coding.codes(NAMESPACE, packed).astype(jnp.int32)
-    groups = coding.grouped(NAMESPACE, values_of(coding, codes, x.dtype)) * scales[..., None]
+    groups = coding.split_groups(NAMESPACE, values_of(coding, codes, x.dtype)) * scales[..., None]
     return groups.reshape(codes.shape)
 
 

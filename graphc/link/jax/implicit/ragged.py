@@ -14,7 +14,7 @@ from jax import lax
 
 from graphc.implicit import index
 from graphc.implicit.array import ImplicitArray, is_implicit
-from graphc.implicit.layout import StructureLost, kept, structural, transposed
+from graphc.implicit.layout import StructureLost, require, structural, transpose
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef
@@ -43,7 +43,7 @@ def _ragged_dot(
     is_plain = not any(batch) and ragged == (0, 0) and left == 1
     if not is_plain or is_implicit(x) or sizes.ndim != 1:
         return NotImplemented
-    w = w if right == 1 else transposed(w, (0, 2, 1))
+    w = w if right == 1 else transpose(w, (0, 2, 1))
     dtype = preferred_element_type or jnp.promote_types(x.dtype, w.dtype)
     with at_precision(precision):
         return _product(x, w, sizes, dtype)
@@ -64,7 +64,7 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
 
         def added(y: Any) -> Any:
             first = jnp.minimum(start, m - some)
-            found = _whole(kept(index.rows_of(w, group, 0)).times(_rows(x, first, some)))
+            found = _whole(require(index.take_slices(w, group, 0)).times(_rows(x, first, some)))
             places = first + jnp.arange(some)
             inside = (start <= places) & (places < stop)
             total = _rows(y, first, some) + jnp.where(inside[:, None], found, 0).astype(dtype)
@@ -87,7 +87,7 @@ def _whole(y: Any) -> Any:
     Raises:
         StructureLost: It is one, or none.
     """
-    if isinstance(kept(y), ImplicitArray):
+    if isinstance(require(y), ImplicitArray):
         raise StructureLost
     return y
 

@@ -15,15 +15,14 @@ from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import (
     StructureLost,
     broadcast,
-    expanded,
-    kept,
-    reshaped,
-    squeezed,
+    expand_dims,
+    require,
+    reshape,
+    squeeze,
     structural,
-    transposed,
+    transpose,
 )
-from graphc.implicit.places import reduced
-from graphc.implicit.policy import dense, whole
+from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.link.jax.implicit.interpreter import where_now
@@ -85,19 +84,19 @@ def at_precision(wanted: Any) -> AbstractContextManager[Any]:
 @register("transpose")
 @structural
 def _transpose(x: Structured, *, permutation: Any) -> Any:
-    return transposed(x, _ints(permutation))
+    return transpose(x, _ints(permutation))
 
 
 @register("reshape")
 @structural
 def _reshape(x: Structured, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
-    return NotImplemented if dimensions else reshaped(x, _ints(new_sizes))
+    return NotImplemented if dimensions else reshape(x, _ints(new_sizes))
 
 
 @register("squeeze")
 @structural
 def _squeeze(x: Structured, *, dimensions: Any) -> Any:
-    return squeezed(x, _ints(dimensions))
+    return squeeze(x, _ints(dimensions))
 
 
 @register("broadcast_in_dim")
@@ -108,7 +107,7 @@ def _broadcast(x: Structured, *, shape: Any, broadcast_dimensions: Any, **_: Any
 
 @register("rev")
 def _reverse(x: Structured, *, dimensions: Any) -> Any:
-    return index.flipped(x, _ints(dimensions))
+    return index.flip(x, _ints(dimensions))
 
 
 # Parts.
@@ -117,7 +116,7 @@ def _reverse(x: Structured, *, dimensions: Any) -> Any:
 @register("slice")
 def _slice(x: Structured, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
     steps = _ints(strides or [1] * x.ndim)
-    return index.sliced(x, _ints(start_indices), _ints(limit_indices), steps)
+    return index.slice_axes(x, _ints(start_indices), _ints(limit_indices), steps)
 
 
 @register("dynamic_slice")
@@ -136,8 +135,8 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
             y = jax.lax.dynamic_slice_in_dim(y, start, size, axis)
             continue
         start = jnp.clip(start, 0, x.shape[axis] - size)
-        y = kept(index.rows_of(y, start + jnp.arange(size, dtype=start.dtype), axis))
-        y = transposed(y, _moved(y.ndim, axis))
+        y = require(index.take_slices(y, start + jnp.arange(size, dtype=start.dtype), axis))
+        y = transpose(y, _moved(y.ndim, axis))
     return y
 
 
@@ -162,7 +161,7 @@ def _last_two(entries: Sequence[Any]) -> list[Any]:
 
 def _turned(x: Any) -> Any:
     """The last two axes exchanged, along either of which the codes of an array may be packed."""
-    return transposed(x, tuple(_last_two(range(x.ndim))))
+    return transpose(x, tuple(_last_two(range(x.ndim))))
 
 
 def _moved(ndim: int, axis: int) -> tuple[int, ...]:
@@ -172,7 +171,7 @@ def _moved(ndim: int, axis: int) -> tuple[int, ...]:
 
 def place(index: Any) -> Any:
     """Make an index whole, as the policy allows: which elements it takes must be known."""
-    return dense(index, "an index", where_now())
+    return as_dense(index, "an index", where_now())
 
 
 @register("dynamic_update_slice")
@@ -187,7 +186,7 @@ def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
     def write(x: Any, update: Any) -> Any:
         return jax.lax.dynamic_update_slice(x, update, places)
 
-    return index.updated(x, update, whole, write)
+    return index.update(x, update, whole, write)
 
 
 @register("scatter")
@@ -211,7 +210,7 @@ def _scatter(
     def write(x: Any, updates: Any) -> Any:
         return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
 
-    return index.updated(x, updates, whole, write)
+    return index.update(x, updates, whole, write)
 
 
 @register("scatter_add")
@@ -222,7 +221,7 @@ def _scatter_add(x: Any, indices: Any, updates: Any, **_: Any) -> Any:
 
 @register("gather")
 def _gather(x: Structured, indices: Any, **parameters: Any) -> Any:
-    return gathered(x, indices, index.rows_of, parameters)
+    return gathered(x, indices, index.take_slices, parameters)
 
 
 @structural
@@ -248,13 +247,13 @@ def gathered(
     if not n or any(size != n for size, n in _others(parameters["slice_sizes"], x.shape, axis)):
         return NotImplemented
     places = place(indices)[..., 0]
-    y = kept(rows_of(x, jnp.clip(places, 0, n - 1), axis))
+    y = require(rows_of(x, jnp.clip(places, 0, n - 1), axis))
     if parameters["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP:
         y = _filled(y, (places >= 0) & (places < n), parameters["fill_value"])
     # The axes of the slices stand where the primitive says, those of the index between them.
     behind, front = iter(range(places.ndim, y.ndim)), iter(range(places.ndim))
     offsets = numbers.offset_dims
-    return transposed(y, tuple(next(behind if i in offsets else front) for i in range(y.ndim)))
+    return transpose(y, tuple(next(behind if i in offsets else front) for i in range(y.ndim)))
 
 
 def _others(sizes: Sequence[int], shape: Sequence[int], axis: int) -> Iterator[tuple[int, int]]:
@@ -265,7 +264,7 @@ def _filled(y: Any, inside: Any, value: Any) -> Any:
     """Gather slices, and fill those out of bounds; the result is whole."""
     inside = jnp.expand_dims(inside, tuple(range(inside.ndim, y.ndim)))
     value = jnp.asarray(_fill_value(y.dtype) if value is None else value, y.dtype)
-    return jnp.where(inside, whole(y), value)
+    return jnp.where(inside, densify(y), value)
 
 
 def _fill_value(dtype: Any) -> Any:
@@ -280,11 +279,11 @@ def _fill_value(dtype: Any) -> Any:
 
 @register("concatenate")
 def _concatenate(*xs: Any, dimension: int) -> Any:
-    return index.joined(xs, int(dimension))
+    return index.concatenate(xs, int(dimension))
 
 
 def _stack(*xs: Any, axis: int) -> Any:
-    return index.joined([expanded(x, (int(axis),)) for x in xs], int(axis))
+    return index.concatenate([expand_dims(x, (int(axis),)) for x in xs], int(axis))
 
 
 def _split(x: Structured, *, sizes: Any, axis: int) -> Any:
@@ -305,40 +304,40 @@ def _select(which: Any, *cases: Any) -> Any:
     if len(cases) != 2 or which.dtype != bool:
         return NotImplemented
     otherwise, chosen = cases
-    return elementwise.chosen(which, chosen, otherwise)
+    return elementwise.where(which, chosen, otherwise)
 
 
 @register("clamp")
 def _clamp(low: Any, x: Any, high: Any, **_: Any) -> Any:
-    return elementwise.clipped(x, low, high)
+    return elementwise.clip(x, low, high)
 
 
 @register("integer_pow")
 def _power(x: Structured, *, y: int, **_: Any) -> Any:
-    return elementwise.powered(x, int(y))
+    return elementwise.integer_power(x, int(y))
 
 
 @register("rsqrt")
 @structural
 def _reciprocal_of_root(x: Structured, **_: Any) -> Any:
-    root = kept(x.mapped("sqrt"))
+    root = require(x.mapped("sqrt"))
     return root.mapped("reciprocal") if isinstance(root, Structured) else 1 / root
 
 
 @register("ne")
 def _not_equal(a: Any, b: Any, **_: Any) -> Any:
     """Compare; ``x != x`` is how JAX writes ``isnan``."""
-    return elementwise.mapped("isnan", a) if a is b else elementwise.paired("not_equal", a, b)
+    return elementwise.unary("isnan", a) if a is b else elementwise.binary("not_equal", a, b)
 
 
 @register("pow")
 def _general_power(a: Any, b: Any, **_: Any) -> Any:
     value = number_of(b)
     if isinstance(a, Structured) and value is not None and value == np.round(value.real):
-        found = elementwise.powered(a, int(value.real))
+        found = elementwise.integer_power(a, int(value.real))
         if found is not NotImplemented:
             return found
-    return elementwise.paired("power", a, b)
+    return elementwise.binary("power", a, b)
 
 
 @register("round")
@@ -355,21 +354,21 @@ def _enter(name: str, handler: Callable[..., Any]) -> None:
 
 def _enter_unary(name: str, function: str) -> None:
     def apply(x: Structured, **_: Any) -> Any:
-        return elementwise.mapped(function, x)
+        return elementwise.unary(function, x)
 
     _enter(name, apply)
 
 
 def _enter_binary(name: str, function: str) -> None:
     def apply(a: Any, b: Any, **_: Any) -> Any:
-        return elementwise.combined(function, a, b)
+        return elementwise.arithmetic(function, a, b)
 
     _enter(name, apply)
 
 
 def _enter_paired(name: str, function: str) -> None:
     def apply(a: Any, b: Any, **_: Any) -> Any:
-        return elementwise.paired(function, a, b)
+        return elementwise.binary(function, a, b)
 
     _enter(name, apply)
 
@@ -381,7 +380,7 @@ def _enter_reduction(name: str, function: str) -> None:
             x.dtype != bool and function in {"any", "all"}
         ):
             return NotImplemented
-        return reduced(x, function, _ints(axes))
+        return elementwise.reduce(x, function, _ints(axes))
 
     _enter(name, apply)
 
@@ -394,7 +393,7 @@ for _name, _row in rows_of_primitives().items():
 for _name, _function in BINARY.items():
     _enter_binary(_name, _function)
 for _name, _row in rows_of_primitives().items():
-    if _row.row in elementwise.PAIRED and _name not in {"ne", "pow"}:
+    if _row.row in elementwise.BINARY and _name not in {"ne", "pow"}:
         _enter_paired(_name, _row.row)
 _enter_paired("rem", "fmod")
 for _name, _function in REDUCTIONS.items():

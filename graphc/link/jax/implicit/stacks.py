@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from graphc.implicit.batches import is_elementwise
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import densify
 from graphc.link.jax.implicit.avals import ImplicitAval
 
 
@@ -65,7 +65,7 @@ def _type(kind: ImplicitAval) -> Any:
     # As on one device: meshes are not known here.
     avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in kind.avals]
     try:
-        made = jax.make_jaxpr(lambda *leaves: whole(kind.treedef.build(leaves)))(*avals)
+        made = jax.make_jaxpr(lambda *leaves: densify(kind.treedef.build(leaves)))(*avals)
     except Exception:  # whatever its class raises: it has no such arrays
         return None
     (aval,) = made.out_avals

@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr
 from graphc.implicit.array import is_implicit
 from graphc.implicit.dispatch import dispatch
 from graphc.implicit.functions import implicit
-from graphc.implicit.policy import materialized, whole
+from graphc.implicit.policy import densify, materialized
 from graphc.implicit.straight_through import StraightThrough, operands_through
 from graphc.link.jax.implicit.applied import Derived, apply
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
@@ -110,7 +110,7 @@ def _pair(primitive: Any, parameters: dict[str, Any]) -> FunctionPair:
 
 
 def _whole(x: Any) -> Any:
-    return whole(x) if is_implicit(x) else x
+    return densify(x) if is_implicit(x) else x
 
 
 def _applied(pair: FunctionPair, operands: Sequence[Any]) -> list[Any]:

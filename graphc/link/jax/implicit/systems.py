@@ -61,10 +61,10 @@ FUNCTIONS: dict[str, tuple[Sequence[Callable[..., Any]], Callable[..., Any]]] = 
     "inv": ([jnp.linalg.inv], _system(lambda a: _one(a.inverted()))),
     "det": ([jnp.linalg.det], _system(lambda a: _one(a.det()))),
     "slogdet": ([jnp.linalg.slogdet], _system(lambda a: a.slogdet())),
-    "remainder": ([jnp.remainder], lambda a, b: _one(elementwise.paired("remainder", a, b))),
+    "remainder": ([jnp.remainder], lambda a, b: _one(elementwise.binary("remainder", a, b))),
     "floor_divide": (
         [jnp.floor_divide],
-        lambda a, b: _one(elementwise.paired("floor_divide", a, b)),
+        lambda a, b: _one(elementwise.binary("floor_divide", a, b)),
     ),
     "diagonal": ([jnp.diagonal], _diagonal),
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.capture import lift
 from graphc.errors import ArgumentError
-from graphc.implicit.array import ImplicitArray, is_whole
+from graphc.implicit.array import ImplicitArray, is_complete
 from graphc.ir import Node
 from graphc.link.jax.implicit.avals import owned
 from graphc.link.jax.implicit.interpreter import inline, standing
@@ -62,7 +62,7 @@ def called(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    is_leaf: Callable[[Any], bool] = is_whole,
+    is_leaf: Callable[[Any], bool] = is_complete,
 ) -> Any:
     """Call a function; its results are nested as it returns them, and may be implicit.
 
@@ -77,7 +77,7 @@ def called(
     program, structure = trace(*given)
     results = [_array(y) for y in inline(program, operands)]
     made = jax.tree.unflatten(structure, results)
-    return jax.tree.map(_value, made, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_whole(x))
+    return jax.tree.map(_value, made, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_complete(x))
 
 
 def _value(x: Any) -> Any:

@@ -12,7 +12,7 @@ from jax import lax
 from jax.export import is_symbolic_dim
 
 from graphc.errors import RuntimeShapeError
-from graphc.implicit.policy import dense
+from graphc.implicit.policy import as_dense
 from graphc.ir import Graph, Node
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
@@ -72,7 +72,7 @@ def _branch_function(
         with checked(None):
             results = program.trace(*values)
         pairs = zip(results, branch.outputs, strict=True)
-        return tuple(_cast_result(dense(y, op.title, node.where), node) for y, node in pairs)
+        return tuple(_cast_result(as_dense(y, op.title, node.where), node) for y, node in pairs)
 
     return trace
 

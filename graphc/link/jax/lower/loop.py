@@ -13,7 +13,7 @@ from jax import lax
 from jax.export import is_symbolic_dim
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, RuntimeShapeError
-from graphc.implicit.policy import dense
+from graphc.implicit.policy import as_dense
 from graphc.ir import Node
 from graphc.link.checks import naming_step
 from graphc.link.host import analyse
@@ -173,7 +173,7 @@ class _LoopStep:
         with checked(None):
             outputs = self.trace(*before, *xs, *self.inputs.consts)
             pairs = zip(outputs, op.step.outputs, strict=True)
-            outputs = tuple([dense(y, op.title, node.where) for y, node in pairs])
+            outputs = tuple([as_dense(y, op.title, node.where) for y, node in pairs])
             after = [self._carry_after(x, y) for x, y in zip(before, outputs, strict=False)]
         op.check_carry(before, after)
         results = [*after, *outputs[op.carries :]]

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graphc.implicit.policy import dense
+from graphc.implicit.policy import as_dense
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import is_on_host
@@ -23,6 +23,6 @@ def subgraph(op: Subgraph, *values: Any) -> Any:
     with jax.named_scope(op.label):
         results = program.trace(*values)
     return tuple(
-        jnp.asarray(dense(y, op.label, node.where), node.type.numpy_dtype)
+        jnp.asarray(as_dense(y, op.label, node.where), node.type.numpy_dtype)
         for y, node in zip(results, op.graph.outputs, strict=True)
     )

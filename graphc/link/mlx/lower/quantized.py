@@ -18,8 +18,8 @@ import numpy as np
 
 from graphc.implicit.namespace import MLX
 from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
-from graphc.implicit.quantized.coding import WORD, Coding, regrouped, table_of
-from graphc.implicit.quantized.matmul import rounded_rows
+from graphc.implicit.quantized.coding import WORD, Coding, shorten_groups, table_of
+from graphc.implicit.quantized.matmul import round_rows
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import WIDE, backend
@@ -58,7 +58,7 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
         return mx.zeros(shape, x.dtype)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, *parts)
-    coding, *affine = _as_affine(*regrouped(MLX, coding, *parts))
+    coding, *affine = _as_affine(*shorten_groups(MLX, coding, *parts))
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
         return _by_kernel(coding, op.transposed, x, packed, *affine)
@@ -93,7 +93,7 @@ def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     if not packed.shape[0]:
         raise IndexError("an index is out of bounds for axis 0 of length 0")
     indices, _ = normalize_indices(index, packed.shape[0])
-    coding, *affine = _as_affine(*regrouped(MLX, op.plain.coding, *numbers))
+    coding, *affine = _as_affine(*shorten_groups(MLX, op.plain.coding, *numbers))
     if 0 in (*x.shape, *packed.shape) or not _has_kernel(coding, x):
         gathered = [mx.take(part, indices, 0) for part in (packed, *numbers)]
         return quantized_matmul(op.plain, x, *gathered)
@@ -112,7 +112,7 @@ MAX_EXACT = 1024
 
 def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Multiply rounded rows by the codes of w's columns; MLX multiplies only floats."""
-    rows, scale = rounded_rows(MLX, x)
+    rows, scale = round_rows(MLX, x)
     codes = packed.view(mx.uint8).astype(mx.float32) - 2 ** (BYTE - 1)
     y: Any = 0
     for group in range(scales.shape[-1]):
