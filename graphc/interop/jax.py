@@ -45,6 +45,6 @@ def from_jaxpr(function: Any, *args: Any, **kwargs: Any) -> Any:
         [2.006, [0.5, 0.731]]
     """
     # A program that converts no JAX functions does not load JAX.
-    from graphc.link.jax.from_jaxpr import converted  # noqa: PLC0415
+    from graphc.link.jax.from_jaxpr import convert  # noqa: PLC0415
 
-    return converted(function, args, kwargs)
+    return convert(function, args, kwargs)

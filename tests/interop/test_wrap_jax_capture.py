@@ -322,8 +322,8 @@ def test_captures_are_one_input_of_a_scan() -> None:
 
 def test_a_batch_captured_anew_50_times_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = []
-    whole = Captured.whole
-    monkeypatch.setattr(Captured, "whole", lambda *x: [traces.append(1), whole(*x)][1])
+    call = Captured.result_tree
+    monkeypatch.setattr(Captured, "result_tree", lambda *x: [traces.append(1), call(*x)][1])
     w = gt.vector("w")
     value, wanted = WEIGHTS / 100, WEIGHTS / 100
     counts, events = [], []

@@ -427,9 +427,9 @@ class JAXBackend(Backend):
                 if any(isinstance(x, Ragged) for x in values):
                     raise refused(node)
                 # A program without implicit arrays does not load what runs them.
-                from graphc.link.jax.implicit import lowered  # noqa: PLC0415
+                from graphc.link.jax.implicit import captured  # noqa: PLC0415
 
-                return lowered.at_primitives(compute, values, policy_of(), node.site)
+                return captured.at_primitives(compute, values, policy_of(), node.site)
             if (
                 limits
                 or any(isinstance(x, Count | Ragged) for x in values)

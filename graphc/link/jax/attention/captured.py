@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.varying import vary_as
 
 Adder = Callable[[Any], Any]
@@ -84,7 +84,7 @@ def _run(
     for n, eqn in enumerate(jaxpr.eqns):
         inputs = [read(x) for x in eqn.invars]
         with eqn.ctx.manager:
-            results = bound(eqn, inputs)
+            results = bind_equation(eqn, inputs)
         if n in probes:
             results = [results[0] + probes[n]]
             indices[n] = inputs[1]

@@ -29,7 +29,7 @@ from graphc.link.jax.attention.scalars import (
     scalars,
     uniform,
 )
-from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.jaxprs import CALLS, live_equations
 from graphc.tensor import Tensor
 
@@ -140,7 +140,7 @@ class _Importer:
         return self._opaque(eqn, operands) if result is None else [result]
 
     def _evaluate(self, eqn: JaxprEqn, operands: Sequence[Fixed]) -> list[Fixed]:
-        arrays = bound(eqn, [x.array for x in operands])
+        arrays = bind_equation(eqn, [x.array for x in operands])
         rule = RULES.get(eqn.primitive.name)
         if rule is None or not all(map(_is_cheap, _variables(eqn))):
             return [*map(Fixed, arrays)]

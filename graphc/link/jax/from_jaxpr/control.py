@@ -1,4 +1,4 @@
-"""Primitives that apply programs: calls, loops, branches, functions with rules of their own."""
+"""Primitives that apply programs: calls, loops, branches, and functions with custom derivatives."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import jax
 
 from graphc.ir import is_inexact
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation
-from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation
+from graphc.link.jax.implicit.avals import replace_at
+from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.implicit.scans import Scan
 from graphc.link.jax.jaxprs import CALLS
 from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
@@ -20,18 +21,18 @@ def _call(parameter: str) -> Converter:
     return lambda eqn, *operands: eqn.run(eqn[parameter], operands)
 
 
-def _scan(eqn: Equation, *operands: Tensor) -> list[Tensor]:
-    parts = Scan.of(eqn.eqn, operands)
-    carried, xs = len(parts.carries), tuple(parts.rows)
+def _scan(eqn: JaxprEquation, *operands: Tensor) -> list[Tensor]:
+    scan = Scan.of(eqn.eqn, operands)
+    n, xs = len(scan.carries), tuple(scan.rows)
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
-        found = eqn.run(parts.body, [*parts.consts, *carry, *(x or ())])
-        return tuple(found[:carried]), tuple(found[carried:])
+        ys = eqn.run(scan.body, [*scan.consts, *carry, *(x or ())])
+        return tuple(ys[:n]), tuple(ys[n:])
 
     unroll = eqn.eqn.params.get("unroll")
     final, rows = loop(
         step,
-        tuple(parts.carries),
+        tuple(scan.carries),
         xs or None,
         n_steps=eqn.lengths(eqn["length"]),
         reverse=bool(eqn["reverse"]),
@@ -40,97 +41,95 @@ def _scan(eqn: Equation, *operands: Tensor) -> list[Tensor]:
     return [*final, *(rows or ())]
 
 
-def _while(eqn: Equation, *operands: Tensor) -> list[Tensor]:
+def _while(eqn: JaxprEquation, *operands: Tensor) -> list[Tensor]:
     n, m = eqn["cond_nconsts"], eqn["body_nconsts"]
-    of_cond, of_body, init = operands[:n], operands[n : n + m], operands[n + m :]
+    cond_consts, body_consts, init = operands[:n], operands[n : n + m], operands[n + m :]
     final = while_loop(
-        lambda carry: eqn.run(eqn["cond_jaxpr"], [*of_cond, *carry])[0],
-        lambda carry: tuple(eqn.run(eqn["body_jaxpr"], [*of_body, *carry])),
+        lambda carry: eqn.run(eqn["cond_jaxpr"], [*cond_consts, *carry])[0],
+        lambda carry: tuple(eqn.run(eqn["body_jaxpr"], [*body_consts, *carry])),
         tuple(init),
     )
     return list(final)
 
 
-def _cond(eqn: Equation, which: Tensor, *operands: Tensor) -> list[Tensor]:
+def _cond(eqn: JaxprEquation, index: Tensor, *operands: Tensor) -> list[Tensor]:
     branches = eqn["branches"]
 
     def branch(i: int) -> Any:
         return lambda: tuple(eqn.run(branches[i], operands))
 
-    if which.dtype == "bool":
-        return list(cond(which, branch(1), branch(0)))
-    return list(switch_case(which, [branch(i) for i in range(len(branches))]))
+    if index.dtype == "bool":
+        return list(cond(index, branch(1), branch(0)))
+    return list(switch_case(index, [branch(i) for i in range(len(branches))]))
 
 
-def _custom(eqn: Equation, *operands: Tensor) -> list[Any]:
-    return _with_rule(eqn, operands, lambda inside, xs: inside.run(eqn["call_jaxpr"], xs))
+def _custom_derivative(eqn: JaxprEquation, *operands: Tensor) -> list[Any]:
+    return _with_jax_pullback(eqn, operands, lambda inner, xs: inner.run(eqn["call_jaxpr"], xs))
 
 
-def _of_high_level(eqn: Equation, *operands: Tensor) -> list[Any]:
-    """A primitive of ``jax.experimental.hijax``, by the program that it stands for."""
+def _high_level(eqn: JaxprEquation, *operands: Tensor) -> list[Any]:
+    """Convert a primitive of ``jax.experimental.hijax`` by its expansion."""
     with jax.enable_x64(eqn.conversion.wide):
         program = jax.make_jaxpr(eqn["_prim"].expand)(*[_spec(x.aval) for x in eqn.eqn.invars])
-    return _with_rule(eqn, operands, lambda inside, xs: inside.run(program, xs))
+    return _with_jax_pullback(eqn, operands, lambda inner, xs: inner.run(program, xs))
 
 
-def _linear_solve(eqn: Equation, *operands: Tensor) -> list[Any]:
-    """A solution by the program that it brings along; its gradient is that of what it solves."""
+def _linear_solve(eqn: JaxprEquation, *operands: Tensor) -> list[Any]:
+    """Convert the program ``solve``; JAX differentiates the linear system instead of it."""
     counts = eqn["const_lengths"]
-    before = counts.matvec + counts.vecmat
-    behind = before + counts.solve + counts.transpose_solve
+    start = counts.matvec + counts.vecmat
+    stop = start + counts.solve
 
-    def solve(inside: Equation, xs: Sequence[Any]) -> list[Any]:
-        given = [*xs[before : before + counts.solve], *xs[behind:]]
-        return inside.run(eqn["jaxprs"].solve, given)
+    def solve(inner: JaxprEquation, xs: Sequence[Any]) -> list[Any]:
+        rhs = xs[stop + counts.transpose_solve :]
+        return inner.run(eqn["jaxprs"].solve, [*xs[start:stop], *rhs])
 
-    return _with_rule(eqn, operands, solve)
+    return _with_jax_pullback(eqn, operands, solve)
 
 
-def _with_rule(
-    eqn: Equation,
+def _with_jax_pullback(
+    eqn: JaxprEquation,
     operands: Sequence[Tensor],
-    compute: Callable[[Equation, Sequence[Any]], list[Any]],
+    compute: Callable[[JaxprEquation, Sequence[Any]], list[Any]],
 ) -> list[Any]:
-    """A function with a derivative of its own: JAX's, as far as a gradient needs it."""
+    """Convert an equation by ``compute``, and its pullback, where needed, by JAX's derivative."""
     lengths, n = eqn.lengths.symbols, len(operands)
 
-    def inside(given: Sequence[Any]) -> Equation:
-        # What the function uses is an argument of it, lengths too.
-        return eqn.with_lengths(dict(zip(lengths, given, strict=True)))
+    def with_values(values: Sequence[Any]) -> JaxprEquation:
+        # A function with a custom pullback captures nothing: lengths are arguments too.
+        return eqn.with_lengths(dict(zip(lengths, values, strict=True)))
 
     def pullback(g: Any, _: Any, *xs: Any) -> list[Any]:
-        found = _pulled_back(inside(xs[n:]), list(g), xs[:n])
-        return [*found, *[None] * len(lengths)]
+        gradients = _pullback(with_values(xs[n:]), list(g), xs[:n])
+        return [*gradients, *[None] * len(lengths)]
 
     @custom_pullback(pullback)
     def function(*xs: Any) -> list[Any]:
-        return compute(inside(xs[n:]), xs[:n])
+        return compute(with_values(xs[n:]), xs[:n])
 
     return list(function(*operands, *lengths.values()))
 
 
-def _pulled_back(eqn: Equation, g: list[Any], xs: Sequence[Any]) -> list[Any]:
-    """Gradients by the inputs, as JAX computes them."""
-    wanted = [i for i, x in enumerate(xs) if is_inexact(x.dtype)]
-    given = [i for i, part in enumerate(g) if part is not None]
+def _pullback(eqn: JaxprEquation, g: list[Any], xs: Sequence[Any]) -> list[Any]:
+    """Return JAX's gradients with respect to the operands; None for exact dtypes."""
+    wrt = [i for i, x in enumerate(xs) if is_inexact(x.dtype)]
+    outputs = [i for i, cotangent in enumerate(g) if cotangent is not None]
 
-    def gradients(*values: Any) -> Any:
-        arguments, slopes = values[: len(xs)], values[len(xs) :]
+    def vjp(*values: Any) -> Any:
+        operands, cotangents = values[: len(xs)], values[len(xs) :]
 
-        def of_wanted(*moved: Any) -> Any:
-            at = dict(zip(wanted, moved, strict=True))
-            found = bound(eqn.eqn, [at.get(i, x) for i, x in enumerate(arguments)])
-            return [found[i] for i in given]
+        def f(*inexact: Any) -> Any:
+            ys = bind_equation(eqn.eqn, replace_at(operands, wrt, inexact))
+            return [ys[i] for i in outputs]
 
-        _, pull = jax.vjp(of_wanted, *[arguments[i] for i in wanted])
-        return pull(list(slopes))
+        _, pull = jax.vjp(f, *[operands[i] for i in wrt])
+        return pull(list(cotangents))
 
-    variables = [*eqn.eqn.invars, *[eqn.eqn.outvars[i] for i in given]]
+    variables = [*eqn.eqn.invars, *[eqn.eqn.outvars[i] for i in outputs]]
     with jax.enable_x64(eqn.conversion.wide):
-        program = jax.make_jaxpr(gradients)(*[_spec(x.aval) for x in variables])
-    found = eqn.run(program, [*xs, *[g[i] for i in given]])
-    at = dict(zip(wanted, found, strict=True))
-    return [at.get(i) for i in range(len(xs))]
+        program = jax.make_jaxpr(vjp)(*[_spec(x.aval) for x in variables])
+    gradients = eqn.run(program, [*xs, *[g[i] for i in outputs]])
+    return replace_at([None] * len(xs), wrt, gradients)
 
 
 def _spec(aval: Any) -> Any:
@@ -143,9 +142,9 @@ CONTROL: dict[str, Converter] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
-    "custom_jvp_call": _custom,
-    "custom_vjp_call": _custom,
-    "call_hi_primitive": _of_high_level,
+    "custom_jvp_call": _custom_derivative,
+    "custom_vjp_call": _custom_derivative,
+    "call_hi_primitive": _high_level,
     "custom_linear_solve": _linear_solve,
 }
 """Converters of primitives that apply programs."""

@@ -1,4 +1,4 @@
-"""The conversion: a walk over a JAX program in which each primitive's converter is called."""
+"""The conversion of a JAX program: a walk that calls the converter of each primitive."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from graphc.errors import ArgumentError, OperationError, UnsupportedOperationErr
 from graphc.ir import Node, Wrapper
 from graphc.link.jax.from_jaxpr.control import CONTROL
 from graphc.link.jax.from_jaxpr.elementwise import ELEMENTWISE
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import (
+    Converter,
+    JaxprEquation,
+    SymbolicLengths,
+    UnsupportedEquationError,
+)
 from graphc.link.jax.from_jaxpr.index import INDEX
-from graphc.link.jax.from_jaxpr.lengths import Lengths
 from graphc.link.jax.from_jaxpr.linalg import LINALG
-from graphc.link.jax.from_jaxpr.random import RANDOM, packed, unpacked
+from graphc.link.jax.from_jaxpr.random import RANDOM, pack_keys, unpack_keys
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
-from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.jaxprs import live_equations
 from graphc.link.jax.wrap import call
 from graphc.link.jax.wrap.function import is_key
@@ -41,52 +45,52 @@ CONVERTERS: dict[str, Converter] = {
     **RANDOM,
     **CONTROL,
 }
-NOT_COMPUTED = frozenset(CONTROL) | {"dim_as_value"}
-"""What is converted also where it depends on no argument: parts of it may be symbolic."""
+NEVER_FOLDED = frozenset(CONTROL) | {"dim_as_value"}
+"""Primitives that are converted even if no operand is symbolic: their programs may hold symbols."""
 
 SYMBOLIC = type(jax.export.symbolic_shape("n")[0])
-"""JAX's class of lengths that are not known."""
+"""JAX's class of symbolic dimensions."""
 
-FEW = 64
-"""Up to so many elements, what depends on no argument is computed at once."""
+MAX_FOLDED_SIZE = 64
+"""Constants of more elements are computed when the graph runs."""
 
 
-def converted(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The results of a JAX function, or of a traced program, as graphs of symbolic arrays."""
+def convert(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the results of a JAX function, or of a traced program, as graphs."""
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
-    places = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
-    if not any(isinstance(leaves[i], Node | Wrapper) for i in places):
+    positions = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
+    if not any(_is_symbolic(leaves[i]) for i in positions):
         raise ArgumentError(
             "from_jaxpr: no symbolic array is among the arguments.",
             "Give one for each array that the graph is to be a function of: gt.vector('x').",
         )
-    given = [_symbolic(leaves[i]) for i in places]
+    tensors = [_to_tensor(leaves[i]) for i in positions]
     if isinstance(function, ClosedJaxpr):
-        return _of_program(function, given)
+        return _convert_program(function, tensors)
     if not callable(function):
         raise ArgumentError(f"from_jaxpr: {function!r} is not a function.", "Give a JAX function.")
 
     def flat(*arrays: Any) -> Any:
         filled = list(leaves)
-        for i, array in zip(places, arrays, strict=True):
+        for i, array in zip(positions, arrays, strict=True):
             filled[i] = array
         args, kwargs = jax.tree.unflatten(tree, filled)
         return function(*args, **kwargs)
 
-    program, result, lengths, inputs = _traced(flat, given, _name_of(function))
-    outputs = Conversion(lengths, _needs_x64(given)).run(program, inputs)
+    program, result, lengths, inputs = _trace(flat, tensors, _name_of(function))
+    outputs = JaxprConversion(lengths, _needs_x64(tensors)).run(program, inputs)
     return jax.tree.unflatten(jax.tree.structure(result), outputs)
 
 
-def _of_program(program: ClosedJaxpr, given: Sequence[Tensor]) -> list[Tensor]:
-    wanted = len(program.jaxpr.invars)
-    if wanted != len(given):
+def _convert_program(program: ClosedJaxpr, inputs: Sequence[Tensor]) -> list[Tensor]:
+    count = len(program.jaxpr.invars)
+    if count != len(inputs):
         raise ArgumentError(
-            f"from_jaxpr: the program takes {wanted} arrays, not {len(given)}.",
+            f"from_jaxpr: the program takes {count} arrays, not {len(inputs)}.",
             "Give one symbolic array for each.",
         )
-    wide = _needs_x64(given) or needs_x64(kinds_of(program.jaxpr.outvars))
-    return Conversion(Lengths({}), wide).run(program, given)
+    wide = _needs_x64(inputs) or needs_x64(_dtypes(program.jaxpr.outvars))
+    return JaxprConversion(SymbolicLengths({}), wide).run(program, inputs)
 
 
 def _needs_x64(inputs: Sequence[Tensor]) -> bool:
@@ -98,12 +102,12 @@ def _is_symbolic(x: Any) -> bool:
 
 
 def _is_array(x: Any) -> bool:
-    return isinstance(x, Node | Wrapper | np.ndarray | np.generic | jax.Array)
+    return _is_symbolic(x) or isinstance(x, np.ndarray | np.generic | jax.Array)
 
 
-def _symbolic(x: Any) -> Tensor:
+def _to_tensor(x: Any) -> Tensor:
     if isinstance(x, jax.Array) and is_key(x.dtype):
-        return packed(gt.constant(np.asarray(jax.random.key_data(x))))
+        return pack_keys(gt.constant(np.asarray(jax.random.key_data(x))))
     return gt.as_tensor(x.values if isinstance(x, Wrapper) else x)
 
 
@@ -113,16 +117,16 @@ def _name_of(function: Any) -> str:
 
 NONEMPTY = Assert("from_jaxpr: JAX could trace the function for axes with elements only.")
 
-# Tracing: each unknown length is a symbol of its own, or all are one.
+# Tracing: each unknown length is a separate symbol, or all unknown lengths are one symbol.
 
 
-def _traced(
-    function: Callable[..., Any], given: Sequence[Tensor], name: str
-) -> tuple[ClosedJaxpr, Any, Lengths, list[Tensor]]:
-    """A program, what its results are nested like, the lengths, and its inputs."""
+def _trace(
+    function: Callable[..., Any], tensors: Sequence[Tensor], name: str
+) -> tuple[ClosedJaxpr, Any, SymbolicLengths, list[Tensor]]:
+    """Return the program, the structure of its results, the lengths, and the program's inputs."""
     first: Exception | None = None
-    wide = _needs_x64(given)
-    for specs, lengths, inputs in _assumed(given):
+    wide = _needs_x64(tensors)
+    for specs, lengths, inputs in _assumptions(tensors):
         try:
             with jax.enable_x64(wide):
                 program, result = jax.make_jaxpr(function, return_shape=True)(*specs)
@@ -135,47 +139,48 @@ def _traced(
     raise OperationError(
         f"from_jaxpr: JAX cannot trace {name}: {text}",
         "Give inputs static lengths, gt.tensor('x', shape=(8, 3)), where a length must be known."
-        if any(None in x.type.shape for x in given)
+        if any(None in x.type.shape for x in tensors)
         else remedy_of(text, wide),
     ) from first
 
 
-def _assumed(given: Sequence[Tensor]) -> Iterator[tuple[list[Any], Lengths, list[Tensor]]]:
-    """Types for JAX, what its symbols stand for, and inputs; what is assumed is checked."""
-    unknown = [(i, axis) for i, x in enumerate(given) for axis in _unknown(x)]
+def _assumptions(
+    tensors: Sequence[Tensor],
+) -> Iterator[tuple[list[Any], SymbolicLengths, list[Tensor]]]:
+    """Yield types for JAX, the values of their symbols, and inputs that check the assumption."""
+    unknown = [(i, axis) for i, x in enumerate(tensors) for axis in _unknown_axes(x)]
     if not unknown:
-        yield [_spec(x, x.type.shape) for x in given], Lengths({}), list(given)
+        yield [_spec(x, x.type.shape) for x in tensors], SymbolicLengths({}), list(tensors)
         return
     names = [f"n{i}_{axis}" for i, axis in unknown]
     choices = [dict(zip(unknown, names, strict=True)), dict.fromkeys(unknown, names[0])]
     for symbols in choices[: len(unknown)]:
         for least in (0, 1):
-            yield _with_symbols(given, symbols, least)
+            yield _with_symbols(tensors, symbols, least)
 
 
-def _unknown(x: Tensor) -> list[int]:
+def _unknown_axes(x: Tensor) -> list[int]:
     return [axis for axis, n in enumerate(x.type.shape) if n is None]
 
 
 def _with_symbols(
-    given: Sequence[Tensor], names: Mapping[tuple[int, int], str], least: int
-) -> tuple[list[Any], Lengths, list[Tensor]]:
+    tensors: Sequence[Tensor], names: Mapping[tuple[int, int], str], least: int
+) -> tuple[list[Any], SymbolicLengths, list[Tensor]]:
     distinct = list(dict.fromkeys(names.values()))
     bounds = [f"{name} >= {least}" for name in distinct] if least else []
-    made = jax.export.symbolic_shape(",".join(distinct), constraints=bounds)
-    symbols = dict(zip(distinct, made, strict=True))
+    shape = jax.export.symbolic_shape(",".join(distinct), constraints=bounds)
+    symbols = dict(zip(distinct, shape, strict=True))
     values: dict[str, Tensor] = {}
     for (i, axis), name in names.items():
-        values.setdefault(name, given[i].shape[axis])
+        values.setdefault(name, tensors[i].shape[axis])
     specs, inputs = [], []
-    for i, x in enumerate(given):
+    for i, x in enumerate(tensors):
         axes = [(names.get((i, axis)), n) for axis, n in enumerate(x.type.shape)]
         specs.append(_spec(x, [n if name is None else symbols[name] for name, n in axes]))
-        wanted = tuple(n if name is None else values[name] for name, n in axes)
-        shared = len(distinct) < len(names) and _unknown(x)
-        x = specify_shape(x, wanted) if shared else x
-        inputs.append(NONEMPTY(x, x.size > 0) if least and _unknown(x) else x)
-    return specs, Lengths(values), inputs
+        if len(distinct) < len(names) and _unknown_axes(x):
+            x = specify_shape(x, tuple(n if name is None else values[name] for name, n in axes))
+        inputs.append(NONEMPTY(x, x.size > 0) if least and _unknown_axes(x) else x)
+    return specs, SymbolicLengths(values), inputs
 
 
 def _spec(x: Tensor, shape: Sequence[Any]) -> Any:
@@ -183,59 +188,58 @@ def _spec(x: Tensor, shape: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class JaxprConversion:
     """One call of ``from_jaxpr``.
 
     Attributes:
-        lengths: The lengths that JAX has as symbols.
+        lengths: The scalars of JAX's symbolic dimensions.
         wide: Whether 64-bit dtypes are enabled while JAX traces parts of the program.
     """
 
-    lengths: Lengths
+    lengths: SymbolicLengths
     wide: bool
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Tensor]:
-        """The results of a program for symbolic operands."""
+        """Return the results of a program applied to symbolic operands."""
         # Newer versions of JAX have one class for programs with and without constants.
         bare: Any = getattr(program, "jaxpr", program)
         consts = getattr(program, "consts", ())
-        known: dict[Any, Any] = dict(zip(bare.constvars, consts, strict=True))
-        known.update(zip(bare.invars, operands, strict=True))
+        values: dict[Any, Any] = dict(zip(bare.constvars, consts, strict=True))
+        values.update(zip(bare.invars, operands, strict=True))
 
         def read(x: Any) -> Any:
-            return _number(x) if isinstance(x, Literal) else known[x]
+            return _literal_value(x) if isinstance(x, Literal) else values[x]
 
         for eqn in live_equations(bare):
-            found = self._results(eqn, [*map(read, eqn.invars)])
-            known.update(zip(eqn.outvars, found, strict=True))
+            results = self._results(eqn, [*map(read, eqn.invars)])
+            values.update(zip(eqn.outvars, results, strict=True))
         return [_as_tensor(read(x)) for x in bare.outvars]
 
     def _results(self, eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-        types = avals(eqn.outvars)
-        if eqn.primitive.name in NOT_COMPUTED or not all(map(_is_known, (*operands, *types))):
-            return self._results_of_graphs(eqn, [*map(_as_tensor, operands)])
+        types = [x.aval for x in eqn.outvars]
+        if eqn.primitive.name in NEVER_FOLDED or not all(map(_is_small, (*operands, *types))):
+            return self._symbolic_results(eqn, [*map(_as_tensor, operands)])
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            return [np.asarray(x) for x in bound(eqn, operands)]
+            return [np.asarray(x) for x in bind_equation(eqn, operands)]
 
-    def _results_of_graphs(self, eqn: JaxprEqn, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    def _symbolic_results(self, eqn: JaxprEqn, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         converter = CONVERTERS.get(eqn.primitive.name)
         if converter is None:
-            return _by_jax(eqn, operands, self.wide)
+            return _call_jax(eqn, operands, self.wide)
         try:
-            found = converter(Equation(eqn, self), *operands)
-        except Refusal:
-            return _by_jax(eqn, operands, self.wide)
-        return [found] if isinstance(found, Tensor) else list(found)
+            result = converter(JaxprEquation(eqn, self), *operands)
+        except UnsupportedEquationError:
+            return _call_jax(eqn, operands, self.wide)
+        return [result] if isinstance(result, Tensor) else list(result)
 
 
-def _number(x: Literal) -> Any:
-    """A number that is written into a program."""
+def _literal_value(x: Literal) -> Any:
     aval: Any = x.aval
     return np.asarray(x.val, aval.dtype)
 
 
-def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Tensor]:
-    """Return the results of an equation that stays JAX's."""
+def _call_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Tensor]:
+    """Return the results of an equation that JAX computes in a node of the graph."""
     if eqn.effects:
         raise UnsupportedOperationError(
             f"from_jaxpr: {eqn.primitive.name} does something beside computing its results, as "
@@ -248,47 +252,41 @@ def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Tenso
             "lengths that are unknown.",
             "Give the inputs static lengths: gt.tensor('x', shape=(8, 3)).",
         )
-    kinds = kinds_of(eqn.invars)
-    given = [unpacked(x) if _is_key(k) else x for k, x in zip(kinds, operands, strict=True)]
+    dtypes = _dtypes(eqn.invars)
+    inputs = [unpack_keys(x) if _is_key(d) else x for d, x in zip(dtypes, operands, strict=True)]
 
     def apply(*arrays: Any) -> list[Any]:
-        xs = [_keys_of(k, x) if _is_key(k) else x for k, x in zip(kinds, arrays, strict=True)]
-        found = bound(eqn, xs)
-        return [jax.random.key_data(y) if _is_key(str(y.dtype)) else y for y in found]
+        xs = [_wrap_keys(d, x) if _is_key(d) else x for d, x in zip(dtypes, arrays, strict=True)]
+        ys = bind_equation(eqn, xs)
+        return [jax.random.key_data(y) if _is_key(str(y.dtype)) else y for y in ys]
 
     apply.__name__ = eqn.primitive.name
-    results = call(apply, given, {}, wide)
-    pairs = zip(kinds_of(eqn.outvars), results, strict=True)
-    return [packed(y) if _is_key(k) else y for k, y in pairs]
+    results = call(apply, inputs, {}, wide)
+    pairs = zip(_dtypes(eqn.outvars), results, strict=True)
+    return [pack_keys(y) if _is_key(d) else y for d, y in pairs]
 
 
-def avals(variables: Sequence[Any]) -> list[Any]:
-    """The types of variables."""
-    return [x.aval for x in variables]
+def _dtypes(variables: Sequence[Any]) -> list[str]:
+    """Return the names of the dtypes of variables; empty where a variable has no dtype."""
+    return [str(getattr(x.aval, "dtype", "")) for x in variables]
 
 
-def kinds_of(variables: Sequence[Any]) -> list[str]:
-    """The names of the dtypes of variables; empty for what has none."""
-    return [str(getattr(aval, "dtype", "")) for aval in avals(variables)]
+def _is_key(dtype: str) -> bool:
+    return dtype.startswith("key<")
 
 
-def _is_key(kind: str) -> bool:
-    return kind.startswith("key<")
-
-
-def _keys_of(kind: str, words: Any) -> Any:
-    """Words as JAX's keys."""
-    name = kind.removeprefix("key<").removesuffix(">[]").removesuffix(">")
+def _wrap_keys(dtype: str, words: Any) -> Any:
+    name = dtype.removeprefix("key<").removesuffix(">[]").removesuffix(">")
     return jax.random.wrap_key_data(words, impl={"fry": "threefry2x32"}.get(name, name))
 
 
-def _is_known(x: Any) -> bool:
-    """Whether an array, or the type of one, has few elements that are numbers; not symbolic."""
+def _is_small(x: Any) -> bool:
+    """Return whether x is a small constant, or the type of a small array of static shape."""
     if isinstance(x, Tensor) or _is_key(str(getattr(x, "dtype", "key<"))):
         return False
-    lengths = x.shape
-    return all(isinstance(n, int) for n in lengths) and math.prod(lengths) <= FEW
+    shape = x.shape
+    return all(isinstance(n, int) for n in shape) and math.prod(shape) <= MAX_FOLDED_SIZE
 
 
 def _as_tensor(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else _symbolic(x)
+    return x if isinstance(x, Tensor) else _to_tensor(x)

@@ -1,4 +1,4 @@
-"""Primitives of single elements."""
+"""Elementwise primitives."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.grad import zero_grad
 from graphc.ir import is_complex, is_inexact, is_integer
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
 
 
-def plain(function: Callable[..., Any]) -> Converter:
-    """A primitive that is a function of graphc, without parameters that matter."""
+def elementwise(function: Callable[..., Any]) -> Converter:
+    """Return the converter of a primitive that is a function of graphc and has no parameters."""
     return lambda _, *operands: function(*operands)
 
 
-def _power(_: Equation, x: Tensor, y: Tensor) -> Tensor:
+def _power(_: JaxprEquation, x: Tensor, y: Tensor) -> Tensor:
     return gt.power(x, gt.cast(y, x.dtype) if is_integer(y.dtype) else y)
 
 
-def _integer_power(eqn: Equation, x: Tensor) -> Tensor:
-    return x ** int(eqn["y"])
-
-
-def _divide(_: Equation, a: Tensor, b: Tensor) -> Tensor:
-    """Of integers towards zero; by zero it is all ones, as in XLA."""
+def _divide(_: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
+    """Return the quotient; integers round towards zero, and n / 0 has all bits set, as in XLA."""
     if not is_integer(a.dtype):
         return a / b
     floor = gt.floor_divide(a, b)
@@ -37,110 +33,84 @@ def _divide(_: Equation, a: Tensor, b: Tensor) -> Tensor:
     return gt.where(gt.eq(b, 0), gt.constant(~np.zeros((), a.dtype)), floor)
 
 
-def _remainder(_: Equation, a: Tensor, b: Tensor) -> Tensor:
-    """With the sign of the first; by zero it is the first, as in XLA."""
-    found = gt.fmod(a, b)
-    return gt.where(gt.eq(b, 0), a, found) if is_integer(a.dtype) else found
+def _remainder(_: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
+    """Return the remainder with the sign of ``a``; for an integer b = 0 it is ``a``, as in XLA."""
+    y = gt.fmod(a, b)
+    return gt.where(gt.eq(b, 0), a, y) if is_integer(a.dtype) else y
 
 
-def _round(eqn: Equation, x: Tensor) -> Tensor:
+def _round(eqn: JaxprEquation, x: Tensor) -> Tensor:
     to_even = int(eqn["rounding_method"]) == 1
     return gt.round(x) if to_even else gt.round_half_away_from_zero(x)
 
 
-def _select(_: Equation, which: Tensor, *cases: Tensor) -> Tensor:
-    if which.dtype == "bool":
-        return gt.where(which, cases[1], cases[0])
-    found = cases[0]
+def _select(_: JaxprEquation, index: Tensor, *cases: Tensor) -> Tensor:
+    if index.dtype == "bool":
+        return gt.where(index, cases[1], cases[0])
+    y = cases[0]
     for i, case in enumerate(cases[1:], 1):
-        found = gt.where(gt.eq(which, i), case, found)
-    return found
+        y = gt.where(gt.eq(index, i), case, y)
+    return y
 
 
-def _cast(eqn: Equation, x: Tensor) -> Tensor:
-    return _real_part_of(x, eqn.dtype).astype(eqn.dtype)
-
-
-def _real_part_of(x: Tensor, dtype: str) -> Tensor:
-    return gt.real(x) if is_complex(x.dtype) and not is_complex(dtype) else x
-
-
-def _invert(_: Equation, x: Tensor) -> Tensor:
-    return gt.logical_not(x) if x.dtype == "bool" else gt.invert(x)
+def _cast(eqn: JaxprEquation, x: Tensor) -> Tensor:
+    if is_complex(x.dtype) and not is_complex(eqn.dtype):
+        x = gt.real(x)
+    return x.astype(eqn.dtype)
 
 
 def _shift(function: Callable[..., Any], kind: str = "") -> Converter:
-    """A shift; by as many bits as there are or more, all go, as in XLA."""
+    """Return the converter of a shift; one by the dtype's width or more removes all bits."""
 
-    def convert(_: Equation, x: Tensor, n: Tensor) -> Tensor:
+    def convert(_: JaxprEquation, x: Tensor, n: Tensor) -> Tensor:
         bits = np.dtype(x.dtype).itemsize * 8
         unsigned = f"uint{bits}"
         a = gt.cast(x, unsigned) if kind == "logical" else x
         count = gt.cast(n, unsigned)
-        far = count >= np.array(bits, unsigned)
-        near = gt.cast(gt.where(far, np.array(bits - 1, unsigned), count), a.dtype)
-        shifted = function(a, near)
-        left = shifted if kind == "arithmetic" else gt.where(far, gt.zeros_like(shifted), shifted)
-        return gt.cast(left, x.dtype)
+        overflow = count >= np.array(bits, unsigned)
+        clipped = gt.cast(gt.where(overflow, np.array(bits - 1, unsigned), count), a.dtype)
+        y = function(a, clipped)
+        y = y if kind == "arithmetic" else gt.where(overflow, gt.zeros_like(y), y)
+        return gt.cast(y, x.dtype)
 
     return convert
 
 
-def _absolute(eqn: Equation, x: Tensor) -> Tensor:
-    return gt.abs(x).astype(eqn.dtype)
-
-
-def _reduce_precision(eqn: Equation, x: Tensor) -> Tensor:
-    bits = np.finfo(x.dtype)
-    if (eqn["exponent_bits"], eqn["mantissa_bits"]) != (bits.nexp, bits.nmant):
-        raise Refusal
+def _reduce_precision(eqn: JaxprEquation, x: Tensor) -> Tensor:
+    info = np.finfo(x.dtype)
+    if (eqn["exponent_bits"], eqn["mantissa_bits"]) != (info.nexp, info.nmant):
+        raise UnsupportedEquationError
     return x
 
 
-def _extreme(function: Callable[..., Any]) -> Converter:
-    def convert(_: Equation, a: Tensor, b: Tensor) -> Tensor:
+def _real_only(function: Callable[..., Any]) -> Converter:
+    def convert(_: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
         if is_complex(a.dtype):
-            raise Refusal
+            raise UnsupportedEquationError
         return function(a, b)  # type: ignore[no-any-return]
 
     return convert
 
 
-def _bits(logical: Callable[..., Any], bitwise: Callable[..., Any]) -> Converter:
+def _logical_or_bitwise(logical: Callable[..., Any], bitwise: Callable[..., Any]) -> Converter:
     return lambda _, a, b: logical(a, b) if a.dtype == "bool" else bitwise(a, b)
 
 
-def _count(eqn: Equation, x: Tensor) -> Tensor:
-    bits = np.dtype(x.dtype).itemsize * 8  # NumPy counts the bits of the absolute value
+def _population_count(eqn: JaxprEquation, x: Tensor) -> Tensor:
+    bits = np.dtype(x.dtype).itemsize * 8  # bitwise_count ignores the sign
     return gt.bitwise_count(gt.cast(x, f"uint{bits}")).astype(eqn.dtype)
 
 
-def _clamp(_: Equation, low: Tensor, x: Tensor, high: Tensor) -> Tensor:
-    return gt.minimum(gt.maximum(x, low), high)
-
-
-def _reciprocal_root(_: Equation, x: Tensor) -> Tensor:
-    return 1 / gt.sqrt(x)
-
-
-def _square(_: Equation, x: Tensor) -> Tensor:
-    return x * x
-
-
-def _one_minus_square(_: Equation, x: Tensor) -> Tensor:
-    return 1 - x * x
-
-
-def _polynomial(_: Equation, x: Tensor, *coefficients: Tensor) -> Tensor:
-    """Of coefficients of rising powers, by Horner's scheme."""
-    *lower, total = coefficients
+def _polynomial(_: JaxprEquation, x: Tensor, *coefficients: Tensor) -> Tensor:
+    """Evaluate a polynomial by Horner's scheme; the coefficients are of rising powers."""
+    *lower, y = coefficients
     for coefficient in reversed(lower):
-        total = total * x + coefficient
-    return total
+        y = y * x + coefficient
+    return y
 
 
-def _is_before(_: Equation, a: Tensor, b: Tensor) -> Tensor:
-    """Whether a number is before another in sorted order: -0.0 before 0.0, NaN last."""
+def _less_in_total_order(_: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a < b`` in the order of sorted arrays: -0.0 before 0.0, NaN last."""
     less = a < b
     if not is_inexact(a.dtype):
         return less
@@ -148,36 +118,28 @@ def _is_before(_: Equation, a: Tensor, b: Tensor) -> Tensor:
     return less | zeros | (gt.isnan(b) & ~gt.isnan(a))
 
 
-def _is_not_behind(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
-    return ~_is_before(eqn, b, a)
-
-
-def _bitcast(eqn: Equation, bits: Tensor) -> Tensor:
-    """The floating-point number of the same bits, from its sign, exponent and mantissa."""
+def _bitcast(eqn: JaxprEquation, bits: Tensor) -> Tensor:
+    """Reinterpret integers as floating numbers, composed of their sign, exponent and mantissa."""
     dtype, width = eqn.dtype, np.dtype(bits.dtype).itemsize * 8
     if dtype == bits.dtype:
         return bits
     if dtype != f"float{width}" or width not in (32, 64):
-        raise Refusal
+        raise UnsupportedEquationError
     info, unsigned = np.finfo(dtype), f"uint{width}"
     word = gt.cast(bits, unsigned)
 
     def field(shift: int, size: int) -> Tensor:
-        part = gt.right_shift(word, np.array(shift, unsigned))
-        return gt.bitwise_and(part, np.array((1 << size) - 1, unsigned))
+        y = gt.right_shift(word, np.array(shift, unsigned))
+        return gt.bitwise_and(y, np.array((1 << size) - 1, unsigned))
 
     exponent = gt.cast(field(info.nmant, info.nexp), "int32")
     mantissa = gt.cast(field(0, info.nmant), dtype)
     normal = gt.ldexp(mantissa + 2.0**info.nmant, exponent - (info.maxexp - 1 + info.nmant))
-    small = mantissa * info.smallest_subnormal
-    huge = gt.where(gt.eq(mantissa, 0), np.array(np.inf, dtype), np.array(np.nan, dtype))
-    size = gt.where(gt.eq(exponent, 0), small, normal)
-    size = gt.where(gt.eq(exponent, 2 * info.maxexp - 1), huge, size)
-    return gt.where(gt.eq(field(width - 1, 1), 0), size, -size)
-
-
-def _stopped(_: Equation, x: Tensor) -> Tensor:
-    return zero_grad(x) if is_inexact(x.dtype) else x
+    subnormal = mantissa * info.smallest_subnormal
+    nonfinite = gt.where(gt.eq(mantissa, 0), np.array(np.inf, dtype), np.array(np.nan, dtype))
+    y = gt.where(gt.eq(exponent, 0), subnormal, normal)
+    y = gt.where(gt.eq(exponent, 2 * info.maxexp - 1), nonfinite, y)
+    return gt.where(gt.eq(field(width - 1, 1), 0), y, -y)
 
 
 SAME = (
@@ -185,68 +147,68 @@ SAME = (
     *("erf", "erfc", "digamma", "floor", "ceil", "real", "imag", "conj", "nextafter", "zeta"),
     "polygamma",
 )
-"""Primitives that have the name and the meaning of a function of graphc."""
+"""Primitives with the name and the meaning of a function of graphc."""
 
 ELEMENTWISE: dict[str, Converter] = {
-    **{name: plain(getattr(gt, name)) for name in SAME},
-    "add": plain(gt.add),
-    "add_any": plain(gt.add),
-    "sub": plain(gt.subtract),
-    "mul": plain(gt.multiply),
-    "neg": plain(gt.negative),
+    **{name: elementwise(getattr(gt, name)) for name in SAME},
+    "add": elementwise(gt.add),
+    "add_any": elementwise(gt.add),
+    "sub": elementwise(gt.subtract),
+    "mul": elementwise(gt.multiply),
+    "neg": elementwise(gt.negative),
     "div": _divide,
     "rem": _remainder,
     "pow": _power,
-    "integer_pow": _integer_power,
-    "max": _extreme(gt.maximum),
-    "min": _extreme(gt.minimum),
-    "abs": _absolute,
-    "sign": plain(gt.sign),
-    "square": _square,
-    "rsqrt": _reciprocal_root,
-    "one_minus_square": _one_minus_square,
+    "integer_pow": lambda eqn, x: x ** int(eqn["y"]),
+    "max": _real_only(gt.maximum),
+    "min": _real_only(gt.minimum),
+    "abs": lambda eqn, x: gt.abs(x).astype(eqn.dtype),
+    "sign": elementwise(gt.sign),
+    "square": elementwise(lambda x: x * x),
+    "rsqrt": elementwise(lambda x: 1 / gt.sqrt(x)),
+    "one_minus_square": elementwise(lambda x: 1 - x * x),
     "polynomial": _polynomial,
-    "log2": plain(gt.log2),
-    "exp2": plain(gt.exp2),
+    "log2": elementwise(gt.log2),
+    "exp2": elementwise(gt.exp2),
     "round": _round,
-    "asin": plain(gt.arcsin),
-    "acos": plain(gt.arccos),
-    "atan": plain(gt.arctan),
-    "atan2": plain(gt.arctan2),
-    "asinh": plain(gt.arcsinh),
-    "acosh": plain(gt.arccosh),
-    "atanh": plain(gt.arctanh),
-    "logistic": plain(gt.sigmoid),
-    "erf_inv": plain(gt.erfinv),
-    "lgamma": plain(gt.gammaln),
-    "igamma": plain(gt.gammainc),
-    "igammac": plain(gt.gammaincc),
-    "regularized_incomplete_beta": plain(gt.betainc),
-    "bessel_i0e": plain(gt.i0e),
-    "bessel_i1e": plain(gt.i1e),
-    "complex": plain(gt.complex),
-    "is_finite": plain(gt.isfinite),
-    "eq": plain(gt.eq),
-    "ne": plain(gt.neq),
-    "lt": plain(gt.less),
-    "le": plain(gt.less_equal),
-    "gt": plain(gt.greater),
-    "ge": plain(gt.greater_equal),
-    "and": _bits(gt.logical_and, gt.bitwise_and),
-    "or": _bits(gt.logical_or, gt.bitwise_or),
-    "xor": _bits(gt.logical_xor, gt.bitwise_xor),
-    "not": _invert,
+    "asin": elementwise(gt.arcsin),
+    "acos": elementwise(gt.arccos),
+    "atan": elementwise(gt.arctan),
+    "atan2": elementwise(gt.arctan2),
+    "asinh": elementwise(gt.arcsinh),
+    "acosh": elementwise(gt.arccosh),
+    "atanh": elementwise(gt.arctanh),
+    "logistic": elementwise(gt.sigmoid),
+    "erf_inv": elementwise(gt.erfinv),
+    "lgamma": elementwise(gt.gammaln),
+    "igamma": elementwise(gt.gammainc),
+    "igammac": elementwise(gt.gammaincc),
+    "regularized_incomplete_beta": elementwise(gt.betainc),
+    "bessel_i0e": elementwise(gt.i0e),
+    "bessel_i1e": elementwise(gt.i1e),
+    "complex": elementwise(gt.complex),
+    "is_finite": elementwise(gt.isfinite),
+    "eq": elementwise(gt.eq),
+    "ne": elementwise(gt.neq),
+    "lt": elementwise(gt.less),
+    "le": elementwise(gt.less_equal),
+    "gt": elementwise(gt.greater),
+    "ge": elementwise(gt.greater_equal),
+    "and": _logical_or_bitwise(gt.logical_and, gt.bitwise_and),
+    "or": _logical_or_bitwise(gt.logical_or, gt.bitwise_or),
+    "xor": _logical_or_bitwise(gt.logical_xor, gt.bitwise_xor),
+    "not": lambda _, x: gt.logical_not(x) if x.dtype == "bool" else gt.invert(x),
     "shift_left": _shift(gt.left_shift),
     "shift_right_arithmetic": _shift(gt.right_shift, "arithmetic"),
     "shift_right_logical": _shift(gt.right_shift, "logical"),
-    "population_count": _count,
+    "population_count": _population_count,
     "select_n": _select,
-    "clamp": _clamp,
+    "clamp": lambda _, low, x, high: gt.minimum(gt.maximum(x, low), high),
     "convert_element_type": _cast,
-    "lt_to": _is_before,
-    "le_to": _is_not_behind,
+    "lt_to": _less_in_total_order,
+    "le_to": lambda eqn, a, b: ~_less_in_total_order(eqn, b, a),
     "bitcast_convert_type": _bitcast,
     "reduce_precision": _reduce_precision,
-    "stop_gradient": _stopped,
+    "stop_gradient": lambda _, x: zero_grad(x) if is_inexact(x.dtype) else x,
 }
-"""Converters of primitives that compute each element from those at its place."""
+"""Converters of elementwise primitives."""

@@ -1,43 +1,107 @@
-"""What a converter is given: an equation of a JAX program."""
+"""Equations of JAX programs as converters receive them, and symbolic dimensions of JAX."""
 
 from __future__ import annotations
 
+import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from graphc.link.jax.from_jaxpr.lengths import Lengths
+import graphc.tensor as gt
+from graphc.errors import UnsupportedOperationError
 from graphc.tensor import Tensor
 
 if TYPE_CHECKING:
-    from graphc.link.jax.from_jaxpr.convert import Conversion
+    from graphc.link.jax.from_jaxpr.convert import JaxprConversion
 
 
-class Refusal(Exception):  # noqa: N818 (it reads as what is raised)
-    """graphc has no operations for an equation with these parameters: JAX computes it."""
+OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "max": gt.maximum,
+    "min": gt.minimum,
+}
+
+
+class SymbolicLengths:
+    """Maps lengths of JAX's axes to integers and symbolic scalars.
+
+    Args:
+        symbols: The scalars of JAX's symbols, by name.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> lengths = SymbolicLengths({"n": gt.lscalar("n")})
+        >>> lengths(3)
+        3
+        >>> lengths("2*n + floordiv(n, 3) - 1")
+        2 * n + n // 3 - 1: int64[]
+    """
+
+    def __init__(self, symbols: Mapping[str, Any]) -> None:
+        self.symbols = symbols
+
+    def __call__(self, length: Any) -> Any:
+        """Return a length as an integer or as a symbolic int64 scalar."""
+        if isinstance(length, int):
+            return length
+        return self._value(ast.parse(str(length).replace("^", "**"), mode="eval").body)
+
+    def of_shape(self, aval: Any) -> tuple[Any, ...]:
+        """Return the shape of a JAX variable: integers and symbolic scalars."""
+        return tuple(map(self, aval.shape))
+
+    def _value(self, expression: ast.AST) -> Any:
+        match expression:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=name) if name in self.symbols:
+                return self.symbols[name]
+            case ast.UnaryOp(op=sign, operand=x) if type(sign) in OPERATORS:
+                return OPERATORS[type(sign)](self._value(x))
+            case ast.BinOp(left=a, op=sign, right=b) if type(sign) in OPERATORS:
+                return OPERATORS[type(sign)](self._value(a), self._value(b))
+            case ast.Call(func=ast.Name(id=name), args=args) if name in FUNCTIONS:
+                return FUNCTIONS[name](*map(self._value, args))
+        raise UnsupportedOperationError(
+            f"from_jaxpr: the length {ast.unparse(expression)}, as JAX writes it.",
+            "Give the inputs static lengths: gt.tensor('x', shape=(8, 3)).",
+        )
+
+
+class UnsupportedEquationError(Exception):
+    """graphc has no operations for an equation with these parameters, so JAX computes it."""
 
 
 @dataclass(frozen=True)
-class Equation:
-    """An equation of a JAX program, as a converter gets it beside its operands.
+class JaxprEquation:
+    """An equation of a JAX program, the first argument of a converter.
 
     Attributes:
         eqn: JAX's equation.
-        conversion: The conversion that it is part of.
+        conversion: The conversion of the program.
     """
 
     eqn: JaxprEqn
-    conversion: Conversion
+    conversion: JaxprConversion
 
     @property
-    def lengths(self) -> Lengths:
-        """The lengths that are known when the program runs."""
+    def lengths(self) -> SymbolicLengths:
+        """The axis lengths that are known when the program runs."""
         return self.conversion.lengths
 
     def __getitem__(self, name: str) -> Any:
-        """A parameter of the equation."""
+        """Return a parameter of the equation."""
         return self.eqn.params[name]
 
     @property
@@ -47,27 +111,27 @@ class Equation:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The lengths of the first result: integers and symbolic scalars."""
+        """The shape of the first result: integers and symbolic scalars."""
         return self.lengths.of_shape(self.eqn.outvars[0].aval)
 
     def operand_shape(self, i: int = 0) -> tuple[Any, ...]:
-        """The lengths of an operand: integers and symbolic scalars."""
+        """Return the shape of an operand: integers and symbolic scalars."""
         return self.lengths.of_shape(self.eqn.invars[i].aval)
 
-    def with_lengths(self, symbols: Mapping[str, Any]) -> Equation:
-        """The same where JAX's symbols stand for other scalars."""
-        return replace(self, conversion=replace(self.conversion, lengths=Lengths(symbols)))
+    def with_lengths(self, symbols: Mapping[str, Any]) -> JaxprEquation:
+        """Return the equation with other scalars for JAX's symbolic dimensions."""
+        return replace(self, conversion=replace(self.conversion, lengths=SymbolicLengths(symbols)))
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Any]:
-        """The results of a program inside of the equation."""
+        """Return the results of a program that is a parameter of the equation."""
         return self.conversion.run(program, operands)
 
 
 Converter = Callable[..., Tensor | Sequence[Tensor]]
-"""Takes an Equation and the symbolic operands; gives the result, or all of several."""
+"""Maps a JaxprEquation and its symbolic operands to the result, or to a sequence of results."""
 
 
 def dtype_of(aval: Any) -> str:
-    """The dtype that stands for a JAX variable's: random keys are their two words in a uint64."""
+    """Return graphc's dtype of a JAX variable: a random key is its two words in a uint64."""
     name = str(aval.dtype)
     return "uint64" if name.startswith("key<") else name

@@ -9,122 +9,123 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.ir import Constant, is_inexact, is_integer
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.ir import Constant
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
+from graphc.link.jax.implicit.rules import default_fill_value
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 
 
-def _dynamic_slice(eqn: Equation, x: Tensor, *starts: Tensor) -> Tensor:
+def _dynamic_slice(eqn: JaxprEquation, x: Tensor, *starts: Tensor) -> Tensor:
     sizes = tuple(map(eqn.lengths, eqn["slice_sizes"]))
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=False)):
-        x = _part(x, axis, start, size)
+        x = _dynamic_section(x, axis, start, size)
     return x
 
 
-def _part(x: Tensor, axis: int, start: Tensor, size: Any) -> Tensor:
-    """Elements from a start on, which is moved to where there are so many."""
+def _dynamic_section(x: Tensor, axis: int, start: Tensor, size: Any) -> Tensor:
+    """Return ``size`` elements from a start on, which is clipped so that all are inside."""
     n = length(x, axis)
-    if n is size or (isinstance(n, int) and n == size):
+    if _is_equal(n, size):
         return x
-    where = (slice(None),) * axis
+    leading = (slice(None),) * axis
     if isinstance(start.op, Constant) and isinstance(n, int) and isinstance(size, int):
         at = int(np.clip(int(start.op.value), 0, n - size))
-        return x[(*where, slice(at, at + size))]
-    first = _within(start, n - size)
+        return x[(*leading, slice(at, at + size))]
+    first = _clip_start(start, n - size)
     if isinstance(size, int) and size == 1:
-        return gt.expand_dims(x[(*where, first)], axis)
+        return gt.expand_dims(x[(*leading, first)], axis)
     return gt.take(x, first + gt.arange(size, dtype="int64"), axis=axis)
 
 
-def _within(start: Any, last: Any) -> Tensor:
-    """A start as int64, moved to 0, ..., last."""
+def _clip_start(start: Any, last: Any) -> Tensor:
+    """Return a start as int64, clipped to ``[0, last]``."""
     return gt.clip(gt.cast(start, "int64"), 0, last)
 
 
-def _dynamic_update_slice(_: Equation, x: Tensor, update: Tensor, *starts: Tensor) -> Tensor:
+def _dynamic_update_slice(_: JaxprEquation, x: Tensor, update: Tensor, *starts: Tensor) -> Tensor:
     if not x.ndim:
         return update
-    places: list[Any] = []
+    indices: list[Any] = []
     for axis, start in enumerate(starts):
         n, size = length(x, axis), length(update, axis)
-        if n is size or (isinstance(n, int) and n == size):
-            places.append(slice(None))
+        if _is_equal(n, size):
+            indices.append(slice(None))
             continue
-        first = _within(start, n - size)
+        first = _clip_start(start, n - size)
         if isinstance(first.op, Constant) and isinstance(size, int):
             at = int(first.op.value)
-            places.append(slice(at, at + size))
+            indices.append(slice(at, at + size))
         else:
-            places.append(first + gt.arange(size, dtype="int64"))
-    if sum(not isinstance(place, slice) for place in places) > 1:
-        places = _open(places, x)
-    return gt.set_subtensor(x[tuple(places)], update)
+            indices.append(first + gt.arange(size, dtype="int64"))
+    if sum(not isinstance(index, slice) for index in indices) > 1:
+        indices = _open_mesh(indices, x)
+    return gt.set_subtensor(x[tuple(indices)], update)
 
 
-def _open(places: Sequence[Any], x: Tensor) -> list[Any]:
-    """Places along each axis as indices that broadcast to all combinations."""
-    opened = []
-    for axis, place in enumerate(places):
-        if isinstance(place, slice):
-            start, stop = place.start or 0, place.stop
-            place = gt.arange(start, length(x, axis) if stop is None else stop, dtype="int64")
-        opened.append(gt.dimshuffle(place, [0 if i == axis else "x" for i in range(x.ndim)]))
-    return opened
+def _open_mesh(indices: Sequence[Any], x: Tensor) -> list[Any]:
+    """Return an index array per axis that broadcast together, as ``numpy.ix_`` does."""
+    arrays = []
+    for axis, index in enumerate(indices):
+        if isinstance(index, slice):
+            start, stop = index.start or 0, index.stop
+            index = gt.arange(start, length(x, axis) if stop is None else stop, dtype="int64")
+        arrays.append(gt.dimshuffle(index, [0 if i == axis else "x" for i in range(x.ndim)]))
+    return arrays
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of an array that a gather reads, or a scatter writes, one for each start.
+    """The windows of an operand that a gather reads, or a scatter writes, one for each start.
 
     Attributes:
-        axes: The array's axes along which windows have not all elements.
-        places: The indices along these axes, which broadcast together: of the axes of the starts,
-            then of those of the windows among ``axes``.
-        inside: Whether a window is inside of the array, an array of the starts; None: all are.
-        starts: How many axes the starts have.
-        kept: The array's axes that the windows have.
+        axes: The operand's axes along which windows are shorter than the operand.
+        indices: An index along each of ``axes``. The indices broadcast together, to the axes of
+            the starts followed by the windows' axes among ``axes``.
+        inside: For each start, whether the window is inside the operand; None: all are inside.
+        start_ndim: The number of axes of the starts.
+        window_axes: The operand's axes that windows have.
     """
 
     axes: tuple[int, ...]
-    places: tuple[Tensor, ...]
+    indices: tuple[Tensor, ...]
     inside: Tensor | None
-    starts: int
-    kept: tuple[int, ...]
+    start_ndim: int
+    window_axes: tuple[int, ...]
 
-    def rest(self, ndim: int) -> tuple[int, ...]:
-        """The array's axes of which windows have all elements."""
-        return tuple(axis for axis in range(ndim) if axis not in self.axes)
+    def order(self, ndim: int) -> tuple[int, ...]:
+        """Return the operand's axes with the indexed ones first."""
+        return (*self.axes, *[axis for axis in range(ndim) if axis not in self.axes])
 
-    def order(self, ndim: int, window_axes: Sequence[int]) -> list[int]:
-        """Where the axes (starts, then windows by ``axes`` and by the rest) are in an array.
+    def result_order(self, ndim: int, axes: Sequence[int]) -> list[int]:
+        """Return the axes of the array of all windows: the starts', then the windows' by ``order``.
 
         Args:
-            ndim: Of the array that is indexed.
-            window_axes: The places of the windows' axes in that array, in the order of ``kept``.
+            ndim: The operand's number of axes.
+            axes: The axes of ``window_axes`` in the array of all windows.
         """
-        n = self.starts + len(self.kept)
-        of_starts = [i for i in range(n) if i not in window_axes]
-        place = dict(zip(self.kept, window_axes, strict=True))
-        walked = [*self.axes, *self.rest(ndim)]
-        return [*of_starts, *[place[axis] for axis in walked if axis in place]]
+        n = self.start_ndim + len(self.window_axes)
+        start_axes = [i for i in range(n) if i not in axes]
+        axis_of = dict(zip(self.window_axes, axes, strict=True))
+        return [*start_axes, *[axis_of[axis] for axis in self.order(ndim) if axis in axis_of]]
 
     def mask(self, ndim: int) -> Tensor | None:
-        """Whether a window is inside, to be broadcast over ``ndim`` axes, those of starts first."""
+        """Return ``inside`` with ``ndim`` axes, to broadcast over windows; None: all are inside."""
         if self.inside is None:
             return None
-        return gt.dimshuffle(self.inside, [*range(self.starts), *["x"] * (ndim - self.starts)])
+        n = self.start_ndim
+        return gt.dimshuffle(self.inside, [*range(n), *["x"] * (ndim - n)])
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """The dimension numbers of a gather or scatter, under one name for both.
+class DimensionNumbers:
+    """The dimension numbers of a gather or scatter.
 
     Attributes:
         windows: The axes of windows in the array of all windows.
-        dropped: The array's axes that windows lack.
-        starts: The array's axis of each coordinate of a start.
-        batches: The array's axes that are batches, and the starts'.
+        dropped: The operand's axes that windows lack.
+        starts: The operand's axis of each coordinate of a start.
+        batches: The operand's batch axes, and the starts'.
     """
 
     windows: tuple[int, ...]
@@ -133,168 +134,156 @@ class Numbers:
     batches: tuple[tuple[int, ...], tuple[int, ...]]
 
     @classmethod
-    def of_gather(cls, n: Any) -> Numbers:
+    def of_gather(cls, n: Any) -> DimensionNumbers:
         batches = (n.operand_batching_dims, n.start_indices_batching_dims)
         return cls(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, batches)
 
     @classmethod
-    def of_scatter(cls, n: Any) -> Numbers:
+    def of_scatter(cls, n: Any) -> DimensionNumbers:
         batches = (n.operand_batching_dims, n.scatter_indices_batching_dims)
         starts = n.scatter_dims_to_operand_dims
         return cls(n.update_window_dims, n.inserted_window_dims, starts, batches)
 
-    def kept(self, ndim: int) -> tuple[int, ...]:
-        """The array's axes that windows have."""
-        gone = {*self.dropped, *self.batches[0]}
-        return tuple(axis for axis in range(ndim) if axis not in gone)
+    def window_axes(self, ndim: int) -> tuple[int, ...]:
+        """Return the operand's axes that windows have."""
+        removed = {*self.dropped, *self.batches[0]}
+        return tuple(axis for axis in range(ndim) if axis not in removed)
 
 
 def _windows(
-    x: Tensor, indices: Tensor, numbers: Numbers, sizes: Sequence[Any], clips: bool
+    x: Tensor, indices: Tensor, numbers: DimensionNumbers, sizes: Sequence[Any], clips: bool
 ) -> Windows:
-    """The windows of an array at starts, whose coordinates are the last axis of ``indices``."""
-    kept, n = numbers.kept(x.ndim), indices.ndim - 1
-    full = [a for a in kept if _is_same(sizes[a], length(x, a))]
+    """Return the windows at starts, whose coordinates are along the last axis of ``indices``."""
+    window_axes, n = numbers.window_axes(x.ndim), indices.ndim - 1
+    full = [a for a in window_axes if _is_equal(sizes[a], length(x, a))]
     axes = tuple(a for a in range(x.ndim) if a not in full)
-    shown = [a for a in axes if a in kept]
-    first, inside = _starts(x, indices, numbers, sizes, clips)
-    places = []
+    partial = [a for a in axes if a in window_axes]
+    starts, inside = _starts(x, indices, numbers, sizes, clips)
+    arrays = []
     for axis in axes:
-        begin = gt.as_tensor(first.get(axis, 0))
-        place = gt.dimshuffle(begin, [*range(begin.ndim), *["x"] * len(shown)])
-        if axis in shown and not _is_same(sizes[axis], 1):
-            counted = gt.arange(sizes[axis], dtype="int64")
-            at = n + shown.index(axis)
-            order = [0 if i == at else "x" for i in range(n + len(shown))]
-            place = place + gt.dimshuffle(counted, order)
-        places.append(place)
-    return Windows(axes, _whole(places, x, axes), inside, n, kept)
+        start = gt.as_tensor(starts.get(axis, 0))
+        index = gt.dimshuffle(start, [*range(start.ndim), *["x"] * len(partial)])
+        if axis in partial and not _is_equal(sizes[axis], 1):
+            offsets = gt.arange(sizes[axis], dtype="int64")
+            at = n + partial.index(axis)
+            order = [0 if i == at else "x" for i in range(n + len(partial))]
+            index = index + gt.dimshuffle(offsets, order)
+        arrays.append(index)
+    return Windows(axes, _with_equal_ndim(arrays), inside, n, window_axes)
 
 
-def _whole(places: Sequence[Tensor], x: Tensor, axes: Sequence[int]) -> tuple[Tensor, ...]:
-    """Indices with as many axes as all of them together have."""
-    ndim = max((p.ndim for p in places), default=0)
-    return tuple(p if p.ndim == ndim else gt.dimshuffle(p, ["x"] * (ndim - p.ndim)) for p in places)
+def _with_equal_ndim(indices: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    ndim = max((i.ndim for i in indices), default=0)
+    return tuple(
+        i if i.ndim == ndim else gt.dimshuffle(i, ["x"] * (ndim - i.ndim)) for i in indices
+    )
 
 
 def _starts(
-    x: Tensor, indices: Tensor, numbers: Numbers, sizes: Sequence[Any], clips: bool
+    x: Tensor, indices: Tensor, numbers: DimensionNumbers, sizes: Sequence[Any], clips: bool
 ) -> tuple[dict[int, Tensor], Tensor | None]:
-    """Where windows start along axes of the array; and which windows are inside of it."""
+    """Return the windows' clipped starts along axes, and which windows are inside the operand."""
     n = indices.ndim - 1
-    first: dict[int, Tensor] = {}
+    starts: dict[int, Tensor] = {}
     inside: Tensor | None = None
     for i, axis in enumerate(numbers.starts):
         start = gt.cast(indices[..., i], "int64")
-        last = length(x, axis) - sizes[axis]
-        first[axis] = gt.clip(start, 0, last)
-        is_inside = gt.eq(start, first[axis])
+        starts[axis] = gt.clip(start, 0, length(x, axis) - sizes[axis])
+        is_inside = gt.eq(start, starts[axis])
         inside = is_inside if inside is None else inside & is_inside
-    for axis, of_starts in zip(*numbers.batches, strict=True):
-        counted = gt.arange(length(x, axis), dtype="int64")
-        first[axis] = gt.dimshuffle(counted, [0 if i == of_starts else "x" for i in range(n)])
-    return first, None if clips else inside
+    for axis, start_axis in zip(*numbers.batches, strict=True):
+        batch = gt.arange(length(x, axis), dtype="int64")
+        starts[axis] = gt.dimshuffle(batch, [0 if i == start_axis else "x" for i in range(n)])
+    return starts, None if clips else inside
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
-def _mode(eqn: Equation) -> str:
+def _mode(eqn: JaxprEquation) -> str:
     return str(getattr(eqn["mode"], "name", eqn["mode"]))
 
 
-def _gather(eqn: Equation, x: Tensor, indices: Tensor) -> Tensor:
-    numbers = Numbers.of_gather(eqn["dimension_numbers"])
+def _gather(eqn: JaxprEquation, x: Tensor, indices: Tensor) -> Tensor:
+    numbers = DimensionNumbers.of_gather(eqn["dimension_numbers"])
     sizes = tuple(map(eqn.lengths, eqn["slice_sizes"]))
     fills = _mode(eqn) == "FILL_OR_DROP"
     if indices.ndim == 1 and not fills:
         for i, axis in enumerate(numbers.starts):
-            x = _part(x, axis, indices[i], sizes[axis])
-        return gt.squeeze(_beginnings(x, sizes), numbers.dropped) if x.ndim else x
-    found = _windows(x, indices, numbers, sizes, clips=not fills)
-    order = (*found.axes, *found.rest(x.ndim))
-    taken = gt.transpose(x, order)[found.places] if found.axes else gt.transpose(x, order)
-    mask = found.mask(taken.ndim)
+            x = _dynamic_section(x, axis, indices[i], sizes[axis])
+        return gt.squeeze(_prefix(x, sizes), numbers.dropped) if x.ndim else x
+    windows = _windows(x, indices, numbers, sizes, clips=not fills)
+    y = gt.transpose(x, windows.order(x.ndim))
+    if windows.axes:
+        y = y[windows.indices]
+    mask = windows.mask(y.ndim)
     if mask is not None:
-        taken = gt.where(mask, taken, _fill(eqn["fill_value"], x.dtype))
-    places = found.order(x.ndim, numbers.windows)
-    return gt.transpose(taken, tuple(np.argsort(places).tolist()))
+        value = eqn["fill_value"]
+        value = default_fill_value(np.dtype(x.dtype)) if value is None else value
+        y = gt.where(mask, y, np.array(value, x.dtype))
+    order = windows.result_order(x.ndim, numbers.windows)
+    return gt.transpose(y, tuple(np.argsort(order).tolist()))
 
 
-def _beginnings(x: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """Each axis up to a size."""
-    cuts = [
-        slice(None) if _is_same(size, length(x, axis)) else slice(0, size)
+def _prefix(x: Tensor, sizes: Sequence[Any]) -> Tensor:
+    slices = [
+        slice(None) if _is_equal(size, length(x, axis)) else slice(0, size)
         for axis, size in enumerate(sizes)
     ]
-    return x[tuple(cuts)]
-
-
-def _fill(value: Any, dtype: str) -> Any:
-    """What a gather gives for windows outside of the array."""
-    if value is None:
-        if is_inexact(dtype):
-            value = np.nan
-        elif is_integer(dtype):
-            bounds = np.iinfo(dtype)
-            value = bounds.max if dtype.startswith("u") else bounds.min
-        else:
-            value = True
-    return np.array(value, dtype)
+    return x[tuple(slices)]
 
 
 def _scatter(write: str) -> Converter:
-    """A scatter that sets, adds or combines otherwise."""
+    """Return the converter of a scatter; ``write`` is a key of WRITES."""
 
-    def convert(eqn: Equation, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    def convert(eqn: JaxprEquation, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
         if write == "set" and eqn["update_jaxpr"] is not None:
-            raise Refusal
-        numbers = Numbers.of_scatter(eqn["dimension_numbers"])
-        kept = numbers.kept(x.ndim)
+            raise UnsupportedEquationError
+        numbers = DimensionNumbers.of_scatter(eqn["dimension_numbers"])
         lengths = eqn.operand_shape(2)
         sizes: list[Any] = [1] * x.ndim
-        for axis, place in zip(kept, numbers.windows, strict=True):
-            sizes[axis] = lengths[place]
-        found = _windows(x, indices, numbers, sizes, clips=_mode(eqn) == "CLIP")
-        is_unique = eqn["unique_indices"] or not found.starts
-        values = gt.transpose(updates, tuple(found.order(x.ndim, numbers.windows)))
-        return _written(x, values, found, WRITES[write] if is_unique or write in SAFE else None)
+        for axis, update_axis in zip(numbers.window_axes(x.ndim), numbers.windows, strict=True):
+            sizes[axis] = lengths[update_axis]
+        windows = _windows(x, indices, numbers, sizes, clips=_mode(eqn) == "CLIP")
+        is_unique = eqn["unique_indices"] or not windows.start_ndim
+        values = gt.transpose(updates, tuple(windows.result_order(x.ndim, numbers.windows)))
+        if not is_unique and write not in MAY_OVERLAP:
+            raise UnsupportedEquationError
+        return _write(x, values, windows, WRITES[write])
 
     return convert
 
 
-def _written(x: Tensor, values: Tensor, found: Windows, write: Any) -> Tensor:
-    if write is None:
-        raise Refusal
-    order = (*found.axes, *found.rest(x.ndim))
-    moved = gt.transpose(x, order)
-    if not found.axes:  # every window is all of the array
-        if found.starts:
-            raise Refusal
-        new = write(moved, values)
-        mask = found.mask(new.ndim)
-        changed = new if mask is None else gt.where(mask, new, moved)
-    elif found.inside is None:
-        changed = write(moved[found.places], values)
+def _write(x: Tensor, values: Tensor, windows: Windows, write: Any) -> Tensor:
+    order = windows.order(x.ndim)
+    transposed = gt.transpose(x, order)
+    if not windows.axes:  # every window is the whole operand
+        if windows.start_ndim:
+            raise UnsupportedEquationError
+        y = write(transposed, values)
+        mask = windows.mask(y.ndim)
+        y = y if mask is None else gt.where(mask, y, transposed)
+    elif windows.inside is None:
+        y = write(transposed[windows.indices], values)
     else:
-        changed = _dropping(moved, values, found, write)
-    return gt.transpose(changed, tuple(np.argsort(order).tolist()))
+        y = _write_inside(transposed, values, windows, write)
+    return gt.transpose(y, tuple(np.argsort(order).tolist()))
 
 
-def _dropping(moved: Tensor, values: Tensor, found: Windows, write: Any) -> Tensor:
-    """Write windows that are inside; the others go to a row that is cut off."""
-    n = length(moved, 0)
-    inside = found.mask(found.places[0].ndim)
+def _write_inside(x: Tensor, values: Tensor, windows: Windows, write: Any) -> Tensor:
+    """Write the windows inside the operand; the others go to a row that is removed."""
+    n = length(x, 0)
+    inside = windows.mask(windows.indices[0].ndim)
     assert inside is not None
-    places = (gt.where(inside, found.places[0], n), *found.places[1:])
-    row = gt.zeros((1, *[length(moved, i) for i in range(1, moved.ndim)]), moved.dtype)
-    changed: Tensor = write(gt.concatenate([moved, row])[places], values)
-    return changed[:n]
+    indices = (gt.where(inside, windows.indices[0], n), *windows.indices[1:])
+    row = gt.zeros((1, *[length(x, i) for i in range(1, x.ndim)]), x.dtype)
+    y: Tensor = write(gt.concatenate([x, row])[indices], values)
+    return y[:n]
 
 
-SAFE = ("set", "add", "sub")
-"""How a scatter may combine what it writes where windows overlap."""
+MAY_OVERLAP = ("set", "add", "sub")
+"""Scatters that are converted also where windows may overlap."""
 
 WRITES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "set": gt.set_subtensor,

@@ -1,4 +1,4 @@
-"""Primitives of linear algebra: products, convolutions, factorisations, solutions, transforms."""
+"""Primitives of linear algebra: products, convolutions, factorizations, solutions, transforms."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.tensor.linalg import DotGeneral
 from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
-def _dot_general(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
-    contract, batches = [(tuple(of_a), tuple(of_b)) for of_a, of_b in eqn["dimension_numbers"]]
+def _dot_general(eqn: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
+    contract, batches = [
+        (tuple(a_axes), tuple(b_axes)) for a_axes, b_axes in eqn["dimension_numbers"]
+    ]
     op, dtype = DotGeneral(contract, batches), eqn.dtype
     return Tensor.make(op, a.astype(dtype), b.astype(dtype))
 
 
-def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
-    """Sums of products over windows: one product of matrices, of the windows and the kernel."""
+def _convolution(eqn: JaxprEquation, x: Tensor, kernel: Tensor) -> Tensor:
+    """Convert a convolution to one matrix product: of all windows of x, and the kernel."""
     numbers = eqn["dimension_numbers"]
     if eqn["batch_group_count"] != 1 or x.dtype != kernel.dtype:
-        raise Refusal
+        raise UnsupportedEquationError
     # Windows are along the first axes; then come the batch and the features.
     batch, features, *space = numbers.lhs_spec
     x = gt.transpose(x, (*space, batch, features))
@@ -39,41 +41,37 @@ def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
         x = pad_or_crop(x, axis, (low, high), zero)
     sizes: list[Any] = [length(kernel, i) for i in range(len(space))]
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
-        raise Refusal
+        raise UnsupportedEquationError
     windows = patches(x, sizes, eqn["window_strides"], eqn["rhs_dilation"])
-    found = _grouped(windows, kernel, len(space), int(eqn["feature_group_count"]))
+    y = _grouped_product(windows, kernel, len(space), int(eqn["feature_group_count"]))
     batch, features, *space = numbers.out_spec
-    places = np.argsort([*space, batch, features]).tolist()
-    return gt.transpose(found, tuple(places)).astype(eqn.dtype)
+    order = np.argsort([*space, batch, features]).tolist()
+    return gt.transpose(y, tuple(order)).astype(eqn.dtype)
 
 
-def _grouped(windows: Tensor, kernel: Tensor, n: int, groups: int) -> Tensor:
-    """Products of windows and a kernel, whose features are in groups.
+def _grouped_product(windows: Tensor, kernel: Tensor, n: int, groups: int) -> Tensor:
+    """Return the products of windows and a kernel, whose features are in groups.
 
     Args:
-        windows: Elements, places, batch, input features.
-        kernel: Elements along ``n`` axes, input features of a group, output features.
+        windows: Axes: elements of a window, ``n`` axes of positions, batch, input features.
+        kernel: Axes: ``n`` axes of elements, input features of a group, output features.
         n: The number of axes of a window.
-        groups: The number of groups, each of as many features.
+        groups: The number of groups of equal size.
 
     Returns:
-        Places, batch, output features.
+        Axes: ``n`` axes of positions, batch, output features.
     """
     inner, outer = length(kernel, n), length(kernel, n + 1)
     size = math.prod(length(kernel, i) for i in range(n))
-    flat = gt.reshape(kernel, (size, inner, groups, outer // groups))
-    places = [length(windows, i) for i in range(1, n + 2)]
-    split = gt.reshape(windows, (size, *places, groups, inner))
+    kernel = gt.reshape(kernel, (size, inner, groups, outer // groups))
+    positions = [length(windows, i) for i in range(1, n + 2)]
+    windows = gt.reshape(windows, (size, *positions, groups, inner))
     axes = "abcde"[: n + 1]
-    found = gt.einsum(f"z{axes}gi,zigo->{axes}go", split, flat)
-    return gt.reshape(found, (*places, outer))
+    y = gt.einsum(f"z{axes}gi,zigo->{axes}go", windows, kernel)
+    return gt.reshape(y, (*positions, outer))
 
 
-def _cholesky(_: Equation, x: Tensor) -> Tensor:
-    return gt.linalg.cholesky(x)
-
-
-def _triangular_solve(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
+def _triangular_solve(eqn: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
     if eqn["conjugate_a"]:
         a = gt.conj(a)
     left, lower, transposed = eqn["left_side"], eqn["lower"], eqn["transpose_a"]
@@ -85,37 +83,37 @@ def _triangular_solve(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
     return x if left else x.mT
 
 
-def _eigh(eqn: Equation, x: Tensor) -> list[Tensor]:
+def _eigh(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:
     if eqn.eqn.params.get("subset_by_index") is not None:
-        raise Refusal
+        raise UnsupportedEquationError
     values, vectors = gt.linalg.eigh(x, lower=bool(eqn["lower"]))
     return [vectors, values]
 
 
-def _svd(eqn: Equation, x: Tensor) -> list[Tensor]:
+def _svd(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:
     if eqn.eqn.params.get("subset_by_index") is not None:
-        raise Refusal
+        raise UnsupportedEquationError
     if not eqn["compute_uv"]:
         return [gt.linalg.svd(x, compute_uv=False)]
     u, s, vt = gt.linalg.svd(x, full_matrices=bool(eqn["full_matrices"]))
     return [s, u, vt]
 
 
-def _qr(eqn: Equation, x: Tensor) -> list[Tensor]:
+def _qr(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:
     if eqn.eqn.params.get("pivoting"):
-        raise Refusal
+        raise UnsupportedEquationError
     return gt.linalg.qr(x, mode="complete" if eqn["full_matrices"] else "reduced")
 
 
-def _lu(eqn: Equation, x: Tensor) -> list[Tensor]:
+def _lu(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:
     packed, pivots = gt.linalg.lu_factor(x)
     if x.ndim != 2:
-        raise Refusal
+        raise UnsupportedEquationError
     order = gt.argsort(gt.linalg.pivot_to_permutation(pivots))
     return [packed, pivots.astype("int32"), order.astype("int32")]
 
 
-def _fft(eqn: Equation, x: Tensor) -> Tensor:
+def _fft(eqn: JaxprEquation, x: Tensor) -> Tensor:
     name = str(getattr(eqn["fft_type"], "name", eqn["fft_type"])).rsplit(".", 1)[-1].lower()
     lengths = [eqn.lengths(n) for n in eqn["fft_lengths"]]
     functions = {
@@ -131,7 +129,7 @@ def _fft(eqn: Equation, x: Tensor) -> Tensor:
 LINALG: dict[str, Converter] = {
     "dot_general": _dot_general,
     "conv_general_dilated": _convolution,
-    "cholesky": _cholesky,
+    "cholesky": lambda _, x: gt.linalg.cholesky(x),
     "triangular_solve": _triangular_solve,
     "eigh": _eigh,
     "svd": _svd,

@@ -1,4 +1,4 @@
-"""Primitives of random keys: an array of keys is one of their two words, in a uint64 each."""
+"""Primitives of random keys: each key is its two 32-bit words in one uint64."""
 
 from __future__ import annotations
 
@@ -7,62 +7,62 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
 
 
-def packed(words: Any) -> Tensor:
-    """Keys whose words are along the last axis, as one number each."""
+def pack_keys(words: Any) -> Tensor:
+    """Return each key, whose two words are along the last axis, as one uint64."""
     high = gt.cast(words[..., 0], "uint64")
     return gt.bitwise_or(gt.left_shift(high, np.uint64(32)), gt.cast(words[..., 1], "uint64"))
 
 
-def unpacked(keys: Tensor) -> Tensor:
-    """The words of keys, along a new last axis."""
+def unpack_keys(keys: Tensor) -> Tensor:
+    """Return the two words of each key along a new last axis."""
     high = gt.cast(gt.right_shift(keys, np.uint64(32)), "uint32")
     low = gt.cast(gt.bitwise_and(keys, np.uint64(0xFFFFFFFF)), "uint32")
     return gt.stack([high, low], -1)
 
 
-def _checked(eqn: Equation) -> None:
-    """Refuse keys of other generators."""
+def _check_generator(eqn: JaxprEquation) -> None:
+    """Raise UnsupportedEquationError for keys of generators other than Threefry."""
     types = [getattr(x.aval, "dtype", None) for x in (*eqn.eqn.invars, *eqn.eqn.outvars)]
     if any(str(t).startswith("key<") and str(t) != "key<fry>" for t in types):
-        raise Refusal
+        raise UnsupportedEquationError
 
 
-def _seed(eqn: Equation, x: Tensor) -> Tensor:
-    _checked(eqn)
+def _seed(eqn: JaxprEquation, x: Tensor) -> Tensor:
+    _check_generator(eqn)
     if x.ndim:
-        raise Refusal
-    return packed(gt.random.key(x))
+        raise UnsupportedEquationError
+    return pack_keys(gt.random.key(x))
 
 
-def _bits(eqn: Equation, key: Tensor) -> Tensor:
-    _checked(eqn)
+def _bits(eqn: JaxprEquation, key: Tensor) -> Tensor:
+    _check_generator(eqn)
     return gt.random.random_bits(
-        unpacked(key), tuple(map(eqn.lengths, eqn["shape"])), int(eqn["bit_width"])
+        unpack_keys(key), tuple(map(eqn.lengths, eqn["shape"])), int(eqn["bit_width"])
     )
 
 
-def _split(eqn: Equation, key: Tensor) -> Tensor:
-    _checked(eqn)
-    return packed(gt.random.split(unpacked(key), tuple(map(eqn.lengths, eqn["shape"]))))
+def _split(eqn: JaxprEquation, key: Tensor) -> Tensor:
+    _check_generator(eqn)
+    return pack_keys(gt.random.split(unpack_keys(key), tuple(map(eqn.lengths, eqn["shape"]))))
 
 
-def _fold_in(eqn: Equation, key: Tensor, data: Tensor) -> Tensor:
-    _checked(eqn)
-    return packed(gt.random.fold_in(unpacked(key), data))
+def _fold_in(eqn: JaxprEquation, key: Tensor, data: Tensor) -> Tensor:
+    _check_generator(eqn)
+    return pack_keys(gt.random.fold_in(unpack_keys(key), data))
 
 
-def _wrap(eqn: Equation, words: Tensor) -> Tensor:
-    _checked(eqn)
-    return packed(words)
+def _wrap(eqn: JaxprEquation, words: Tensor) -> Tensor:
+    _check_generator(eqn)
+    return pack_keys(words)
 
 
-def _unwrap(eqn: Equation, keys: Tensor) -> Tensor:
-    _checked(eqn)
-    return unpacked(keys)
+def _unwrap(eqn: JaxprEquation, keys: Tensor) -> Tensor:
+    _check_generator(eqn)
+    return unpack_keys(keys)
 
 
 RANDOM: dict[str, Converter] = {

@@ -1,4 +1,4 @@
-"""Primitives that combine elements along axes: reductions, running ones, sorting, windows."""
+"""Primitives that combine elements along axes: reductions, scans, sorting, windows."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import is_complex, is_inexact
-from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
 from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _reduction(function: Callable[..., Any]) -> Converter:
-    """A sum or product, which keeps the dtype, unlike NumPy's."""
+    """Return the converter of a sum or product, which keeps the dtype, unlike NumPy's."""
 
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         return function(x, axis=tuple(eqn["axes"]), dtype=x.dtype)  # type: ignore[no-any-return]
 
     return convert
 
 
 def _logical(function: Callable[..., Any]) -> Converter:
-    """A reduction of bools; of integers, JAX has one of their bits."""
+    """Return the converter of a reduction of bools; JAX reduces the bits of integers."""
 
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         if x.dtype != "bool":
-            raise Refusal
+            raise UnsupportedEquationError
         return function(x, axis=tuple(eqn["axes"]))  # type: ignore[no-any-return]
 
     return convert
 
 
 def _extreme(function: Callable[..., Any], least: bool) -> Converter:
-    """A maximum or minimum; of no elements it is the least or greatest number."""
+    """Return the converter of a maximum or minimum, which has a value for no elements too."""
 
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         axes = tuple(eqn["axes"])
-        return function(x, axis=axes, initial=bound(x.dtype, least))  # type: ignore[no-any-return]
+        return function(x, axis=axes, initial=extreme_value(x.dtype, least))  # type: ignore[no-any-return]
 
     return convert
 
 
-def bound(dtype: str, least: bool) -> Any:
-    """The least or greatest number of a dtype."""
+def extreme_value(dtype: str, least: bool) -> Any:
+    """Return the least or the greatest number of a dtype."""
     if is_complex(dtype):
-        raise Refusal
+        raise UnsupportedEquationError
     if is_inexact(dtype):
         return np.array(-np.inf if least else np.inf, dtype)
     if dtype == "bool":
@@ -56,17 +56,17 @@ def bound(dtype: str, least: bool) -> Any:
     return np.array(bounds.min if least else bounds.max, dtype)
 
 
-def _place_of(function: Callable[..., Any]) -> Converter:
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
+def _index_of(function: Callable[..., Any]) -> Converter:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         (axis,) = eqn["axes"]
         return function(x, axis=axis).astype(eqn.dtype)  # type: ignore[no-any-return]
 
     return convert
 
 
-def _running(function: Callable[..., Any], *, keeps: bool = False) -> Converter:
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
-        axis, options = eqn["axis"], {"dtype": x.dtype} if keeps else {}
+def _scan(function: Callable[..., Any], *, keeps_dtype: bool = False) -> Converter:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
+        axis, options = eqn["axis"], {"dtype": x.dtype} if keeps_dtype else {}
         if eqn["reverse"]:
             return gt.flip(function(gt.flip(x, axis), axis=axis, **options), axis)
         return function(x, axis=axis, **options)  # type: ignore[no-any-return]
@@ -74,10 +74,10 @@ def _running(function: Callable[..., Any], *, keeps: bool = False) -> Converter:
     return convert
 
 
-def _sort(eqn: Equation, *operands: Tensor) -> list[Tensor]:
+def _sort(eqn: JaxprEquation, *operands: Tensor) -> list[Tensor]:
     axis, n = eqn["dimension"], eqn["num_keys"]
     if any(is_complex(x.dtype) for x in operands[:n]):
-        raise Refusal
+        raise UnsupportedEquationError
     if len(operands) == 1:
         return [gt.sort(operands[0], axis=axis)]
     keys = operands[:n]
@@ -87,16 +87,16 @@ def _sort(eqn: Equation, *operands: Tensor) -> list[Tensor]:
     return [gt.take_along_axis(x, order, axis=axis) for x in operands]
 
 
-def _top_k(eqn: Equation, x: Tensor) -> list[Tensor]:
+def _top_k(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:
     axis = eqn.eqn.params.get("axis", x.ndim - 1)
-    values, places = gt.top_k(x, eqn.lengths(eqn["k"]), axis=axis)
-    return [values, places.astype("int32")]
+    values, indices = gt.top_k(x, eqn.lengths(eqn["k"]), axis=axis)
+    return [values, indices.astype("int32")]
 
 
-def _windows(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Converter:
-    """A reduction of each window."""
+def _window_reduction(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Converter:
+    """Return the converter of a reduction of each window, padded by ``neutral(dtype)``."""
 
-    def convert(eqn: Equation, x: Tensor) -> Tensor:
+    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         value = gt.as_tensor(neutral(x.dtype))
         for axis, n in enumerate(eqn["base_dilation"]):
             if n > 1:
@@ -106,16 +106,12 @@ def _windows(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Con
             x = pad_or_crop(x, axis, (low, high), value)
         sizes = eqn["window_dimensions"]
         if not all(isinstance(n, int) for n in sizes) or np.prod(sizes) > MOST:
-            raise Refusal
+            raise UnsupportedEquationError
         return function(  # type: ignore[no-any-return]
             patches(x, sizes, eqn["window_strides"], eqn["window_dilation"]), axis=0
         )
 
     return convert
-
-
-def _total(x: Tensor, axis: int) -> Tensor:
-    return gt.sum(x, axis=axis, dtype=x.dtype)
 
 
 REDUCTIONS: dict[str, Converter] = {
@@ -125,17 +121,19 @@ REDUCTIONS: dict[str, Converter] = {
     "reduce_min": _extreme(gt.min, least=False),
     "reduce_and": _logical(gt.all),
     "reduce_or": _logical(gt.any),
-    "argmax": _place_of(gt.argmax),
-    "argmin": _place_of(gt.argmin),
-    "cumsum": _running(gt.cumsum, keeps=True),
-    "cumprod": _running(gt.cumprod, keeps=True),
-    "cummax": _running(gt.cummax),
-    "cummin": _running(gt.cummin),
-    "cumlogsumexp": _running(gt.logcumsumexp),
+    "argmax": _index_of(gt.argmax),
+    "argmin": _index_of(gt.argmin),
+    "cumsum": _scan(gt.cumsum, keeps_dtype=True),
+    "cumprod": _scan(gt.cumprod, keeps_dtype=True),
+    "cummax": _scan(gt.cummax),
+    "cummin": _scan(gt.cummin),
+    "cumlogsumexp": _scan(gt.logcumsumexp),
     "sort": _sort,
     "top_k": _top_k,
-    "reduce_window_sum": _windows(_total, lambda dtype: np.zeros((), dtype)),
-    "reduce_window_max": _windows(gt.max, lambda dtype: bound(dtype, least=True)),
-    "reduce_window_min": _windows(gt.min, lambda dtype: bound(dtype, least=False)),
+    "reduce_window_sum": _window_reduction(
+        lambda x, axis: gt.sum(x, axis=axis, dtype=x.dtype), lambda dtype: np.zeros((), dtype)
+    ),
+    "reduce_window_max": _window_reduction(gt.max, lambda dtype: extreme_value(dtype, least=True)),
+    "reduce_window_min": _window_reduction(gt.min, lambda dtype: extreme_value(dtype, least=False)),
 }
 """Converters of primitives that combine elements along axes."""

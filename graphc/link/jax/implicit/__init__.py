@@ -1,12 +1,12 @@
-"""Implicit arrays in JAX programs: an interpreter of what JAX traces, and rules."""
+"""Implicit arrays in JAX programs: an interpreter of traced programs, and rules."""
 
-# The rules below are registered by names of primitives.
+# The rules below are registered by the names of primitives, so these come first.
 from graphc.link.jax.implicit.primitives import primitive, primitive_names
 
 # isort: split
 from graphc.link.jax.implicit import (
     control,
-    custom,
+    derived,
     ragged,
     rules,
     rules_stacks,
@@ -14,9 +14,9 @@ from graphc.link.jax.implicit import (
     sharded,
 )
 from graphc.link.jax.implicit.automatic import opened
+from graphc.link.jax.implicit.avals import combined
 from graphc.link.jax.implicit.captured import call
 from graphc.link.jax.implicit.fields import joined
-from graphc.link.jax.implicit.filtered import combined
 from graphc.link.jax.implicit.interpreter import bind, where_now
 from graphc.link.jax.implicit.known import known_array, known_number
 from graphc.link.jax.implicit.krylov import CALCULUS as KRYLOV
@@ -33,7 +33,7 @@ __all__ = [
     "call",
     "combined",
     "control",
-    "custom",
+    "derived",
     "device_put",
     "handled",
     "joined",

@@ -1,9 +1,9 @@
-"""Functions with derivatives of their own, in both modes, linear ones too: a primitive of JAX's.
+"""Functions with custom derivatives in both modes, also linear ones: a primitive of JAX.
 
-A ``jax.custom_jvp`` would not do: where one is linear in an operand, as in a tangent, JAX
-transposes its value, in which a straight-through array has no derivative any more. A
-``jax.custom_vjp`` has no forward mode. Here each rule is the function's own; what a rule gives may
-be such a function again, so that derivatives of any order are right.
+``jax.custom_jvp`` does not suffice: JAX transposes the value of a function that is linear in an
+operand, such as a tangent, and the value has lost the derivative of a straight-through array.
+``jax.custom_vjp`` has no forward mode. Here each rule belongs to the function, and a rule may
+return applications of functions with rules, so derivatives of any order are right.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphc.link.jax.implicit.deferred import flat, is_zero
+from graphc.link.jax.implicit.avals import replace_at
+from graphc.link.jax.implicit.deferred import is_zero, zero_tangent
 from graphc.link.jax.jaxprs import has_primitive
 
-Derived = tuple[Sequence[Any], Sequence[Any]]
-"""The results of a function, and their tangents."""
+Jvp = tuple[Sequence[Any], Sequence[Any]]
+"""The results of a function, and their tangents, None for zero."""
 
 
 class AppliedFunction(Protocol):
@@ -30,26 +31,26 @@ class AppliedFunction(Protocol):
     def run(self, *arrays: Any) -> Sequence[Any]:
         """Return the results."""
 
-    def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-        """Return the results, as they are to be derived again, and their tangents, None for zero.
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
+        """Return the results, with their derivatives of higher order, and their tangents.
 
-        Among the given tangents, zeros are symbolic.
+        Zeros among the given tangents are symbolic.
         """
 
-    def transposed(
-        self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
+    def transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        """Return the cotangents of arrays in which the function is linear, and of others None.
+        """Return the cotangents of the linear arrays, and None for the others.
 
         Args:
-            arrays: Zeros in place of the linear ones.
-            opened: Which are linear.
-            cotangents: Of the results, None for zero, as may be returned.
+            arrays: The arrays, with zeros for the linear ones.
+            is_linear: For each array, whether the function is linear in the array.
+            cotangents: The results' cotangents, None for zero. Returned cotangents may be None too.
         """
 
 
 applied_p = Primitive("graphc_applied")
-"""Its parameter is the function."""
+"""The primitive that applies a function, which is its parameter."""
 applied_p.multiple_results = True
 
 
@@ -73,26 +74,25 @@ mlir.register_lowering(applied_p, mlir.lower_fun(_run, multiple_results=True))
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: AppliedFunction) -> Any:
     pairs = zip(primals, tangents, strict=True)
-    given = [flat(x) if type(t) is ad.Zero else t for x, t in pairs]
-    results, slopes = function.derived(primals, given)
-    return results, [_zero(y) if t is None else t for y, t in zip(results, slopes, strict=True)]
-
-
-def _zero(y: Any) -> Any:
-    return ad.Zero(jax.typeof(y).to_tangent_aval())
+    symbolic = [zero_tangent(x) if type(t) is ad.Zero else t for x, t in pairs]
+    ys, ts = function.jvp(primals, symbolic)
+    zeros = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in ys]
+    return ys, [zero if t is None else t for zero, t in zip(zeros, ts, strict=True)]
 
 
 def _transpose(cotangents: Sequence[Any], *arrays: Any, function: AppliedFunction) -> Sequence[Any]:
-    opened = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
-    given = [None if type(g) is ad.Zero else g for g in cotangents]
-    if all(g is None for g in given):
-        pairs = zip(arrays, opened, strict=True)
-        return [ad.Zero(x.aval) if is_open else None for x, is_open in pairs]
-    pairs = zip(arrays, opened, strict=True)
-    # The function is linear in these: their values do not matter.
-    known = [jnp.zeros(x.aval.shape, x.aval.dtype) if is_open else x for x, is_open in pairs]
-    found = zip(arrays, opened, function.transposed(known, opened, given), strict=True)
-    return [None if not is_open else ad.Zero(x.aval) if g is None else g for x, is_open, g in found]
+    is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
+    gs = [None if type(g) is ad.Zero else g for g in cotangents]
+    pairs = list(zip(arrays, is_linear, strict=True))
+    if all(g is None for g in gs):
+        return [ad.Zero(x.aval) if flag else None for x, flag in pairs]
+    # The derivative of a linear function does not depend on the arrays: zeros do.
+    values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
+    grads = function.transpose(values, is_linear, gs)
+    return [
+        None if not flag else ad.Zero(x.aval) if grad is None else grad
+        for (x, flag), grad in zip(pairs, grads, strict=True)
+    ]
 
 
 def _batch(
@@ -100,9 +100,9 @@ def _batch(
 ) -> tuple[list[Any], list[int]]:
     flags = tuple(axis is not None for axis in axes)
     pairs = zip(arrays, axes, strict=True)
-    moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in pairs]
-    made = apply(_Batched(function, flags), moved)
-    return made, [0] * len(made)
+    batches = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in pairs]
+    ys = apply(_Batched(function, flags), batches)
+    return ys, [0] * len(ys)
 
 
 ad.primitive_jvps[applied_p] = _jvp
@@ -112,11 +112,11 @@ batching.primitive_batchers[applied_p] = _batch
 
 @dataclass(frozen=True, eq=False)
 class _Batched:
-    """A function of batches.
+    """A function mapped over batches.
 
     Attributes:
-        inner: Of their elements.
-        flags: Which of its arrays are batches, along the first axis.
+        inner: The function of the elements.
+        flags: For each array, whether its first axis is a batch.
     """
 
     inner: AppliedFunction
@@ -127,32 +127,32 @@ class _Batched:
         return list(map(_axis, self.flags))
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        found: Sequence[Any] = jax.vmap(self.inner.run, tuple(self._axes))(*arrays)
-        return found
+        results: Sequence[Any] = jax.vmap(self.inner.run, tuple(self._axes))(*arrays)
+        return results
 
-    def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-        moving = tuple([i for i, t in enumerate(tangents) if not is_zero(t)])
-        flags = tuple([self.flags[i] for i in moving])
-        directions = [tangents[i] for i in moving]
-        pushed = _Pushed(self.inner, moving)
-        batched = jax.vmap(pushed.found, (self._axes, list(map(_axis, flags))))
-        program, form = jax.make_jaxpr(batched, return_shape=True)(list(arrays), directions)
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
+        wrt = tuple([i for i, t in enumerate(tangents) if not is_zero(t)])
+        flags = tuple([self.flags[i] for i in wrt])
+        directions = [tangents[i] for i in wrt]
+        pushforward = _TangentMap(self.inner, wrt)
+        batched = jax.vmap(pushforward.jvp_along, (self._axes, list(map(_axis, flags))))
+        program, shapes = jax.make_jaxpr(batched, return_shape=True)(list(arrays), directions)
         leaves = jax.core.eval_jaxpr(program.jaxpr, program.consts, *arrays, *directions)
-        found: Derived = jax.tree.unflatten(jax.tree.structure(form), leaves)
+        result: Jvp = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
         if not has_primitive(program, "stop_gradient"):
-            return found
-        results, slopes = found
-        again = iter(apply(_Batched(pushed, self.flags + flags), [*arrays, *directions]))
-        return results, [None if t is None else next(again) for t in slopes]
+            return result
+        ys, ts = result
+        linear = iter(apply(_Batched(pushforward, self.flags + flags), [*arrays, *directions]))
+        return ys, [None if t is None else next(linear) for t in ts]
 
-    def transposed(
-        self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
+    def transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        def transposed(arrays: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-            return self.inner.transposed(arrays, opened, cotangents)
+        def transpose(arrays: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
+            return self.inner.transpose(arrays, is_linear, cotangents)
 
-        found = jax.vmap(transposed, (self._axes, 0))(list(arrays), list(cotangents))
-        pairs = zip(found, self.flags, strict=True)
+        grads = jax.vmap(transpose, (self._axes, 0))(list(arrays), list(cotangents))
+        pairs = zip(grads, self.flags, strict=True)
         return [g if g is None or flag else g.sum(0) for g, flag in pairs]
 
 
@@ -161,55 +161,53 @@ def _axis(flag: bool) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pushed:
-    """The tangents of a function's results, as a function that is linear in those of its arrays.
+class _TangentMap:
+    """The tangents of a function's results, as a function of its arrays and their tangents.
 
-    JAX makes of a ``lax.cond`` in a batch a choice between its operands and what
-    ``stop_gradient`` gives of them, and does not transpose that where a tangent is an operand.
-    Transposed element by element, it is a ``lax.cond`` still.
+    The batch of a ``lax.cond`` selects between operands and results of ``stop_gradient``, which JAX
+    does not transpose if a tangent is an operand. The transpose of this function is batched
+    instead: it has a ``lax.cond`` still.
 
     Attributes:
         inner: The function.
-        moving: Which of its arrays have tangents; these follow the arrays.
+        wrt: The indices of the arrays that have tangents; the tangents follow the arrays.
     """
 
     inner: AppliedFunction
-    moving: tuple[int, ...]
+    wrt: tuple[int, ...]
 
-    def found(self, arrays: Sequence[Any], directions: Sequence[Any]) -> Derived:
-        """Return the function's results, and their tangents, None for zero."""
-        given = dict(zip(self.moving, directions, strict=True))
-        tangents = [given[i] if i in given else flat(x) for i, x in enumerate(arrays)]
-        return self.inner.derived(arrays, tangents)
+    def jvp_along(self, arrays: Sequence[Any], directions: Sequence[Any]) -> Jvp:
+        """Return the function's results, and their tangents along directions."""
+        zeros = list(map(zero_tangent, arrays))
+        return self.inner.jvp(arrays, replace_at(zeros, self.wrt, directions))
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        count = len(arrays) - len(self.moving)
-        _, slopes = self.found(arrays[:count], arrays[count:])
-        return [t for t in slopes if t is not None]
+        count = len(arrays) - len(self.wrt)
+        _, ts = self.jvp_along(arrays[:count], arrays[count:])
+        return [t for t in ts if t is not None]
 
-    def _of(self, arrays: Sequence[Any], chosen: Sequence[int]) -> Callable[..., list[Any]]:
-        """Return it as a function of the chosen arrays."""
+    def _restrict(self, arrays: Sequence[Any], wrt: Sequence[int]) -> Callable[..., list[Any]]:
+        """Return the function of the arrays with indices ``wrt`` alone."""
 
-        def function(*given: Any) -> list[Any]:
-            others = dict(zip(chosen, given, strict=True))
-            return list(self.run(*[others.get(i, x) for i, x in enumerate(arrays)]))
+        def restriction(*values: Any) -> list[Any]:
+            return list(self.run(*replace_at(arrays, wrt, values)))
 
-        return function
+        return restriction
 
-    def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-        chosen = [i for i, t in enumerate(tangents) if not is_zero(t)]
-        at, directions = [arrays[i] for i in chosen], [tangents[i] for i in chosen]
-        return apply(self, arrays), jax.jvp(self._of(arrays, chosen), at, directions)[1]
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
+        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
+        at, directions = [arrays[i] for i in wrt], [tangents[i] for i in wrt]
+        return apply(self, arrays), jax.jvp(self._restrict(arrays, wrt), at, directions)[1]
 
-    def transposed(
-        self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
+    def transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        chosen = [i for i, flag in enumerate(opened) if flag]
-        function = self._of(arrays, chosen)
-        places = [i for i, g in enumerate(cotangents) if g is not None]
-        transposed = jax.linear_transpose(
-            lambda *given: [function(*given)[i] for i in places],
-            *[jax.typeof(arrays[i]) for i in chosen],
+        wrt = [i for i, flag in enumerate(is_linear) if flag]
+        function = self._restrict(arrays, wrt)
+        outputs = [i for i, g in enumerate(cotangents) if g is not None]
+        transpose = jax.linear_transpose(
+            lambda *values: [function(*values)[i] for i in outputs],
+            *[jax.typeof(arrays[i]) for i in wrt],
         )
-        found = dict(zip(chosen, transposed([cotangents[i] for i in places]), strict=True))
-        return [found.get(i) for i in range(len(arrays))]
+        grads = transpose([cotangents[i] for i in outputs])
+        return replace_at([None] * len(arrays), wrt, grads)

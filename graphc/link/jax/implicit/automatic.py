@@ -1,8 +1,8 @@
 """Handlers of arrays that are sharded over explicit axes of a mesh.
 
-JAX asks what the sharding of a result is where it is ambiguous, as of a reshape or a gather. What
-is computed of the fields of an implicit array is run as if the axes were automatic: XLA finds how
-to compute it, and the results are sharded as those of the whole array would be.
+JAX asks for the sharding of a result where it is ambiguous, as of a reshape or a gather. Functions
+of the fields of an implicit array run with automatic axes instead: XLA chooses how to compute them,
+and the results are sharded as the fields of the sharded dense array.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from graphc.link.jax.implicit.partition import Partition, explicit_spec
 Results = Sequence[Any]
 
 
-def handled(call: Callable[..., Any], operands: Sequence[Any], avals: Sequence[Any]) -> Any:
-    """A handler's results, with explicit axes automatic unless classes of operands know better.
+def call_handler(call: Callable[..., Any], operands: Sequence[Any], avals: Sequence[Any]) -> Any:
+    """Return a handler's results; explicit axes are automatic unless the classes keep shardings.
 
     Args:
-        call: The handler as a function of operands, to a sequence or NotImplemented.
+        call: The handler, a function of operands that returns a sequence or NotImplemented.
         operands: Arrays, some implicit.
-        avals: The types of the results of the whole arrays.
+        avals: The types of the dense results.
     """
-    if all(_knows(x) for x in operands if isinstance(x, ImplicitArray)):
+    if all(_keeps_shardings(x) for x in operands if isinstance(x, ImplicitArray)):
         return call(*operands)
     mesh = explicit_mesh(flatten(operands)[0])
     if mesh is None:
@@ -40,19 +40,18 @@ def handled(call: Callable[..., Any], operands: Sequence[Any], avals: Sequence[A
     return _automatic(call, mesh, operands, [spec_of(aval) for aval in avals])
 
 
-def _knows(x: ImplicitArray) -> bool:
+def _keeps_shardings(x: ImplicitArray) -> bool:
     cls = type(x)
     return cls.keeps_shardings or cls.stands_aside
 
 
 def opened(materialize: Callable[[Any], Any], x: ImplicitArray) -> Any:
-    """An array with one layer less, made with explicit axes automatic."""
+    """Return an array with one layer less, computed with explicit axes automatic."""
     treedef, leaves = Treedef.of(x)
-    leaves = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
-    mesh = explicit_mesh(leaves)
+    mesh = explicit_mesh([leaf for leaf in leaves if isinstance(leaf, jax.Array)])
     if mesh is None:
         return materialize(x)
-    kind = ImplicitAval(treedef, tuple(map(jax.typeof, Treedef.of(x)[1])))
+    kind = ImplicitAval(treedef, tuple(map(jax.typeof, leaves)))
     spec = explicit_spec(kind, x.ndim) or (None,) * x.ndim
     (y,) = _automatic(lambda x: [materialize(x)], mesh, [x], [spec])
     return y
@@ -63,30 +62,27 @@ def _automatic(
 ) -> Any:
     leaves, kinds = flatten(operands)
     axes = tuple(explicit_axes(mesh))
-    named: Any = PartitionSpec
-    tried: list[ImplicitAvals | None] = []
+    pspec: Any = PartitionSpec
+    traced: list[ImplicitAvals | None] = []
 
-    def attempt(*values: Any) -> Any:
-        found = call(*unflatten(kinds, values))
-        tried.append(None if found is NotImplemented else flatten(found)[1])
+    def find_kinds(*values: Any) -> Any:
+        results = call(*unflatten(kinds, values))
+        traced.append(None if results is NotImplemented else flatten(results)[1])
         return jnp.int32(0)
 
     def run(*values: Any) -> list[Any]:
         return flatten(call(*unflatten(kinds, values)))[0]
 
-    def automatic(function: Callable[..., Any], sharding: Any) -> Callable[..., Any]:
-        made: Callable[..., Any] = jax.sharding.auto_axes(
-            function, axes=axes, out_sharding=sharding
-        )
-        return made
+    def automatic(function: Callable[..., Any], sharding: Any) -> Any:
+        return jax.sharding.auto_axes(function, axes=axes, out_sharding=sharding)
 
     with deferred_reports():
-        jax.eval_shape(automatic(attempt, NamedSharding(mesh, named())), *leaves)
-    made = tried[-1]
-    if made is None:
+        jax.eval_shape(automatic(find_kinds, NamedSharding(mesh, pspec())), *leaves)
+    result_kinds = traced[-1]
+    if result_kinds is None:
         return NotImplemented
     shardings = []
-    for kind, spec in zip(made, specs, strict=True):
+    for kind, spec in zip(result_kinds, specs, strict=True):
         each = [spec] if kind is None else Partition.of(kind, spec, dict(mesh.shape)).leaves
-        shardings += [NamedSharding(mesh, named(*entries)) for entries in each]
-    return unflatten(made, automatic(run, shardings)(*leaves))
+        shardings += [NamedSharding(mesh, pspec(*entries)) for entries in each]
+    return unflatten(result_kinds, automatic(run, shardings)(*leaves))

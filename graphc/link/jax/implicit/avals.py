@@ -1,4 +1,4 @@
-"""Flattening of values into arrays and abstract values, and its inverse."""
+"""Flattening of values into arrays and abstract values, its inverse, and lists of values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ImplicitAval:
     """The abstract value of an implicit array: its tree structure and its arrays' types.
 
     Attributes:
-        treedef: Its classes, static fields and nesting.
-        avals: The types of its arrays.
+        treedef: The classes, static fields and nesting.
+        avals: The types of the arrays.
     """
 
     treedef: Treedef
@@ -29,11 +29,11 @@ class ImplicitAval:
 
     @property
     def count(self) -> int:
-        """The number of its arrays."""
+        """The number of arrays."""
         return len(self.avals)
 
     def like(self) -> Any:
-        """Return an implicit array whose arrays are types."""
+        """Return an implicit array that has types instead of arrays."""
         return self.treedef.build(self.avals)
 
 
@@ -42,13 +42,13 @@ ImplicitAvals = tuple[ImplicitAval | None, ...]
 
 
 def flatten(values: Iterable[Any]) -> tuple[list[Any], ImplicitAvals]:
-    """Flatten values into arrays; return these and the abstract value of each."""
+    """Flatten values into arrays; return the arrays and the abstract value of each value."""
     leaves: list[Any] = []
     kinds: list[ImplicitAval | None] = []
     for x in values:
         if isinstance(x, ImplicitArray):
-            treedef, parts = Treedef.of(x)
-            strong = [_strong(part) for part in parts]
+            treedef, arrays = Treedef.of(x)
+            strong = [_strong(array) for array in arrays]
             leaves += strong
             kinds.append(ImplicitAval(treedef, tuple(map(jax.typeof, strong))))
         else:
@@ -58,12 +58,12 @@ def flatten(values: Iterable[Any]) -> tuple[list[Any], ImplicitAvals]:
 
 
 def _strong(x: Any) -> Any:
-    """Remove an array's weak type, since abstract values are compared with dtypes."""
+    # Abstract values are compared by dtypes, so they have no weak types.
     return jax.lax.convert_element_type(x, x.dtype) if jax.typeof(x).weak_type else x
 
 
 def unflatten(kinds: ImplicitAvals, leaves: Iterable[Any]) -> list[Any]:
-    """Build values from abstract values and arrays."""
+    """Return values built from abstract values and arrays."""
     return list(_values(kinds, iter(leaves)))
 
 
@@ -75,27 +75,35 @@ def _values(kinds: ImplicitAvals, leaves: Iterator[Any]) -> Iterator[Any]:
             yield kind.treedef.build([next(leaves) for _ in kind.avals])
 
 
-def spread(
+def per_array(
     kinds: Sequence[ImplicitAval | None], values: Sequence[Any], other: Any
 ) -> tuple[Any, ...]:
-    """Give each array its value's attribute if that is dense, else ``other``."""
-    said: list[Any] = []
+    """Return an attribute per array: the attribute of a dense value, or ``other``."""
+    attributes: list[Any] = []
     for kind, value in zip(kinds, values, strict=True):
-        said += [value] if kind is None else [other] * kind.count
-    return tuple(said)
+        attributes += [value] if kind is None else [other] * kind.count
+    return tuple(attributes)
 
 
-def owned(x: Any) -> Any:
+def replace_at(values: Sequence[Any], indices: Iterable[int], new: Iterable[Any]) -> list[Any]:
+    """Return the values with new ones at these indices."""
+    result = list(values)
+    for i, x in zip(indices, new, strict=True):
+        result[i] = x
+    return result
+
+
+def to_jax(x: Any) -> Any:
     """Convert an operand's arrays to JAX arrays.
 
     Raises:
-        ImplicitArrayError: Some are symbolic.
+        ImplicitArrayError: If an array is symbolic.
     """
     if isinstance(x, ImplicitArray):
         treedef, leaves = Treedef.of(x)
         if all(isinstance(leaf, jax.Array) for leaf in leaves):
             return x
-        return treedef.build([owned(leaf) for leaf in leaves])
+        return treedef.build([to_jax(leaf) for leaf in leaves])
     if isinstance(x, Node) or declares_implicit(x):
         raise ImplicitArrayError(
             f"A JAX function got the symbolic array {x!r}.",
@@ -103,3 +111,16 @@ def owned(x: Any) -> Any:
         )
     is_float0 = getattr(x, "dtype", None) == jax.dtypes.float0
     return x if is_float0 or isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def combined(trees: Sequence[Any]) -> Any:
+    """Return the tree of the first leaf, at each position, that is not None in a tree.
+
+    Raises:
+        ValueError: If the trees are nested differently.
+    """
+
+    def first(*leaves: Any) -> Any:
+        return next((x for x in leaves if x is not None), None)
+
+    return jax.tree.map(first, *trees, is_leaf=lambda x: x is None)

@@ -1,4 +1,4 @@
-"""Calls of compiled functions and other nested programs, run with implicit operands."""
+"""Calls of compiled functions and of other nested programs, with implicit operands."""
 
 from __future__ import annotations
 
@@ -10,35 +10,33 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
-from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
+from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, per_array, unflatten
 from graphc.link.jax.implicit.interpreter import (
     inline,
-    materialized_for,
+    materialize_for,
     rule,
     used_results,
 )
 from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
-from graphc.link.jax.implicit.transform import RequestedResults, closed, transformed
+from graphc.link.jax.implicit.transform import RequestedResults, as_closed, transform
 
 
-def rebound(
-    eqn: JaxprEqn, leaves: Sequence[Any], kinds: ImplicitAvals, **changed: Any
-) -> list[Any]:
-    """Bind an equation with other arrays and parameters; rebuild implicit results.
+def rebind(eqn: JaxprEqn, leaves: Sequence[Any], kinds: ImplicitAvals, **changed: Any) -> list[Any]:
+    """Bind an equation with other arrays and parameters, and rebuild implicit results.
 
-    What this version of JAX has no parameter for is not said.
+    Parameters that the primitive lacks in this version of JAX are ignored.
     """
     params = {**eqn.params, **{name: x for name, x in changed.items() if name in eqn.params}}
     primitive: Any = eqn.primitive
     return unflatten(kinds, primitive.bind(*leaves, **params))
 
 
-def placed(used: Iterable[bool], results: Iterable[Any]) -> list[Any]:
-    """Return the used results at their places, and None at the others."""
-    found = iter(results)
-    return [next(found) if is_used else None for is_used in used]
+def fill_unused(used: Iterable[bool], results: Iterable[Any]) -> list[Any]:
+    """Return all results, given the used ones; the others are None."""
+    used_results = iter(results)
+    return [next(used_results) if is_used else None for is_used in used]
 
 
 OPERANDS = ("in_shardings", "in_layouts", "donated_invars")
@@ -48,101 +46,104 @@ RESULTS = ("out_shardings", "out_layouts")
 
 @rule("jit", "pjit")
 def jit(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a compiled function; its name, shardings and donations are kept."""
-    found = by_structure(eqn, operands)
-    if found is not None:
-        return list(found)
+    """Run a compiled function, with its name, shardings and donations."""
+    results = by_structure(eqn, operands)
+    if results is not None:
+        return list(results)
     leaves, kinds = flatten(operands)
     used = used_results(eqn)
     numbers = tuple(map(known_number, operands))
-    inner = transformed(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn), numbers).report()
-    said: dict[str, Any] = {}
+    inner = transform(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn), numbers).report()
+    params: dict[str, Any] = {}
     for name in OPERANDS:
-        others, values = _unsaid(name), eqn.params[name]
-        is_donation = name == "donated_invars"
-        parts = _repeated(kinds, values) if is_donation else spread(kinds, values, others)
-        said[name] = (others,) * len(inner.consts) + parts
+        default, values = _default_of(name), eqn.params[name]
+        if name == "donated_invars":
+            entries = _repeat_per_array(kinds, values)
+        else:
+            entries = per_array(kinds, values, default)
+        params[name] = (default,) * len(inner.consts) + entries
     for name in RESULTS:
         pairs = zip(eqn.params[name], used, strict=True)
-        said[name] = spread(inner.kinds, [x for x, is_used in pairs if is_used], _unsaid(name))
-    given = [*inner.consts, *leaves]
-    return placed(used, rebound(eqn, given, inner.kinds, jaxpr=inner.program, **said))
+        values = [x for x, is_used in pairs if is_used]
+        params[name] = per_array(inner.kinds, values, _default_of(name))
+    arrays = [*inner.consts, *leaves]
+    return fill_unused(used, rebind(eqn, arrays, inner.kinds, jaxpr=inner.program, **params))
 
 
-def _repeated(kinds: ImplicitAvals, values: Sequence[Any]) -> tuple[Any, ...]:
-    """Repeat each operand's attribute for each of its arrays."""
+def _repeat_per_array(kinds: ImplicitAvals, values: Sequence[Any]) -> tuple[Any, ...]:
     counts = [1 if kind is None else kind.count for kind in kinds]
     return tuple([x for x, n in zip(values, counts, strict=True) for _ in range(n)])
 
 
 @cache
-def _unsaid(name: str) -> Any:
-    """Return the default of a parameter, for arrays without an attribute."""
+def _default_of(name: str) -> Any:
+    """Return the parameter's entry for an array without that attribute."""
     (eqn,) = jax.make_jaxpr(jax.jit(jnp.sin))(jax.core.ShapedArray((1,), jnp.float32)).eqns
     return eqn.params[name][0]
 
 
 @rule("closed_call", "core_call")
 def call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a call without parameters of its own."""
-    return inline(closed(eqn.params["call_jaxpr"]), operands, used_results(eqn))
+    """Run a call that has no parameters except a program."""
+    return inline(as_closed(eqn.params["call_jaxpr"]), operands, used_results(eqn))
 
 
 @rule("remat", "remat2", "checkpoint")
 def remat(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a checkpointed function, by the user's policy."""
+    """Run a checkpointed function with the user's policy."""
     leaves, kinds = flatten(operands)
-    inner = transformed(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn)).report()
-    given = [*inner.consts, *leaves]
-    results = rebound(eqn, given, inner.kinds, jaxpr=inner.program.jaxpr)
-    return placed(used_results(eqn), results)
+    inner = transform(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn)).report()
+    arrays = [*inner.consts, *leaves]
+    results = rebind(eqn, arrays, inner.kinds, jaxpr=inner.program.jaxpr)
+    return fill_unused(used_results(eqn), results)
 
 
 @rule("custom_linear_solve")
 def custom_linear_solve(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a linear solve given by functions; their constants may be implicit.
+    """Run a linear solve whose functions may have implicit constants.
 
     The right-hand sides and the results are dense.
     """
     programs, lengths = eqn.params["jaxprs"], eqn.params["const_lengths"]
-    rest, sides = list(operands[: sum(lengths)]), operands[sum(lengths) :]
-    sides = [materialized_for(x, eqn) for x in sides]
-    made: list[Any] = []
-    given: list[Any] = []
+    rest, rhs = list(operands[: sum(lengths)]), operands[sum(lengths) :]
+    rhs = [materialize_for(x, eqn) for x in rhs]
+    transformed: list[Any] = []
+    arrays: list[Any] = []
     counts: list[int] = []
     for program, length in zip(programs, lengths, strict=True):
         leaves, kinds = flatten(rest[:length])
         del rest[:length]
-        # Beside a solution a solver may give more, such as the number of its steps.
-        every = (True,) * len(closed(program).out_avals) if program else ()
-        wanted = RequestedResults(eqn, every, every)
-        inner = program and transformed(program, (*kinds, *[None] * len(sides)), wanted).report()
-        made.append(inner and inner.program)
+        # A solver may return more than a solution, such as the number of its steps.
+        every = (True,) * len(as_closed(program).out_avals) if program else ()
+        requested = RequestedResults(eqn, every, every)
+        inner = program and transform(program, (*kinds, *[None] * len(rhs)), requested).report()
+        transformed.append(inner and inner.program)
         consts = [*inner.consts, *leaves] if inner else []
         counts.append(len(consts))
-        given += consts
-    same = (None,) * len(eqn.outvars)
-    changed = {"jaxprs": type(programs)(*made), "const_lengths": type(lengths)(*counts)}
-    return rebound(eqn, [*given, *sides], same, **changed)
+        arrays += consts
+    params = {"jaxprs": type(programs)(*transformed), "const_lengths": type(lengths)(*counts)}
+    return rebind(eqn, [*arrays, *rhs], (None,) * len(eqn.outvars), **params)
 
 
 @rule("device_put")
 def device_put(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Move an implicit array's arrays to devices, sharded as the whole is to be."""
+    """Move the fields of implicit arrays to devices, sharded as the dense array is to be."""
     devices = eqn.params["devices"]
-    moved = [
-        x if can_shard(device) else materialized_for(x, eqn)
+    operands = [
+        x if can_shard(device) else materialize_for(x, eqn)
         for x, device in zip(operands, devices, strict=True)
     ]
-    leaves, kinds = flatten(moved)
-    said: dict[str, Any] = {name: _repeated(kinds, eqn.params[name]) for name in MOVES}
+    leaves, kinds = flatten(operands)
+    params: dict[str, Any] = {
+        name: _repeat_per_array(kinds, eqn.params[name]) for name in PER_OPERAND
+    }
+    shardings: list[Any] = []
     for kind, device in zip(kinds, devices, strict=True):
-        said.setdefault("devices", ())
-        said["devices"] += (device,) if kind is None else tuple(field_shardings(kind, device))
-    return rebound(eqn, leaves, kinds, **said)
+        shardings += [device] if kind is None else field_shardings(kind, device)
+    return rebind(eqn, leaves, kinds, devices=tuple(shardings), **params)
 
 
-MOVES = ("srcs", "copy_semantics")
+PER_OPERAND = ("srcs", "copy_semantics")
 """The other parameters of ``device_put`` with an entry for each operand."""
 
 
@@ -152,5 +153,5 @@ def array_by_array(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     leaves, kinds = flatten(operands)
     primitive: Any = eqn.primitive
     if primitive.multiple_results:
-        return rebound(eqn, leaves, kinds)
+        return rebind(eqn, leaves, kinds)
     return unflatten(kinds, [primitive.bind(x, **eqn.params) for x in leaves])

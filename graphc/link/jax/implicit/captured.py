@@ -1,8 +1,9 @@
-"""JAX functions that capture implicit arrays, from closures, ``self`` or globals.
+"""Calls of JAX functions with implicit arrays, which may be captured from closures or globals.
 
-Operators of these work in a function that JAX traces, and so do their fields. JAX's functions take
-no object of another class, though, or make it whole: there the captured arrays become arguments. So
-they do beside implicit arguments, with which operators are handled when the trace is run.
+Operators of captured implicit arrays work in a function that JAX traces, and so do their fields.
+JAX's functions, though, take no object of another class, or densify it. For these the captured
+arrays become arguments. Beside implicit arguments they become arguments too, so that handlers of
+two implicit arrays are called.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import jax
 from graphc.capture import Stripped, lift, rebuild
 from graphc.errors import ArgumentError
 from graphc.implicit.array import is_complete, is_implicit
-from graphc.implicit.policy import ConversionError, arguments_only
-from graphc.link.jax.implicit.modules import modules_in, with_modules
-from graphc.link.jax.implicit.trace import called
+from graphc.implicit.functions import implicit
+from graphc.implicit.policy import ConversionError, arguments_only, materializing
+from graphc.link.jax.implicit.avals import replace_at
+from graphc.link.jax.implicit.interpreter import report_at
+from graphc.link.jax.implicit.modules import call_with_modules, modules_in
+from graphc.link.jax.implicit.trace import trace_and_run
+from graphc.site import Site, derived_from, where
 
 
 class LiftedFunction:
     """A function whose captured arrays are its first argument.
 
     Args:
-        stripped: The function without them.
+        stripped: The function without the arrays.
     """
 
     def __init__(self, stripped: Stripped) -> None:
@@ -40,31 +45,31 @@ _lifted: WeakKeyDictionary[Any, LiftedFunction] = WeakKeyDictionary()
 
 
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function; its results are nested as it returns them, and may be implicit."""
+    """Call a function; its results are nested as the function returns them, and may be implicit."""
     if modules := modules_in(function, args, kwargs):
-        return with_modules(modules, function, args, kwargs)
-    names = _captured(function) if _has_implicit((args, kwargs)) else []
+        return call_with_modules(modules, function, args, kwargs)
+    names = _captured_names(function) if _has_implicit((args, kwargs)) else []
     if names or _lifted_of(function) is not None:
-        # What handlers make of two implicit arrays is known where both are arguments.
+        # The handlers of two implicit arrays are found only if both are arguments.
         with suppress(TypeError, AttributeError):
-            return _with_captured(function, args, kwargs)
+            return _call_lifted(function, args, kwargs)
     try:
         with arguments_only():
-            return called(function, args, kwargs)
+            return trace_and_run(function, args, kwargs)
     except TypeError as error:
-        return _called_otherwise(function, args, kwargs, error)
+        return _retry(function, args, kwargs, error)
 
 
-def _called_otherwise(
+def _retry(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], error: TypeError
 ) -> Any:
-    """Call a function with its captured arrays as arguments, or let JAX make these whole."""
-    names = _captured(function)
+    """Call a function with its captured arrays as arguments, or let JAX densify these."""
+    names = _captured_names(function)
     if names:
         with suppress(TypeError, AttributeError):
-            return _with_captured(function, args, kwargs)
+            return _call_lifted(function, args, kwargs)
     if isinstance(error, ConversionError):
-        return called(function, args, kwargs)
+        return trace_and_run(function, args, kwargs)
     if names:
         error.add_note(f"It captures implicit arrays, {', '.join(names)}: make them arguments.")
     raise error
@@ -77,12 +82,11 @@ def _has_implicit(tree: Any) -> bool:
 def _lifted_of(function: Callable[..., Any]) -> LiftedFunction | None:
     try:
         return _lifted.get(function)
-    except TypeError:  # it has no hash, or takes no weak references
+    except TypeError:  # the function has no hash, or takes no weak references
         return None
 
 
-def _captured(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the implicit arrays that a function captures."""
+def _captured_names(function: Callable[..., Any]) -> list[str]:
     try:
         stripped, leaves = lift(function, is_implicit)
     except ArgumentError:
@@ -90,14 +94,29 @@ def _captured(function: Callable[..., Any]) -> list[str]:
     return [name for name, x in zip(stripped.names, leaves, strict=True) if is_implicit(x)]
 
 
-def _with_captured(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
+def _call_lifted(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     stripped, leaves = lift(function, is_implicit)
     lifted = _lifted_of(function)
     if lifted is None or lifted.stripped != stripped:
         lifted = LiftedFunction(stripped)
-    result = called(lifted, (leaves, *args), kwargs)
+    result = trace_and_run(lifted, (leaves, *args), kwargs)
     with suppress(TypeError):  # as above
         _lifted[function] = lifted
     return result
+
+
+def at_primitives(
+    compute: Callable[..., Any], values: Sequence[Any], policy: str, site: Site | None
+) -> Any:
+    """Run a node's lowering on values of which some are implicit, primitive by primitive.
+
+    Dense values are not traced, since lowerings need lengths and other numbers to be known.
+    """
+    positions = [i for i, x in enumerate(values) if is_implicit(x)]
+    dense = [None if is_implicit(x) else x for x in values]
+
+    def run(*arrays: Any) -> Any:
+        return compute(*replace_at(dense, positions, arrays))
+
+    with materializing(policy), derived_from(site), report_at(where(site)):
+        return implicit(run)(*[values[i] for i in positions])

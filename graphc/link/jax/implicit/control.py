@@ -1,6 +1,6 @@
-"""Loops and branches, run with implicit operands.
+"""Loops and branches with implicit operands.
 
-A carry stays implicit where the body gives it in the form in which it got it.
+A carry stays implicit if the body returns it with the structure that the carry has.
 """
 
 from __future__ import annotations
@@ -17,60 +17,69 @@ from jax.extend.core import JaxprEqn
 from graphc.errors import MaterializeError
 from graphc.implicit.policy import deferred_reports
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
-from graphc.link.jax.implicit.calls import placed, rebound
-from graphc.link.jax.implicit.function_pair import deferred, is_traced, pair_of
+from graphc.link.jax.implicit.calls import fill_unused, rebind
+from graphc.link.jax.implicit.function_pair import defer_derivative, is_traced, pair_of
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
-    bound,
-    materialized_for,
+    bind_equation,
+    materialize_for,
     rule,
     used_results,
 )
 from graphc.link.jax.implicit.scans import Scan
 from graphc.link.jax.implicit.stacks import element, stack
-from graphc.link.jax.implicit.trace import called
-from graphc.link.jax.implicit.transform import RequestedResults, Transformed, closed, transformed
+from graphc.link.jax.implicit.trace import trace_and_run
+from graphc.link.jax.implicit.transform import (
+    RequestedResults,
+    TransformedProgram,
+    as_closed,
+    transform,
+)
 
 
 @rule("cond")
 def cond(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a branch; a result is implicit where all branches give it the same structure."""
+    """Run a branch; a result is implicit if all branches return the same structure."""
     index, *rest = operands
     leaves, kinds = flatten(rest)
     used = used_results(eqn)
     none = (False,) * len(used)
-    made, mixed = _branches(kinds, RequestedResults(eqn, used, none))
-    # Where derivatives differ, that of a result is the derivative of the branch that is run.
-    held = mixed
-    if any(held):
-        made, mixed = _branches(kinds, RequestedResults(eqn, used, none, held))
-    if any(mixed):
-        made, _ = _branches(kinds, RequestedResults(eqn, used, mixed, held))
-    given = [materialized_for(index, eqn), *leaves]
-    programs = tuple(x.report().whole for x in made)
-    results = placed(used, rebound(eqn, given, made[0].kinds, branches=programs))
+    branches, differ = _branches(kinds, RequestedResults(eqn, used, none))
+    # Branches may differ in derivatives alone: then only the values of results are combined, and
+    # a derivative is the derivative of the branch that runs.
+    values_only = differ
+    if any(values_only):
+        branches, differ = _branches(kinds, RequestedResults(eqn, used, none, values_only))
+    if any(differ):
+        branches, _ = _branches(kinds, RequestedResults(eqn, used, differ, values_only))
+    arrays = [materialize_for(index, eqn), *leaves]
+    programs = tuple(x.report().closed for x in branches)
+    results = fill_unused(used, rebind(eqn, arrays, branches[0].kinds, branches=programs))
     if not is_traced(operands):
         return results
-    pair = pair_of(eqn, lambda *values: bound(eqn, values))
-    return [deferred(pair, operands, i, y) if held[i] else y for i, y in enumerate(results)]
+    pair = pair_of(eqn, lambda *values: bind_equation(eqn, values))
+    return [
+        defer_derivative(pair, operands, i, y) if values_only[i] else y
+        for i, y in enumerate(results)
+    ]
 
 
 def _branches(
-    kinds: ImplicitAvals, wanted: RequestedResults
-) -> tuple[list[Transformed], tuple[bool, ...]]:
-    """Return the branches, and in which of the results they differ."""
-    made = [transformed(x, kinds, wanted) for x in wanted.eqn.params["branches"]]
-    mixed = [len(set(found)) > 1 for found in zip(*[x.kinds for x in made], strict=True)]
-    return made, tuple(bool(x) for x in placed(wanted.used, mixed))
+    kinds: ImplicitAvals, requested: RequestedResults
+) -> tuple[list[TransformedProgram], tuple[bool, ...]]:
+    """Return the branches, and for each result whether its structure differs between them."""
+    branches = [transform(x, kinds, requested) for x in requested.eqn.params["branches"]]
+    differ = [len(set(result)) > 1 for result in zip(*[x.kinds for x in branches], strict=True)]
+    return branches, tuple(bool(x) for x in fill_unused(requested.used, differ))
 
 
 class LoopCarries:
-    """The carries of a loop; those whose structure the body does not keep become whole.
+    """The carries of a loop; carries whose structure the body does not keep are densified.
 
     Args:
-        eqn: The loop.
-        carries: Their first values.
-        used: Which results of the body are wanted: all carries, and some behind.
+        eqn: The loop's equation.
+        carries: The initial values.
+        used: For each result of the body, whether it is used; all carries are.
     """
 
     def __init__(self, eqn: JaxprEqn, carries: Sequence[Any], used: Sequence[bool]) -> None:
@@ -79,29 +88,29 @@ class LoopCarries:
         self.used = tuple(used)
         self.dense = [False] * len(used)
 
-    def body(self, program: Any, before: ImplicitAvals, after: ImplicitAvals) -> Transformed:
+    def body(self, program: Any, before: ImplicitAvals, after: ImplicitAvals) -> TransformedProgram:
         """Return the loop's body for carries whose structure it keeps.
 
         Args:
-            program: It.
-            before: What its parameters in front of the carries are.
-            after: What those behind are.
+            program: The body.
+            before: The abstract values of the parameters in front of the carries.
+            after: The abstract values of the parameters behind the carries.
         """
         while True:
             kinds = flatten(self.carries)[1]
-            wanted = RequestedResults(self.eqn, self.used, tuple(self.dense))
-            made = transformed(program, (*before, *kinds, *after), wanted)
-            pairs = zip(kinds, made.kinds[: len(kinds)], strict=True)
-            changed = [i for i, (now, later) in enumerate(pairs) if now != later]
+            requested = RequestedResults(self.eqn, self.used, tuple(self.dense))
+            body = transform(program, (*before, *kinds, *after), requested)
+            pairs = zip(kinds, body.kinds[: len(kinds)], strict=True)
+            changed = [i for i, (kind, new_kind) in enumerate(pairs) if kind != new_kind]
             if not changed:
-                self._settle(closed(program).in_avals[len(before) :])
-                return made
+                self._set_types(as_closed(program).in_avals[len(before) :])
+                return body
             for i in changed:
                 self.dense[i] = True
-                self.carries[i] = materialized_for(self.carries[i], self.eqn)
+                self.carries[i] = materialize_for(self.carries[i], self.eqn)
 
-    def _settle(self, avals: Sequence[Any]) -> None:
-        """Give carries that became whole the very type that the body has."""
+    def _set_types(self, avals: Sequence[Any]) -> None:
+        """Give densified carries the types of the body's parameters."""
         for i, is_dense in enumerate(self.dense[: len(self.carries)]):
             if is_dense:
                 self.carries[i] = as_typed(self.carries[i], avals[i])
@@ -112,57 +121,59 @@ def while_(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a while loop."""
     first = eqn.params["cond_nconsts"]
     second = first + eqn.params["body_nconsts"]
-    tested, tested_kinds = flatten(operands[:first])
-    used, used_kinds = flatten(operands[first:second])
-    carried = LoopCarries(eqn, operands[second:], [True] * len(eqn.outvars))
-    body = carried.body(eqn.params["body_jaxpr"], used_kinds, ())
-    leaves, kinds = flatten(carried.carries)
-    whole = RequestedResults(eqn, (True,), (True,))
-    test = transformed(eqn.params["cond_jaxpr"], (*tested_kinds, *kinds), whole).report()
+    cond_consts, cond_kinds = flatten(operands[:first])
+    body_consts, body_kinds = flatten(operands[first:second])
+    carries = LoopCarries(eqn, operands[second:], [True] * len(eqn.outvars))
+    body = carries.body(eqn.params["body_jaxpr"], body_kinds, ())
+    leaves, kinds = flatten(carries.carries)
+    dense = RequestedResults(eqn, (True,), (True,))
+    test = transform(eqn.params["cond_jaxpr"], (*cond_kinds, *kinds), dense).report()
     body.report()
-    return rebound(
+    return rebind(
         eqn,
-        [*test.consts, *tested, *body.consts, *used, *leaves],
+        [*test.consts, *cond_consts, *body.consts, *body_consts, *leaves],
         kinds,
         cond_jaxpr=test.program,
         body_jaxpr=body.program,
-        cond_nconsts=len(test.consts) + len(tested),
-        body_nconsts=len(body.consts) + len(used),
+        cond_nconsts=len(test.consts) + len(cond_consts),
+        body_nconsts=len(body.consts) + len(body_consts),
     )
 
 
 @rule("scan")
 def scan(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a scan; implicit stacks have a leading axis too."""
-    parts, length = Scan.of(eqn, operands), eqn.params["length"]
-    parts = parts.indexed([i for i, x in enumerate(parts.rows) if _is_indexed(x, length)])
-    count = len(parts.carries)
-    consts, const_kinds = flatten(parts.consts)
-    rows, row_kinds = flatten([_stacked(eqn, x) for x in parts.rows])
+    """Run a scan; stacks of implicit arrays have a leading axis too."""
+    loop, length = Scan.of(eqn, operands), eqn.params["length"]
+    loop = loop.with_indexed_rows(
+        [i for i, x in enumerate(loop.rows) if _must_be_indexed(x, length)]
+    )
+    count = len(loop.carries)
+    consts, const_kinds = flatten(loop.consts)
+    rows, row_kinds = flatten([_as_stack(eqn, x) for x in loop.rows])
     elements = tuple(kind and element(kind, length) for kind in row_kinds)
     used = (*[True] * count, *used_results(eqn)[count:])
-    carried = LoopCarries(eqn, parts.carries, used)
-    body = carried.body(parts.body, const_kinds, elements)
-    while loose := _loose(carried, body, length):
-        for i in loose:
-            carried.dense[i] = True
-        body = carried.body(parts.body, const_kinds, elements)
+    carries = LoopCarries(eqn, loop.carries, used)
+    body = carries.body(loop.body, const_kinds, elements)
+    while unstackable := _unstackable_results(carries, body, length):
+        for i in unstackable:
+            carries.dense[i] = True
+        body = carries.body(loop.body, const_kinds, elements)
     body.report()
-    leaves, kinds = flatten(carried.carries)
+    leaves, kinds = flatten(carries.carries)
     stacks = tuple(kind and stack(kind, length) for kind in body.kinds[count:])
-    found = parts.again(body.program, [*body.consts, *consts], leaves, rows)
-    return placed(used, unflatten((*kinds, *stacks), found))
+    results = loop.rebind(body.program, [*body.consts, *consts], leaves, rows)
+    return fill_unused(used, unflatten((*kinds, *stacks), results))
 
 
-def _is_indexed(x: Any, length: int) -> bool:
-    """Whether an operand is an implicit array that is no stack and that a handler can index."""
+def _must_be_indexed(x: Any, length: int) -> bool:
+    """Return whether x is an implicit array that is not a stack, and that a handler can index."""
     (kind,) = flatten([x])[1]
     if kind is None or not length or element(kind, length):
         return False
 
     def run(step: Any, *leaves: Any) -> Any:
         take = partial(lax.dynamic_index_in_dim, keepdims=False)
-        return flatten([called(take, (kind.treedef.build(leaves), step), {})])[0]
+        return flatten([trace_and_run(take, (kind.treedef.build(leaves), step), {})])[0]
 
     try:
         with deferred_reports() as reports:
@@ -172,15 +183,15 @@ def _is_indexed(x: Any, length: int) -> bool:
     return not reports
 
 
-def _stacked(eqn: JaxprEqn, x: Any) -> Any:
-    """Return a sequence of the loop: an array, or a stack of implicit ones."""
+def _as_stack(eqn: JaxprEqn, x: Any) -> Any:
+    """Return an operand that the loop runs over as an array, or as a stack of implicit arrays."""
     (kind,) = flatten([x])[1]
     is_stack = kind is None or element(kind, eqn.params["length"])
-    return x if is_stack else materialized_for(x, eqn)
+    return x if is_stack else materialize_for(x, eqn)
 
 
-def _loose(carried: LoopCarries, body: Transformed, length: int) -> list[int]:
-    """Return the body's implicit results that cannot be stacked, by index."""
-    kinds = placed(carried.used, body.kinds)[len(carried.carries) :]
-    places = enumerate(kinds, len(carried.carries))
-    return [i for i, kind in places if kind is not None and stack(kind, length) is None]
+def _unstackable_results(carries: LoopCarries, body: TransformedProgram, length: int) -> list[int]:
+    """Return the indices of the body's implicit results that cannot be stacked."""
+    count = len(carries.carries)
+    kinds = enumerate(fill_unused(carries.used, body.kinds)[count:], count)
+    return [i for i, kind in kinds if kind is not None and stack(kind, length) is None]

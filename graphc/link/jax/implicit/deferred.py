@@ -1,8 +1,8 @@
 """Results of functions that are not computed, and whose derivatives are.
 
-The derivative of an implicit result is that of the whole array, and JAX keeps a derivative beside
-an array of its own shape only. A deferred result holds the arrays of the function's operands in
-that array's place, so nothing of its size exists before the derivative is needed.
+The derivative of an implicit result is the derivative of the dense array, and JAX keeps a
+derivative only beside an array of its shape. A deferred result holds the arrays of the function's
+operands instead, so nothing of the dense size exists before the derivative is needed.
 """
 
 from __future__ import annotations
@@ -19,61 +19,62 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from graphc.implicit.array import ImplicitArray, aux_field
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.link.jax.implicit.avals import replace_at
 
-Known = dict[Any, Any]
-"""What was found before of deferred results, so that one that is read twice is derived once."""
+Cache = dict[Any, Any]
+"""Derivatives of deferred results: a result that is read twice is differentiated once."""
 
 
 class Differentiable(Protocol):
     """A function of arrays, dense or implicit, with several results.
 
-    Two that are equal compute the same.
+    Equal functions compute the same.
     """
 
-    def slope(
-        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, known: Known
+    def tangent(
+        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, cache: Cache
     ) -> Any:
-        """Return a result's dense tangent, given those of the operands' arrays; None for zero."""
+        """Return a result's dense tangent, given the operands' tangents; None for zero."""
 
-    def computed(self, operands: Sequence[Any], result: ResultType) -> Any:
-        """Return the whole result; None where its derivative is not that of how it is computed."""
+    def compute(self, operands: Sequence[Any], result: ResultType) -> Any:
+        """Return the dense result; None if its derivative is not the derivative of its value."""
 
-    def advanced(
-        self, operands: Sequence[Any], moves: Sequence[Any], result: ResultType, known: Known
+    def rule_primal(
+        self, operands: Sequence[Any], has_tangents: Sequence[Any], result: ResultType, cache: Cache
     ) -> Any:
-        """Return an array with the derivative that a result has in its own derivative.
+        """Return a result as the derivative rule computes it; None if the rule changes nothing.
 
         Args:
-            operands: Dense or implicit.
-            moves: Whether their arrays have tangents.
-            result: Which result.
-            known: What was found before.
+            operands: The operands, dense or implicit.
+            has_tangents: For each operand, which of its arrays have tangents.
+            result: The result's type.
+            cache: Derivatives of deferred results.
         """
 
 
 @dataclass(frozen=True)
 class ResultType:
-    """A result of a function: which, its shape and its dtype.
+    """A result of a function.
 
     Attributes:
-        place: Its index among the results.
-        shape: Its shape.
-        dtype: Its dtype.
+        index: The index among the function's results.
+        shape: The result's shape.
+        dtype: The result's dtype.
     """
 
-    place: int
+    index: int
     shape: tuple[int, ...]
     dtype: Any
 
 
 @dataclass(frozen=True)
-class Application:
-    """A function applied to operands that are made of arrays, each of which is held once.
+class FunctionApplication:
+    """A function applied to operands that are trees of arrays; each array is held once.
 
     Attributes:
-        function: It.
+        function: The function.
         operands: For each operand, its tree and the indices of its arrays.
-        result: Which result is meant.
+        result: The result of the function that is deferred.
         ndim: The rank of the first array, which is higher in a stack of applications.
     """
 
@@ -89,31 +90,32 @@ class Application:
     def __hash__(self) -> int:
         return self._hash
 
-    def built(self, arrays: Sequence[Any]) -> list[Any]:
-        """Build the operands from their arrays, or such trees of their tangents."""
-        found = {
+    def unflatten(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the operands' trees, with these arrays or tangents as leaves."""
+        # Equal operands stay one object, by whose identity derivatives are cached.
+        trees = {
             key: jax.tree.unflatten(key[0], [arrays[i] for i in key[1]]) for key in self.operands
         }
-        return [found[key] for key in self.operands]
+        return [trees[key] for key in self.operands]
 
 
 @dataclass(frozen=True, repr=False)
 class DeferredResult(ImplicitArray):
-    """A result of a function that has its derivative, and whose value is not used.
+    """A result of a function that has the function's derivative, and whose value is not used.
 
     Attributes:
-        arrays: Those of the operands.
-        application: How the function is applied to them.
+        arrays: The arrays of the operands.
+        application: The application of the function to the operands.
     """
 
     materialize_through: ClassVar[bool] = False
 
     arrays: tuple[Any, ...]
-    application: Application = aux_field()  # noqa: RUF009 (a dataclass's field)
+    application: FunctionApplication = aux_field()  # noqa: RUF009 (a dataclass's field)
 
     @classmethod
-    def of(cls, function: Differentiable, operands: Sequence[Any], place: int, like: Any) -> Any:
-        """Defer a result, which is of the shape and dtype of an array."""
+    def of(cls, function: Differentiable, operands: Sequence[Any], index: int, like: Any) -> Any:
+        """Defer the result with an index, which has the shape and dtype of ``like``."""
         arrays: list[Any] = []
         seen: dict[int, int] = {}
         specs = []
@@ -126,8 +128,9 @@ class DeferredResult(ImplicitArray):
                     arrays.append(leaf)
                 indices.append(seen[id(leaf)])
             specs.append((tree, tuple(indices)))
-        result = ResultType(place, lengths_of(like), dtype_of(like))  # type: ignore[arg-type]
-        return cls(tuple(arrays), Application(function, tuple(specs), result, jnp.ndim(arrays[0])))
+        result = ResultType(index, lengths_of(like), dtype_of(like))  # type: ignore[arg-type]
+        application = FunctionApplication(function, tuple(specs), result, jnp.ndim(arrays[0]))
+        return cls(tuple(arrays), application)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -139,78 +142,79 @@ class DeferredResult(ImplicitArray):
         return self.application.result.dtype
 
     def materialize(self) -> Any:
-        """Return zeros with the derivative."""
+        """Return zeros with the derivative of the result."""
         return jax_arrays().joined(jnp.zeros(self.shape, self.dtype), self)
 
-    def slope(self, tangents: Sequence[Any], known: Known) -> Any:
-        """Return the dense tangent, given those of the arrays; None for zero."""
+    def tangent(self, tangents: Sequence[Any], cache: Cache) -> Any:
+        """Return the dense tangent, given the arrays' tangents; None for zero."""
         key = self.application, tuple(map(id, self.arrays)), tuple(map(id, tangents))
-        if key not in known:
-            known[key] = self._slope(tangents, known)
-        return known[key]
+        if key not in cache:
+            cache[key] = self._tangent(tangents, cache)
+        return cache[key]
 
-    def _slope(self, tangents: Sequence[Any], known: Known) -> Any:
-        moving = [i for i, t in enumerate(tangents) if not is_zero(t)]
+    def _tangent(self, tangents: Sequence[Any], cache: Cache) -> Any:
+        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
         to = self.application
 
-        def slope(known: Known, arrays: Sequence[Any], slopes: Sequence[Any]) -> Any:
-            given = dict(zip(moving, slopes, strict=True))
-            moved = [given.get(i, t) for i, t in enumerate(tangents)]
-            return to.function.slope(to.built(arrays), to.built(moved), to.result, known)
+        def tangent(cache: Cache, arrays: Sequence[Any], nonzero: Sequence[Any]) -> Any:
+            ts = to.unflatten(replace_at(tangents, wrt, nonzero))
+            return to.function.tangent(to.unflatten(arrays), ts, to.result, cache)
 
-        return self._by_elements(slope, known, self.arrays, [tangents[i] for i in moving])
+        return self._map_stack(tangent, cache, self.arrays, [tangents[i] for i in wrt])
 
-    def computed(self) -> Any:
-        """Return the whole array; None where its derivative is not that of how it is computed.
+    def compute(self) -> Any:
+        """Return the dense array; None if its derivative is not the derivative of its value.
 
-        So a tangent is transposed as what it is, and not as its own derivative, without end.
+        A tangent is transposed by its value: transposed by its derivative, it would need the
+        transpose of another tangent, without end.
         """
         to = self.application
 
-        def computed(known: Known, arrays: Sequence[Any]) -> Any:
-            return to.function.computed(to.built(arrays), to.result)
+        def compute(_: Cache, arrays: Sequence[Any]) -> Any:
+            return to.function.compute(to.unflatten(arrays), to.result)
 
-        return self._by_elements(computed, {}, self.arrays)
+        return self._map_stack(compute, {}, self.arrays)
 
-    def advanced(self, moves: Sequence[bool], known: Known) -> Any:
-        """Return an array with the derivative that this one has in its own derivative.
+    def rule_primal(self, has_tangents: Sequence[bool], cache: Cache) -> Any:
+        """Return the array as the derivative rule of the function computes it.
 
-        A derivative of a function with a rule is that of its rule, and so the derivative of the
-        derivative is that of the value which the rule gives.
+        The second derivative of a function with a custom rule is the derivative of the rule, in
+        which the primal result is the value that the rule returns.
 
         Args:
-            moves: Which of its arrays have tangents.
-            known: What was found before.
+            has_tangents: For each of the arrays, whether it has a tangent.
+            cache: Derivatives of deferred results.
         """
-        key = self.application, tuple(map(id, self.arrays)), tuple(moves)
-        if key not in known:
-            known[key] = self._advanced(moves, known)
-        return known[key]
+        key = self.application, tuple(map(id, self.arrays)), tuple(has_tangents)
+        if key not in cache:
+            cache[key] = self._rule_primal(has_tangents, cache)
+        return cache[key]
 
-    def _advanced(self, moves: Sequence[bool], known: Known) -> Any:
+    def _rule_primal(self, has_tangents: Sequence[bool], cache: Cache) -> Any:
         to = self.application
 
-        def advanced(known: Known, arrays: Sequence[Any]) -> Any:
-            return to.function.advanced(to.built(arrays), to.built(moves), to.result, known)
+        def rule_primal(cache: Cache, arrays: Sequence[Any]) -> Any:
+            flags = to.unflatten(has_tangents)
+            return to.function.rule_primal(to.unflatten(arrays), flags, to.result, cache)
 
-        found = self._by_elements(advanced, known, self.arrays)
-        return self if found is None else found
+        y = self._map_stack(rule_primal, cache, self.arrays)
+        return self if y is None else y
 
-    def _by_elements(self, function: Any, known: Known, *arrays: Any) -> Any:
-        """Call a function of the arrays of one application for each of a stack of such."""
+    def _map_stack(self, function: Any, cache: Cache, *arrays: Any) -> Any:
+        """Call a function of one application's arrays, or map it over a stack of applications."""
         depth = self.ndim - len(self.application.result.shape)
         if not depth:
-            return function(known, *arrays)
-        of_stack: Any = partial(function, {})
+            return function(cache, *arrays)
+        mapped: Any = partial(function, {})
         for _ in range(depth):
-            of_stack = jax.vmap(of_stack)
-        return of_stack(*arrays)
+            mapped = jax.vmap(mapped)
+        return mapped(*arrays)
 
 
-flat: Callable[[Any], Any] = partial(zero_from_primal, symbolic_zeros=True)
-"""The tangent of zero of an array, which is never an array itself."""
+zero_tangent: Callable[[Any], Any] = partial(zero_from_primal, symbolic_zeros=True)
+"""The symbolic zero tangent of an array."""
 
 
 def is_zero(t: Any) -> bool:
-    """Whether it stands for a tangent of zero."""
+    """Return whether a tangent is a symbolic zero."""
     return isinstance(t, SymbolicZero) or t.dtype == jax.dtypes.float0

@@ -1,4 +1,4 @@
-"""Derivatives with respect to implicit arrays and to their fields, converted both ways."""
+"""Derivatives with respect to implicit arrays, and with respect to their fields."""
 
 from __future__ import annotations
 
@@ -13,61 +13,62 @@ from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import densify
 from graphc.implicit.straight_through import StraightThrough
 from graphc.link.jax.implicit.applied import apply
-from graphc.link.jax.implicit.deferred import DeferredResult, Known, flat, is_zero
+from graphc.link.jax.implicit.avals import replace_at
+from graphc.link.jax.implicit.deferred import Cache, DeferredResult, is_zero, zero_tangent
 
-Whole = Callable[[Any], Any]
-"""Makes an implicit array whole, and leaves another as it is."""
+Densify = Callable[[Any], Any]
+"""A function that densifies an implicit array, and returns another array unchanged."""
 
 
-def is_smooth(x: Any) -> bool:
-    """Whether arrays of its dtype have derivatives."""
+def is_differentiable(x: Any) -> bool:
+    """Return whether arrays of x's dtype have derivatives."""
     return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
 
-def pushed_forward(whole: Whole, x: Any, t: Any, known: Known | None = None) -> Any:
-    """Return the whole array's tangent, given those of its fields; None where it is zero."""
+def push_forward(densify: Densify, x: Any, t: Any, cache: Cache) -> Any:
+    """Return the dense array's tangent, given the fields' tangents; None for zero."""
     while isinstance(x, StraightThrough):
         x, t = x.toward, t.toward
     if not is_implicit(x):
         return None if is_zero(t) else t
     if isinstance(x, DeferredResult):
-        return x.slope(t.arrays, {} if known is None else known)
-    slopes = jax.tree.leaves(t)
-    moving = [i for i, slope in enumerate(slopes) if not is_zero(slope)]
-    if not moving or not is_smooth(x):
+        return x.tangent(t.arrays, cache)
+    ts = jax.tree.leaves(t)
+    wrt = [i for i, leaf in enumerate(ts) if not is_zero(leaf)]
+    if not wrt or not is_differentiable(x):
         return None
-    function, moved = _by_fields(whole, x, moving)
-    return jax.jvp(function, moved, [slopes[i] for i in moving])[1]
+    function, fields = _function_of_fields(densify, x, wrt)
+    return jax.jvp(function, fields, [ts[i] for i in wrt])[1]
 
 
-def moves(t: Any) -> Any:
-    """Return which of an array's leaves have tangents, in the array's tree."""
-    return jax.tree.map(lambda slope: not is_zero(slope), t)
+def tangent_flags(t: Any) -> Any:
+    """Return which leaves of an array have tangents, in the array's tree."""
+    return jax.tree.map(lambda leaf: not is_zero(leaf), t)
 
 
-def any_moves(moves: Any) -> bool:
-    """Whether any leaf of an array has a tangent."""
-    return any(jax.tree.leaves(moves))
+def any_leaf(flags: Any) -> bool:
+    """Return whether any leaf of a tree is true."""
+    return any(jax.tree.leaves(flags))
 
 
-def advanced(x: Any, moves: Any, known: Known) -> Any:
-    """Return an operand as its derivative's program has it: see ``DeferredResult.advanced``."""
+def rule_primal(x: Any, tangent_flags: Any, cache: Cache) -> Any:
+    """Return an operand as a derivative rule computes it: see ``DeferredResult.rule_primal``."""
     if isinstance(x, DeferredResult):
-        return x.advanced(moves.arrays, known)
+        return x.rule_primal(tangent_flags.arrays, cache)
     if not isinstance(x, StraightThrough):
         return x
-    toward = advanced(x.toward, moves.toward, known)
+    toward = rule_primal(x.toward, tangent_flags.toward, cache)
     return x if toward is x.toward else StraightThrough(x.array, toward)
 
 
-def pulled_back(whole: Whole, x: Any, g: Any, wanted: Sequence[bool] | None = None) -> list[Any]:
-    """Return the cotangents of an array's leaves, given that of the whole array; None for zero.
+def pull_back(densify: Densify, x: Any, g: Any, wanted: Sequence[bool] | None = None) -> list[Any]:
+    """Return the cotangents of an array's leaves, given the dense cotangent; None for zero.
 
     Args:
-        whole: Makes an array whole.
+        densify: The function that densifies an array.
         x: The array.
-        g: The cotangent of the whole.
-        wanted: Which leaves' cotangents are, by default all.
+        g: The cotangent of the dense array.
+        wanted: For each leaf, whether its cotangent is needed; default: all are.
     """
     leaves = jax.tree.leaves(x)
     flags = [True] * len(leaves) if wanted is None else list(wanted)
@@ -75,112 +76,108 @@ def pulled_back(whole: Whole, x: Any, g: Any, wanted: Sequence[bool] | None = No
         return [g]
     if isinstance(x, StraightThrough):
         count = len(jax.tree.leaves(x.array))
-        return [*[None] * count, *pulled_back(whole, x.toward, g, flags[count:])]
-    moving = [i for i, leaf in enumerate(leaves) if flags[i] and is_smooth(leaf)]
+        return [*[None] * count, *pull_back(densify, x.toward, g, flags[count:])]
+    wrt = [i for i, leaf in enumerate(leaves) if flags[i] and is_differentiable(leaf)]
     if isinstance(x, DeferredResult):
-        pullback = _by_arrays(x, moving)
+        pullback = _deferred_pullback(x, wrt)
     else:
-        function, moved = _by_fields(whole, x, moving)
-        _, pullback = jax.vjp(function, *moved)
-    given = dict(zip(moving, pullback(g), strict=True))
-    return [given.get(i) for i in range(len(leaves))]
+        function, fields = _function_of_fields(densify, x, wrt)
+        _, pullback = jax.vjp(function, *fields)
+    return replace_at([None] * len(leaves), wrt, pullback(g))
 
 
-def _by_arrays(x: DeferredResult, moving: Sequence[int]) -> Callable[[Any], Sequence[Any]]:
+def _deferred_pullback(x: DeferredResult, wrt: Sequence[int]) -> Callable[[Any], Sequence[Any]]:
     """Return the pullback of a deferred result to some of its arrays."""
-    fixed = list(map(flat, x.arrays))
+    zeros = list(map(zero_tangent, x.arrays))
 
-    def slope(*slopes: Any) -> Any:
-        given = dict(zip(moving, slopes, strict=True))
-        return x.slope([given.get(i, t) for i, t in enumerate(fixed)], {})
+    def tangent(*tangents: Any) -> Any:
+        return x.tangent(replace_at(zeros, wrt, tangents), {})
 
-    pullback: Any = jax.linear_transpose(slope, *[x.arrays[i] for i in moving])
+    pullback: Any = jax.linear_transpose(tangent, *[x.arrays[i] for i in wrt])
     return pullback  # type: ignore[no-any-return]
 
 
 def is_perturbed(x: Any, value: Any) -> bool:
-    """Whether an operand is perturbed, given the marks of its arrays."""
+    """Return whether an operand is perturbed; x is the value with JAX's marks as leaves."""
     while isinstance(value, StraightThrough):
         x, value = x.toward, value.toward
-    return is_smooth(value) and any_moves(perturbed(x))
+    return is_differentiable(value) and any_leaf(perturbed_leaves(x))
 
 
-def perturbed(x: Any) -> Any:
-    """Return which leaves of an operand are perturbed, in its tree, given their marks."""
-
-    def moves(mark: Any) -> bool:
-        return bool(mark.perturbed and is_smooth(mark.value))
-
-    return jax.tree.map(moves, x, is_leaf=_is_marked)
-
-
-def _is_marked(x: Any) -> bool:
-    return hasattr(x, "perturbed")
+def perturbed_leaves(x: Any) -> Any:
+    """Return which leaves of an operand are perturbed, in its tree; x has JAX's marks as leaves."""
+    return jax.tree.map(
+        lambda mark: bool(mark.perturbed and is_differentiable(mark.value)),
+        x,
+        is_leaf=lambda mark: hasattr(mark, "perturbed"),
+    )
 
 
-def _by_fields(whole: Whole, x: Any, moving: Sequence[int]) -> tuple[Callable[..., Any], list[Any]]:
-    """Return the whole array as a function of some of its fields, and these fields."""
+def _function_of_fields(
+    densify: Densify, x: Any, wrt: Sequence[int]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """Return the dense array as a function of some of its fields, and these fields."""
     leaves, tree = jax.tree.flatten(x)
 
-    def function(*moved: Any) -> Any:
-        given = dict(zip(moving, moved, strict=True))
-        return whole(jax.tree.unflatten(tree, [given.get(i, x) for i, x in enumerate(leaves)]))
+    def function(*fields: Any) -> Any:
+        return densify(jax.tree.unflatten(tree, replace_at(leaves, wrt, fields)))
 
-    return function, [leaves[i] for i in moving]
+    return function, [leaves[i] for i in wrt]
 
 
-def replace_derivative(whole: Whole, y: Any, towards: Sequence[Any]) -> Any:
-    """Give a dense array the derivative of a sum of others, which may be implicit."""
-    leaves, tree = jax.tree.flatten(list(towards))
-    (found,) = apply(_Replaced(whole, tree), [y, *leaves])
-    return found
+def replace_derivative(densify: Densify, y: Any, sources: Sequence[Any]) -> Any:
+    """Return the dense array y with the derivative of the sum of arrays, which may be implicit."""
+    leaves, tree = jax.tree.flatten(list(sources))
+    (result,) = apply(_ReplacedDerivative(densify, tree), [y, *leaves])
+    return result
 
 
 @dataclass(frozen=True, eq=False)
-class _Replaced:
-    """The first array, with the derivative of the sum of others.
+class _ReplacedDerivative:
+    """The first array, with the derivative of the sum of the others.
 
     Attributes:
-        whole: Makes the others whole.
-        towards: Their tree.
+        densify: The function that densifies the others.
+        tree: The tree of the others.
     """
 
-    whole: Whole
-    towards: Any
+    densify: Densify
+    tree: Any
 
     def run(self, *leaves: Any) -> list[Any]:
         return [leaves[0]]
 
-    def derived(self, leaves: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    def jvp(self, leaves: Sequence[Any], tangents: Sequence[Any]) -> Any:
         y, *others = leaves
-        known: Known = {}
-        pairs = list(zip(self._built(others), self._built(tangents[1:]), strict=True))
-        found = [pushed_forward(self.whole, x, t, known) for x, t in pairs]
-        slopes = [t.astype(y.dtype) for t in found if t is not None]
-        again = replace_derivative(self.whole, y, [advanced(x, moves(t), known) for x, t in pairs])
-        return [again], [sum(slopes[1:], slopes[0]) if slopes else None]
+        cache: Cache = {}
+        pairs = list(zip(self._unflatten(others), self._unflatten(tangents[1:]), strict=True))
+        dense = [push_forward(self.densify, x, t, cache) for x, t in pairs]
+        ts = [t.astype(y.dtype) for t in dense if t is not None]
+        sources = [rule_primal(x, tangent_flags(t), cache) for x, t in pairs]
+        y = replace_derivative(self.densify, y, sources)
+        return [y], [sum(ts[1:], ts[0]) if ts else None]
 
-    def transposed(
-        self, leaves: Sequence[Any], opened: Sequence[bool], gs: Sequence[Any]
+    def transpose(
+        self, leaves: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]
     ) -> list[Any]:
-        found: list[Any] = [None]
-        for x in self._built(leaves[1:]):
-            flags = opened[len(found) : len(found) + len(jax.tree.leaves(x))]
-            found += (
-                pulled_back(self.whole, x, gs[0].astype(x.dtype), flags)
+        cotangents: list[Any] = [None]
+        for x in self._unflatten(leaves[1:]):
+            flags = is_linear[len(cotangents) : len(cotangents) + len(jax.tree.leaves(x))]
+            cotangents += (
+                pull_back(self.densify, x, gs[0].astype(x.dtype), flags)
                 if any(flags)
                 else [None] * len(flags)
             )
-        return found
+        return cotangents
 
-    def _built(self, leaves: Sequence[Any]) -> Any:
-        return jax.tree.unflatten(self.towards, leaves)
+    def _unflatten(self, leaves: Sequence[Any]) -> Any:
+        return jax.tree.unflatten(self.tree, leaves)
 
 
 def joined(array: Any, toward: Any) -> Any:
-    """Return the whole first array with the derivative of the second."""
+    """Return the first array, densified, with the derivative of the second."""
     if isinstance(toward, DeferredResult):
-        found = toward.computed()
-        if found is not None:
-            return found
+        y = toward.compute()
+        if y is not None:
+            return y
     return replace_derivative(densify, densify(array), [toward])

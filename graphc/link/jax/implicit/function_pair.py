@@ -1,4 +1,4 @@
-"""Functions of implicit operands, with the derivatives of functions of dense ones."""
+"""Functions of implicit operands that have the derivatives of functions of dense operands."""
 
 from __future__ import annotations
 
@@ -14,36 +14,50 @@ from jax.extend.core import JaxprEqn
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import materialized, materializing, policy_of
 from graphc.implicit.straight_through import StraightThrough
-from graphc.link.jax.implicit.deferred import DeferredResult, Known, ResultType
-from graphc.link.jax.implicit.fields import advanced, any_moves, is_smooth, moves, pushed_forward
-from graphc.link.jax.implicit.interpreter import bound, inline, on_behalf, where_now, where_of
+from graphc.link.jax.implicit.avals import replace_at
+from graphc.link.jax.implicit.deferred import Cache, DeferredResult, ResultType
+from graphc.link.jax.implicit.fields import (
+    any_leaf,
+    is_differentiable,
+    push_forward,
+    rule_primal,
+    tangent_flags,
+)
+from graphc.link.jax.implicit.interpreter import (
+    bind_equation,
+    inline,
+    report_at,
+    where_now,
+    where_of,
+)
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionPair:
-    """A function in two versions: for implicit operands, and for dense ones.
+    """A function in two versions: for implicit operands, and for dense operands.
 
     Attributes:
-        value: From operands, dense or implicit, to a sequence of results, dense or implicit.
-        dense: The same of dense operands alone; its derivative is the function's.
-        what: What messages call it.
-        key: Equal for functions that compute the same.
+        value: The function from operands, dense or implicit, to a sequence of such results.
+        dense: The function of dense operands, whose derivative is the derivative of both versions.
+        name: The function's name in messages.
+        key: A value that is equal for functions which compute the same.
         where: The user's line.
-        policy: What is done where an array becomes whole for a derivative.
-        has_rule: Whether its derivative is a rule of its own, and not that of its value.
-        again: Gives its results whole, with their derivatives; None where these are not of it.
+        policy: The policy for arrays that a derivative densifies.
+        has_rule: Whether the derivative is a custom rule, not the derivative of the value.
+        recompute: A function that returns the results, densified and with derivatives; None if the
+            derivative is not the derivative of the value.
     """
 
     value: Callable[..., Sequence[Any]]
     dense: Callable[..., Sequence[Any]]
-    what: str
+    name: str
     key: Hashable
     where: str | None = field(default_factory=where_now)
     policy: str = field(default_factory=policy_of)
     has_rule: bool = False
-    again: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    recompute: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionPair) and self.key == other.key
@@ -52,114 +66,121 @@ class FunctionPair:
         return hash(self.key)
 
     @contextmanager
-    def resumed(self) -> Iterator[None]:
-        """Derive it as it was called: by the same policy, reported at the same line."""
-        with materializing(self.policy), on_behalf(self.where):
+    def original_context(self) -> Iterator[None]:
+        """Differentiate with the policy and the reported line of the function's call."""
+        with materializing(self.policy), report_at(self.where):
             yield
 
-    def whole(self, x: Any) -> Any:
-        """Make an array whole for the derivative, as the policy allows."""
+    def densify(self, x: Any) -> Any:
+        """Densify an array for the derivative, as the policy allows."""
         if is_implicit(x):
-            return materialized(x, f"the derivative of {self.what}", self.where)
+            return materialized(x, f"the derivative of {self.name}", self.where)
         return x
 
-    def along(
-        self, values: Sequence[Any], moving: Sequence[int], places: Sequence[int] | None = None
+    def restrict(
+        self, values: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int] | None = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the dense function of some operands, and these.
+        """Return the dense function of the operands with indices ``wrt``, and these operands.
 
-        It gives the results that have derivatives, in some places if these are given, and then the
-        other results. Each list is as long as there are results, with None for those of the other.
+        The function returns two lists of all results: in the first, results that are not
+        differentiated are None; in the second, all others are. Differentiated are the results of
+        floating dtypes, with indices ``outputs`` if these are given.
         """
 
-        def function(*others: Any) -> Any:
-            given = dict(zip(moving, others, strict=True))
-            y = self.dense(*[given.get(i, x) for i, x in enumerate(values)])
-            pairs = [(x, is_smooth(x) and (places is None or i in places)) for i, x in enumerate(y)]
-            first = [x if is_first else None for x, is_first in pairs]
-            return first, [None if is_first else x for x, is_first in pairs]
+        def function(*inputs: Any) -> Any:
+            y = self.dense(*replace_at(values, wrt, inputs))
+            flags = [
+                is_differentiable(x) and (outputs is None or i in outputs) for i, x in enumerate(y)
+            ]
+            pairs = list(zip(y, flags, strict=True))
+            return [x if flag else None for x, flag in pairs], [
+                None if flag else x for x, flag in pairs
+            ]
 
-        return function, [values[i] for i in moving]
+        return function, [values[i] for i in wrt]
 
-    def pushed(
+    def jvp(
         self,
         operands: Sequence[Any],
         tangents: Sequence[Any],
-        places: Sequence[int],
-        known: Known,
+        outputs: Sequence[int],
+        cache: Cache,
     ) -> tuple[list[Any], list[Any]] | None:
-        """Return all results, and the dense tangents of some; None if no operand moves.
+        """Return all results, and dense tangents of some; None if all operands' tangents are zero.
 
         Args:
-            operands: Dense or implicit.
-            tangents: Those of their arrays.
-            places: The results whose tangents are wanted; others have None.
-            known: What was found before of deferred results.
+            operands: The operands, dense or implicit.
+            tangents: The tangents of the operands' arrays.
+            outputs: The indices of the results whose tangents are returned; others are None.
+            cache: Derivatives of deferred results.
         """
         pairs = list(zip(operands, tangents, strict=True))
-        directions = [pushed_forward(self.whole, x, t, known) for x, t in pairs]
-        moving = [i for i, t in enumerate(directions) if t is not None]
-        if not moving:
+        directions = [push_forward(self.densify, x, t, cache) for x, t in pairs]
+        wrt = [i for i, t in enumerate(directions) if t is not None]
+        if not wrt:
             return None
 
         def jvp(values: Any, directions: Any) -> Any:
-            function, at = self.along(values, moving, places)
+            function, at = self.restrict(values, wrt, outputs)
             return jax.jvp(function, at, directions, has_aux=True)
 
-        points = [advanced(x, moves(t), known) for x, t in pairs]
-        found = run_through(jvp, points, [directions[i] for i in moving])
-        smooth, slopes, others = found
-        return merged(smooth, others), list(map(self.whole, slopes))
+        points = [rule_primal(x, tangent_flags(t), cache) for x, t in pairs]
+        ys, ts, others = run_through(jvp, points, [directions[i] for i in wrt])
+        return merge(ys, others), list(map(self.densify, ts))
 
-    def slope(
-        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, known: Known
+    def tangent(
+        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, cache: Cache
     ) -> Any:
         """Return a result's dense tangent; None for zero."""
-        with self.resumed():
-            found = self.pushed(operands, tangents, [result.place], known)
-        return None if found is None else found[1][result.place]
+        with self.original_context():
+            y_and_t = self.jvp(operands, tangents, [result.index], cache)
+        return None if y_and_t is None else y_and_t[1][result.index]
 
-    def computed(self, operands: Sequence[Any], result: ResultType) -> Any:
-        """Return a whole result; None where its derivative is not that of how it is computed."""
-        return None if self.again is None else self.again(operands)[result.place]
+    def compute(self, operands: Sequence[Any], result: ResultType) -> Any:
+        """Return a dense result; None if its derivative is not the derivative of its value."""
+        return None if self.recompute is None else self.recompute(operands)[result.index]
 
-    def advanced(
-        self, operands: Sequence[Any], moves: Sequence[Any], result: ResultType, known: Known
+    def rule_primal(
+        self, operands: Sequence[Any], has_tangents: Sequence[Any], result: ResultType, cache: Cache
     ) -> Any:
-        """Return a result with the derivative that it has in its own; None if that is the same."""
-        points = [advanced(x, flags, known) for x, flags in zip(operands, moves, strict=True)]
-        moving = [i for i, flags in enumerate(moves) if is_smooth(operands[i]) and any_moves(flags)]
-        if self.has_rule and moving:
-            return self._value_of_rule(points, moving)[result.place]
+        """Return a result as the derivative rule computes it; None if the rule changes nothing."""
+        flags = list(map(any_leaf, has_tangents))
+        points = [rule_primal(x, t, cache) for x, t in zip(operands, has_tangents, strict=True)]
+        wrt = [i for i, x in enumerate(operands) if is_differentiable(x) and flags[i]]
+        if self.has_rule and wrt:
+            return self._run_rule(points, wrt)[result.index]
         if all(map(is_, points, operands)):
             return None
-        return DeferredResult.of(self, points, result.place, result)
+        return DeferredResult.of(self, points, result.index, result)
 
-    def _value_of_rule(self, operands: Sequence[Any], moving: Sequence[int]) -> Sequence[Any]:
-        def value(*values: Any) -> Any:
-            function, at = self.along(values, moving)
-            smooth, _, others = jax.vjp(function, *at, has_aux=True)
-            return merged(smooth, others)
+    def _run_rule(self, operands: Sequence[Any], wrt: Sequence[int]) -> Sequence[Any]:
+        """Return the results as the derivative rule for operands ``wrt`` computes them."""
 
-        with self.resumed():
-            found: Sequence[Any] = run_through(value, *operands)
-        return found
+        def primal(*values: Any) -> Any:
+            function, at = self.restrict(values, wrt)
+            ys, _, others = jax.vjp(function, *at, has_aux=True)
+            return merge(ys, others)
+
+        with self.original_context():
+            results: Sequence[Any] = run_through(primal, *operands)
+        return results
 
 
-def merged(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+def merge(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """Return the first list, in which the second's elements replace None."""
     return [b if a is None else a for a, b in zip(first, second, strict=True)]
 
 
 def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
-    """Return a key that is equal for equations which compute the same."""
+    """Return a key that is equal for equations that compute the same."""
     return primitive, tuple([(name, StaticLeaf(parameters[name])) for name in sorted(parameters)])
 
 
 def pair_of(eqn: JaxprEqn, value: Callable[..., Sequence[Any]]) -> FunctionPair:
-    """Return an equation with rules of its own as a function; its value is computed by another."""
+    """Return an equation with a custom derivative as a function, whose value another computes."""
     return FunctionPair(
         value,
-        lambda *values: bound(eqn, values),
+        lambda *values: bind_equation(eqn, values),
         eqn.primitive.name,
         key_of(eqn.primitive, eqn.params),
         where_of(eqn),
@@ -168,31 +189,31 @@ def pair_of(eqn: JaxprEqn, value: Callable[..., Sequence[Any]]) -> FunctionPair:
 
 
 def run_through(function: Callable[..., Any], *args: Any) -> Any:
-    """Run a function of dense arrays on trees of arrays, some implicit."""
+    """Run a function of dense arrays on trees of arrays, of which some are implicit."""
     operands, tree = jax.tree.flatten(args, is_leaf=is_implicit)
 
-    def flat(*arrays: Any) -> Any:
+    def function_of_leaves(*arrays: Any) -> Any:
         return function(*jax.tree.unflatten(tree, arrays))
 
-    program, shapes = jax.make_jaxpr(flat, return_shape=True)(*map(aval_of, operands))
+    program, shapes = jax.make_jaxpr(function_of_leaves, return_shape=True)(*map(aval_of, operands))
     return jax.tree.unflatten(jax.tree.structure(shapes), inline(program, operands))
 
 
-def valued(x: Any) -> Any:
-    """Return the array that an operand's value is computed from."""
+def value_of(x: Any) -> Any:
+    """Return the array that the value of an operand is computed from."""
     while isinstance(x, StraightThrough):
         x = x.array
     return x
 
 
 def is_traced(operands: Sequence[Any]) -> bool:
-    """Whether a function of operands may be derived: JAX traces arrays that have derivatives."""
+    """Return whether a function may be differentiated: JAX traces operands of floating dtypes."""
     leaves = jax.tree.leaves(list(operands))
-    return any(isinstance(x, jax.core.Tracer) and is_smooth(x) for x in leaves)
+    return any(isinstance(x, jax.core.Tracer) and is_differentiable(x) for x in leaves)
 
 
-def deferred(pair: FunctionPair, operands: Sequence[Any], place: int, y: Any) -> Any:
-    """Return a result with its derivative, which an implicit one does not have in its fields."""
-    if not is_implicit(y) or not is_smooth(y):
+def defer_derivative(pair: FunctionPair, operands: Sequence[Any], index: int, y: Any) -> Any:
+    """Return result y with its derivative, which the fields of an implicit array lack."""
+    if not is_implicit(y) or not is_differentiable(y):
         return y
-    return StraightThrough(y, DeferredResult.of(pair, operands, place, y))
+    return StraightThrough(y, DeferredResult.of(pair, operands, index, y))

@@ -1,7 +1,7 @@
-"""Which arrays are one number that a program of JAX's says, as the 0 of ``maximum(x, 0)``.
+"""Numbers that all elements of an array are known to have, such as the 0 of ``maximum(x, 0)``.
 
-An array is traced, and its value unknown. So the number is noted beside it while the program is
-interpreted: of literals, and of what repeats or casts them.
+A traced array has no value, so its number is noted while the program is interpreted: the number of
+a literal, and of arrays that repeat or cast one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from graphc.implicit.array import ImplicitArray
 
 
 class _Numbers(threading.local):
-    """The arrays of known numbers in this thread.
+    """The noted numbers of arrays in this thread.
 
     Attributes:
-        numbers: By the array's identity, it and its number.
+        numbers: By an array's identity, the array and its number.
     """
 
     def __init__(self) -> None:
@@ -31,16 +31,16 @@ class _Numbers(threading.local):
 
 _state = _Numbers()
 
-SPREADING = frozenset(("broadcast_in_dim", "convert_element_type", "reshape", "squeeze"))
-"""Primitives of one operand that give an array of one number for such."""
+PRESERVING = frozenset(("broadcast_in_dim", "convert_element_type", "reshape", "squeeze"))
+"""Primitives of one operand whose results have the number of the operand."""
 
 
 @contextmanager
 def known_numbers(numbers: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
-    """Remember of which number arrays are that are traced within this context.
+    """Note the numbers of arrays that are traced within this context, and forget them afterwards.
 
     Args:
-        numbers: Arrays and their numbers, or None where it is not known, to begin with.
+        numbers: Arrays and their numbers, None if unknown, that are noted first.
     """
     before = _state.numbers
     _state.numbers = before | {id(x): (x, c) for x, c in numbers if c is not None}
@@ -51,23 +51,23 @@ def known_numbers(numbers: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
 
 
 def known_number(x: Any) -> Any:
-    """Return the number that all elements of an array are, which the program says; else None."""
+    """Return the number that all elements of an array have; None if unknown."""
     return _state.numbers.get(id(x), (None, None))[1]
 
 
 def known_array(x: Any) -> np.ndarray[Any, Any] | None:
-    """Return an array that is not traced as NumPy's; else None."""
+    """Return an array as NumPy's; None if it is traced."""
     return None if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 
 def note_number(x: Any, number: Any) -> None:
-    """Note of which number an array is, until the innermost context ends."""
+    """Note the number of an array until the innermost context ends."""
     _state.numbers[id(x)] = x, np.asarray(number).astype(x.dtype)[()]
 
 
-def note_spread(eqn: JaxprEqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
-    """Note the number of a result that repeats or casts a known one."""
-    if eqn.primitive.name not in SPREADING:
+def note_repeated(eqn: JaxprEqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
+    """Note the number of a result that repeats or casts an operand's number."""
+    if eqn.primitive.name not in PRESERVING:
         return
     number = operands[0] if isinstance(eqn.invars[0], Literal) else known_number(operands[0])
     if number is not None and not isinstance(results[0], ImplicitArray):

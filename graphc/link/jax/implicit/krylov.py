@@ -1,4 +1,4 @@
-"""Loops and derivatives of JAX, which Krylov methods are written in."""
+"""JAX's loops and derivatives for Krylov methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
 class JaxCalculus:
-    """Loops and derivatives of JAX's arrays."""
+    """Loops and derivatives of JAX arrays."""
 
     xp = NAMESPACE
 
@@ -33,13 +33,13 @@ class JaxCalculus:
         return y.shape, str(y.dtype)
 
     def while_loop(self, goes_on: Any, step: Any, init: Any, most: Any) -> Any:
-        def holds(carry: Any) -> Any:
+        def condition(carry: Any) -> Any:
             return jnp.logical_and(carry[0] < most, goes_on(*carry[1:]))
 
-        def following(carry: Any) -> Any:
+        def body(carry: Any) -> Any:
             return carry[0] + 1, *step(*carry[1:])
 
-        return lax.while_loop(holds, following, (jnp.int32(0), *init))[1:]
+        return lax.while_loop(condition, body, (jnp.int32(0), *init))[1:]
 
     def scan(self, step: Any, init: Any, length: int) -> Any:
         return lax.scan(step, init, jnp.arange(length))
@@ -49,23 +49,23 @@ class JaxCalculus:
     ) -> tuple[Any, ...]:
         b, start = sides
 
-        def solve(near: Map | None, start: Any, product: Map, b: Any) -> Any:
+        def solve(preconditioner: Map | None, start: Any, product: Map, b: Any) -> Any:
             start = jnp.zeros_like(b) if start is None else start
-            x, *others = method(product, near, b, start)
+            x, *others = method(product, preconditioner, b, start)
             return x, tuple(map(lax.stop_gradient, others))
 
-        turned = precondition
+        transpose = precondition
         if not (symmetric or precondition is None):
-            near = precondition
+            function = precondition
 
-            def turned(x: Any) -> Any:
-                return jax.linear_transpose(near, x)(x)[0]
+            def transpose(x: Any) -> Any:
+                return jax.linear_transpose(function, x)(x)[0]
 
         x, others = lax.custom_linear_solve(
             product,
             b,
             partial(solve, precondition, start),
-            None if symmetric else partial(solve, turned, None),
+            None if symmetric else partial(solve, transpose, None),
             symmetric=symmetric,
             has_aux=True,
         )
@@ -79,19 +79,19 @@ class JaxCalculus:
         return w, v
 
     def freeze(self, product: Map, like: Any) -> Map:
-        function, outside = jax.closure_convert(product, like)
-        fixed = [lax.stop_gradient(x) for x in outside]
-        return lambda x: function(x, *fixed)
+        function, captured = jax.closure_convert(product, like)
+        constants = [lax.stop_gradient(x) for x in captured]
+        return lambda x: function(x, *constants)
 
     def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
         return _slope(x, weights)
 
     def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
         @jax.custom_jvp
-        def guarded(weights: Any, x: Any) -> Any:
+        def without_derivative(weights: Any, x: Any) -> Any:
             return weights
 
-        @guarded.defjvp
+        @without_derivative.defjvp
         def refuse(*_: Any) -> Any:
             raise GradientError(problem, REMEDY)
 
@@ -100,34 +100,34 @@ class JaxCalculus:
             return _slope(x, weights)
 
         @slope.defjvp
-        def forth(primals: Any, tangents: Any) -> Any:
+        def slope_jvp(primals: Any, tangents: Any) -> Any:
             x, weights = primals
-            return slope(x, weights), (tangents[0] * guarded(weights, x)).sum(-2)
+            return slope(x, weights), (tangents[0] * without_derivative(weights, x)).sum(-2)
 
         return slope(x, lax.stop_gradient(weights))
 
     def quadratic(self, product: Map, b: Any, x: Any, search: Any) -> Any:
-        known, x = lax.stop_gradient(b), lax.stop_gradient(x)
-        square = (known * known).sum(-2, keepdims=True)
+        constant, x = lax.stop_gradient(b), lax.stop_gradient(x)
+        square = (constant * constant).sum(-2, keepdims=True)
 
-        def solve(product: Map, side: Any) -> Any:
-            # What the derivative solves is the same system again, times a number.
-            along = (side * known).sum(-2, keepdims=True)
-            return search(product, side, x * jnp.where(square > 0, along / square, 0))
+        def solve(product: Map, rhs: Any) -> Any:
+            # The derivative solves a system whose right-hand side is a multiple of b.
+            factor = (rhs * constant).sum(-2, keepdims=True)
+            return search(product, rhs, x * jnp.where(square > 0, factor / square, 0))
 
-        again = lax.custom_linear_solve(product, b, solve, symmetric=True)
-        return (b * again).sum(-2)
+        solution = lax.custom_linear_solve(product, b, solve, symmetric=True)
+        return (b * solution).sum(-2)
 
     def forbid_derivative(self, x: Any, moving: Any, problem: str) -> Any:
         @jax.custom_vjp
-        def unchanged(x: Any, moving: Any) -> Any:
+        def identity(x: Any, moving: Any) -> Any:
             return x
 
         def backward(_: Any, g: Any) -> Any:
             raise GradientError(problem, REMEDY)
 
-        unchanged.defvjp(lambda x, moving: (x, None), backward)
-        return unchanged(x, moving)
+        identity.defvjp(lambda x, moving: (x, None), backward)
+        return identity(x, moving)
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         bits = jax.random.bits(key, tuple(shape), "uint32")
@@ -140,7 +140,7 @@ def _slope(x: Any, weights: Any) -> Any:
 
 
 @_slope.defjvp
-def _slope_forth(primals: Any, tangents: Any) -> Any:
+def _slope_jvp(primals: Any, tangents: Any) -> Any:
     x, weights = primals
     return _slope(x, weights), (tangents[0] * weights).sum(-2)
 

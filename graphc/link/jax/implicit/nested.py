@@ -1,4 +1,4 @@
-"""Handlers that give implicit fields of their operands to functions of JAX."""
+"""Handlers that pass implicit fields of their operands to functions of JAX."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.functions import implicit
 
 
-def dispatched_again(handler: Callable[..., Any], operands: Sequence[Any], error: TypeError) -> Any:
+def retry_with_traced_fields(
+    handler: Callable[..., Any], operands: Sequence[Any], error: TypeError
+) -> Any:
     """Call a handler again, with the implicit fields of its operands as arrays that JAX traces.
 
-    A handler gets operands as objects, whose fields may be implicit in their turn. A function of
-    JAX does not take these; where it gets them traced, its primitives go to their handlers.
+    A handler gets operands as objects, whose fields may be implicit too. A function of JAX does not
+    take implicit fields; if the fields are traced, its primitives are dispatched to their handlers.
 
     Args:
         handler: A function of operands.
         operands: Arrays, some implicit.
-        error: What it raised for them.
+        error: The error that the handler raised for the operands.
 
     Raises:
-        TypeError: That, if nothing is nested or the handler fails again.
-        ImplicitArrayError: Why the handler failed again: what the policy forbids, for example.
+        TypeError: If no field is implicit, or the handler fails again: ``error``.
+        ImplicitArrayError: If the handler raises one when it is called again, for example because
+            the policy forbids to densify an array.
     """
-    parts, treedefs = zip(*map(_flat, operands), strict=True)
-    if not any(map(is_implicit, [x for leaves in parts for x in leaves])):
+    fields, treedefs = zip(*map(_flatten_once, operands), strict=True)
+    if not any(map(is_implicit, [x for leaves in fields for x in leaves])):
         raise error
 
-    def run(*parts: Any) -> Any:
-        return handler(*map(jax.tree.unflatten, treedefs, parts))
+    def run(*fields: Any) -> Any:
+        return handler(*map(jax.tree.unflatten, treedefs, fields))
 
     try:
-        return implicit(run)(*parts)
+        return implicit(run)(*fields)
     except ImplicitArrayError:
         raise
     except Exception:  # the handler needs the objects: the first error says what is wrong
         raise error from None
 
 
-def _flat(x: Any) -> tuple[list[Any], Any]:
-    """Flatten an operand to its fields, whose own fields are not seen."""
+def _flatten_once(x: Any) -> tuple[list[Any], Any]:
+    """Flatten an operand to its fields, which may be implicit."""
     if not isinstance(x, ImplicitArray):
         return [x], jax.tree.structure(0)
-    leaves, treedef = jax.tree.flatten(x, is_leaf=lambda part: part is not x and is_implicit(part))
+    leaves, treedef = jax.tree.flatten(x, is_leaf=lambda leaf: leaf is not x and is_implicit(leaf))
     return leaves, treedef

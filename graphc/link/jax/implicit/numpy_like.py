@@ -1,4 +1,4 @@
-"""The namespace of JAX arrays, some of which may be implicit."""
+"""The namespace of JAX arrays, of which some may be implicit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from graphc.implicit.array import is_implicit
 from graphc.implicit.functions import implicit
 from graphc.implicit.namespace import ArrayNamespace, has_implicit
 from graphc.link.jax.explicit import explicit_mesh, spec_of
-from graphc.link.jax.implicit.interpreter import on_behalf, where_now
+from graphc.link.jax.implicit.interpreter import report_at, where_now
 from graphc.link.jax.implicit.partition import aval_of
-from graphc.link.jax.implicit.trace import called
+from graphc.link.jax.implicit.trace import trace_and_run
 
 
 class JaxNamespace(ArrayNamespace):
-    """JAX's functions, interpreted where operands are implicit."""
+    """JAX's functions, interpreted if an operand is implicit."""
 
     name = "JAX"
     fft = jnp.fft
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return _run_through(getattr(jnp, name))
+        return _interpret(getattr(jnp, name))
 
     def matmul(self, a: Any, b: Any) -> Any:
-        """``a @ b``; where the summed axes are sharded over explicit axes, the sum over devices."""
-        sharding = _of_product(*[aval_of(x) if is_implicit(x) else x for x in (a, b)])
+        """Return ``a @ b``; if the summed axis is sharded over explicit axes, add over devices."""
+        sharding = _product_sharding(*[aval_of(x) if is_implicit(x) else x for x in (a, b)])
         return _matmul(a, b) if sharding is None else _matmul(a, b, out_sharding=sharding)
 
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
@@ -64,43 +64,43 @@ class JaxNamespace(ArrayNamespace):
         return sign, log
 
     def implicit(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        """Let a JAX function take implicit arrays."""
+        """Return a JAX function that takes implicit arrays."""
         run: Callable[..., Any] = implicit(f)
         return run
 
 
-def _run_through(function: Callable[..., Any]) -> Callable[..., Any]:
+def _interpret(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if has_implicit([*args, *kwargs.values()]):
-            with on_behalf(where_now()):
-                return called(function, args, kwargs, is_implicit)
+            with report_at(where_now()):
+                return trace_and_run(function, args, kwargs, is_implicit)
         return function(*args, **kwargs)
 
     return run
 
 
-def _of_product(a: Any, b: Any) -> Any:
-    """The sharding of a matrix product of which JAX says that it is ambiguous; else None."""
+def _product_sharding(a: Any, b: Any) -> Any:
+    """Return the sharding of a matrix product if JAX calls it ambiguous; else None."""
     mesh = explicit_mesh((a, b))
     if mesh is None or min(jnp.ndim(a), jnp.ndim(b)) < 2:
         return None
-    left, right = spec_of(a), spec_of(b)
-    if not left[-1] or left[-1] != right[-2]:
+    a_spec, b_spec = spec_of(a), spec_of(b)
+    if not a_spec[-1] or a_spec[-1] != b_spec[-2]:
         return None
-    batch = left[:-2] if len(left) >= len(right) else right[:-2]
-    named: Any = PartitionSpec
-    return NamedSharding(mesh, named(*batch, left[-2], right[-1]))
+    batch = a_spec[:-2] if len(a_spec) >= len(b_spec) else b_spec[:-2]
+    pspec: Any = PartitionSpec
+    return NamedSharding(mesh, pspec(*batch, a_spec[-2], b_spec[-1]))
 
 
-_matmul = _run_through(jnp.matmul)
-_dot_general = _run_through(jax.lax.dot_general)
-_cast = _run_through(jax.lax.convert_element_type)
-_segment_sum = _run_through(jax.ops.segment_sum)
-_getitem = _run_through(operator.getitem)
-_solve = _run_through(jnp.linalg.solve)
-_inv = _run_through(jnp.linalg.inv)
-_det = _run_through(jnp.linalg.det)
-_slogdet = _run_through(jnp.linalg.slogdet)
+_matmul = _interpret(jnp.matmul)
+_dot_general = _interpret(jax.lax.dot_general)
+_cast = _interpret(jax.lax.convert_element_type)
+_segment_sum = _interpret(jax.ops.segment_sum)
+_getitem = _interpret(operator.getitem)
+_solve = _interpret(jnp.linalg.solve)
+_inv = _interpret(jnp.linalg.inv)
+_det = _interpret(jnp.linalg.det)
+_slogdet = _interpret(jnp.linalg.slogdet)
 
 NAMESPACE = JaxNamespace()
 

@@ -1,7 +1,7 @@
-"""Implicit arrays over a mesh: the shardings of their fields, and what shards of these stand for.
+"""Implicit arrays over a mesh: the shardings of their fields, and the arrays of the fields' shards.
 
-A class says how its fields are sharded where the whole is (``field_specs``). Of mesh axes that do
-not divide all fields that they would shard, none is.
+A class defines how its fields are sharded when the dense array is (``field_specs``). A mesh axis
+that does not divide all fields that it would shard, shards no field.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from graphc.link.jax.implicit.stacks import element
 from graphc.link.jax.varying import vary, varying_axes
 
 Sizes = Mapping[Any, int]
-"""How many devices there are along each axis of a mesh."""
+"""The number of devices along each axis of a mesh."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """How an implicit array is sharded.
+    """The sharding of an implicit array.
 
     Attributes:
-        kind: The whole.
-        spec: How it is to be sharded; an entry for each axis.
-        leaves: The specs of its arrays.
-        sizes: Of the mesh.
+        kind: The abstract value of the array.
+        spec: The partition spec of the dense array, with an entry for each axis.
+        leaves: The specs of the fields.
+        sizes: The number of devices along each axis of the mesh.
     """
 
     kind: ImplicitAval
@@ -47,117 +47,123 @@ class Partition:
 
     @classmethod
     def of(cls, kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition:
-        """The partition of an array by a spec of the whole, as far as lengths divide."""
-        whole = kind.like()
-        entries = tuple(spec)
-        wanted = (*entries, *[None] * (whole.ndim - len(entries)))
-        kept = wanted
+        """Return the partition of an array with a spec, as far as mesh axes divide lengths."""
+        dense = kind.like()
+        full_spec = _pad_spec(spec, dense.ndim)
+        even_spec = full_spec
         while True:
-            leaves = _leaves(kind, whole, kept, sizes)
-            uneven = {axis for axes in _uneven(kind, leaves, sizes) for axis in axes}
+            leaves = _leaf_specs(kind, dense, even_spec, sizes)
+            uneven = {axis for axes in _uneven_axes(kind, leaves, sizes) for axis in axes}
             if not uneven:
-                return cls(kind, wanted, tuple(leaves), sizes)
-            kept = tuple(_without(entry, uneven) for entry in kept)
+                return cls(kind, full_spec, tuple(leaves), sizes)
+            even_spec = tuple(_remove_axes(entry, uneven) for entry in even_spec)
 
     def shard(self) -> ImplicitAval:
-        """What the shards of the arrays are together."""
+        """Return the abstract value of the fields' shards."""
         pairs = zip(self.kind.avals, self.leaves, strict=True)
         avals = tuple(
-            jax.core.ShapedArray(_divided(aval.shape, spec, self.sizes), aval.dtype)
+            jax.core.ShapedArray(_shard_shape(aval.shape, spec, self.sizes), aval.dtype)
             for aval, spec in pairs
         )
         return ImplicitAval(self.kind.treedef, avals)
 
     def is_exact(self) -> bool:
-        """Whether shards of the arrays are the fields of the shard of the whole."""
+        """Return whether the fields' shards are the fields of the dense array's shard."""
         shape: Any = lengths_of(self.kind.like())
         if any(n % _count(entry, self.sizes) for n, entry in zip(shape, self.spec, strict=True)):
             return False
-        divided = _divided(shape, self.spec, self.sizes)
-        return bool(_shape(self.shard()) == divided)
+        return bool(_shape_of(self.shard()) == _shard_shape(shape, self.spec, self.sizes))
 
     def partition_specs(self) -> list[Any]:
-        """The specs of the arrays."""
-        named: Any = PartitionSpec
-        return [named(*spec) for spec in self.leaves]
+        """Return JAX's specs of the fields."""
+        pspec: Any = PartitionSpec
+        return [pspec(*spec) for spec in self.leaves]
 
 
-def _leaves(kind: ImplicitAval, whole: Any, spec: Spec, sizes: Sizes) -> list[Spec]:
-    """The specs of arrays: as the class says, else of a stack along its leading axis."""
-    found = leaf_specs(whole, spec)
-    named = [axis for axis, entry in enumerate(spec) if axes_of(entry)]
-    if named != [0] or any(axes_of(entry) for leaf in found for entry in leaf):
-        return found
+def _pad_spec(spec: Sequence[Any], ndim: int) -> Spec:
+    entries = tuple(spec)
+    return (*entries, *[None] * (ndim - len(entries)))
+
+
+def _leaf_specs(kind: ImplicitAval, dense: Any, spec: Spec, sizes: Sizes) -> list[Spec]:
+    """Return the specs of the fields: of a stack along its leading axis if the class has none."""
+    specs = leaf_specs(dense, spec)
+    sharded = [axis for axis, entry in enumerate(spec) if axes_of(entry)]
+    if sharded != [0] or any(axes_of(entry) for leaf in specs for entry in leaf):
+        return specs
     (length, *others) = {aval.shape[:1] for aval in kind.avals} or {()}
     if others or not length or element(kind, *length) is None:
-        return found
-    return [(spec[0], *leaf[1:]) for leaf in found]
+        return specs
+    return [(spec[0], *leaf[1:]) for leaf in specs]
 
 
-def _uneven(kind: ImplicitAval, leaves: Sequence[Spec], sizes: Sizes) -> Iterator[tuple[Any, ...]]:
-    """The mesh axes of entries that do not divide the length of their axis."""
+def _uneven_axes(
+    kind: ImplicitAval, leaves: Sequence[Spec], sizes: Sizes
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the mesh axes of each entry that does not divide the length of its axis."""
     for aval, spec in zip(kind.avals, leaves, strict=True):
         for n, entry in zip(aval.shape, spec, strict=True):
             if n % _count(entry, sizes):
                 yield axes_of(entry)
 
 
-def _without(entry: Any, axes: set[Any]) -> Any:
-    """An entry without some mesh axes."""
+def _remove_axes(entry: Any, axes: set[Any]) -> Any:
     own = axes_of(entry)
     return entry if axes.isdisjoint(own) else entry_of([x for x in own if x not in axes])
 
 
 def _count(entry: Any, sizes: Sizes) -> int:
+    """Return the number of shards along an axis."""
     return math.prod(sizes.get(axis, 1) for axis in axes_of(entry))
 
 
-def _divided(shape: Sequence[Any], spec: Spec, sizes: Sizes) -> tuple[int, ...]:
+def _shard_shape(shape: Sequence[Any], spec: Spec, sizes: Sizes) -> tuple[int, ...]:
     return tuple(n // _count(entry, sizes) for n, entry in zip(shape, spec, strict=True))
 
 
-def _shape(kind: ImplicitAval) -> Any:
-    """The shape of what arrays of these types are together; None where they do not fit."""
+def _full_shape(shape: Sequence[Any], spec: Spec, sizes: Sizes) -> tuple[int, ...]:
+    return tuple(n * _count(entry, sizes) for n, entry in zip(shape, spec, strict=True))
+
+
+def _shape_of(kind: ImplicitAval) -> Any:
+    """Return the shape of the dense array; None if the fields do not fit together."""
     try:
         return lengths_of(kind.like())
     except ImplicitArrayError:
         return None
 
 
-def joined(kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition | None:
-    """The partition whose shards are of a kind, with a spec of the whole; None where there is none.
+def unshard(kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition | None:
+    """Return the partition that has given shards; None if they are not shards of one array.
 
     Args:
-        kind: What each device has.
-        spec: How it is a shard of the whole.
-        sizes: Of the mesh.
+        kind: The abstract value of each device's shard.
+        spec: The partition spec of the dense array.
+        sizes: The number of devices along each axis of the mesh.
     """
     shard = kind.like()
-    wanted = (*spec, *[None] * (shard.ndim - len(tuple(spec))))
-    leaves = tuple(_leaves(kind, shard, wanted, sizes))
+    full_spec = _pad_spec(spec, shard.ndim)
+    leaves = tuple(_leaf_specs(kind, shard, full_spec, sizes))
     for aval, leaf in zip(kind.avals, leaves, strict=True):
-        # What differs between devices that share a field cannot be that field.
-        over = {axis for entry in wanted for axis in axes_of(entry)}
-        if varying_axes(aval) & over - {axis for entry in leaf for axis in axes_of(entry)}:
+        # Devices that share a field must have equal arrays.
+        axes = {axis for entry in full_spec for axis in axes_of(entry)}
+        if varying_axes(aval) & axes - {axis for entry in leaf for axis in axes_of(entry)}:
             return None
     avals = tuple(
-        jax.core.ShapedArray(
-            tuple(n * _count(entry, sizes) for n, entry in zip(aval.shape, leaf, strict=True)),
-            aval.dtype,
-        )
+        jax.core.ShapedArray(_full_shape(aval.shape, leaf, sizes), aval.dtype)
         for aval, leaf in zip(kind.avals, leaves, strict=True)
     )
-    made = Partition(ImplicitAval(kind.treedef, avals), wanted, leaves, sizes)
+    partition = Partition(ImplicitAval(kind.treedef, avals), full_spec, leaves, sizes)
     lengths: Any = lengths_of(shard)
-    shape = tuple(n * _count(entry, sizes) for n, entry in zip(lengths, wanted, strict=True))
-    return made if _shape(made.kind) == shape else None
+    is_one_array = _shape_of(partition.kind) == _full_shape(lengths, full_spec, sizes)
+    return partition if is_one_array else None
 
 
 def aval_of(x: Any) -> Any:
-    """Return the type of an array, or of the one that an implicit array represents.
+    """Return the type of an array, or of the dense array that an implicit array represents.
 
-    Its sharding over explicit axes of a mesh, and the axes that it varies over within
-    ``jax.shard_map``, follow from those of its arrays.
+    The sharding over explicit axes of a mesh, and the axes that the array varies over within
+    ``jax.shard_map``, follow from the fields.
     """
     if not is_implicit(x):
         return jax.typeof(x)
@@ -168,12 +174,12 @@ def aval_of(x: Any) -> Any:
         return jax.core.ShapedArray(x.shape, x.dtype)
     spec = explicit_spec(ImplicitAval(treedef, tuple(avals)), x.ndim)
     if spec is None:
-        # As the whole array has it where it is made.
+        # The sharding of the dense array is found by tracing its computation.
         (aval,) = jax.make_jaxpr(partial(densify))(x).out_avals
         return aval
     kind = jax.typeof(vary(on_mesh[0], varying_axes(*leaves)))
-    named: Any = PartitionSpec
-    sharding = NamedSharding(kind.sharding.mesh, named(*spec))
+    pspec: Any = PartitionSpec
+    sharding = NamedSharding(kind.sharding.mesh, pspec(*spec))
     return kind.update(shape=x.shape, dtype=x.dtype, weak_type=False, sharding=sharding)
 
 
@@ -182,29 +188,29 @@ def _is_plain(aval: Any) -> bool:
 
 
 def explicit_spec(kind: ImplicitAval, ndim: int) -> Spec | None:
-    """How the whole is sharded over explicit axes of a mesh, as its arrays are.
+    """Return the spec of the dense array over explicit axes of a mesh, given its fields' specs.
 
-    None where they are sharded and the class does not say of which axes of the whole.
+    The spec is None if fields are sharded and the class defines no corresponding axis of the array.
     """
-    own = [spec_of(aval) for aval in kind.avals]
-    entries = list(dict.fromkeys(entry for spec in own for entry in spec if axes_of(entry)))
-    whole, found, taken = kind.like(), [None] * ndim, set[Any]()
+    specs = [spec_of(aval) for aval in kind.avals]
+    entries = list(dict.fromkeys(entry for spec in specs for entry in spec if axes_of(entry)))
+    dense, dense_spec, used = kind.like(), [None] * ndim, set[Any]()
     for axis in range(ndim):
         for entry in entries:
-            alone = tuple(entry if i == axis else None for i in range(ndim))
-            if taken.isdisjoint(axes_of(entry)) and _agree(leaf_specs(whole, alone), own):
-                found[axis] = entry
-                taken.update(axes_of(entry))
+            single = tuple(entry if i == axis else None for i in range(ndim))
+            if used.isdisjoint(axes_of(entry)) and _agree(leaf_specs(dense, single), specs):
+                dense_spec[axis] = entry
+                used.update(axes_of(entry))
                 break
-    return tuple(found) if taken or not entries else None
+    return tuple(dense_spec) if used or not entries else None
 
 
-def _agree(said: Sequence[Spec], own: Sequence[Spec]) -> bool:
-    """Whether arrays are sharded wherever the specs of an axis say so, and one is."""
+def _agree(expected: Sequence[Spec], specs: Sequence[Spec]) -> bool:
+    """Return whether the specs have all sharded entries of the expected specs, and these exist."""
     pairs = [
         (a, b)
-        for spec, other in zip(said, own, strict=True)
-        for a, b in zip(spec, other, strict=True)
+        for expected_spec, spec in zip(expected, specs, strict=True)
+        for a, b in zip(expected_spec, spec, strict=True)
         if axes_of(a)
     ]
     return bool(pairs) and all(a == b for a, b in pairs)
@@ -214,30 +220,30 @@ def _agree(said: Sequence[Spec], own: Sequence[Spec]) -> bool:
 
 
 def shardings(tree: Any, sharding: Any) -> Any:
-    """The shardings of a tree's arrays: see ``graphc.implicit.shardings``."""
-    return _spread(tree, sharding, lambda x, said: field_shardings(_kind(x), said))
+    """Return the shardings of a tree's arrays: see ``graphc.implicit.shardings``."""
+    return _map_arrays(tree, sharding, lambda x, entry: field_shardings(_kind(x), entry))
 
 
 def device_put(tree: Any, sharding: Any) -> Any:
-    """A tree moved to devices: see ``graphc.implicit.device_put``."""
+    """Move a tree to devices: see ``graphc.implicit.device_put``."""
     return jax.device_put(tree, shardings(tree, sharding))
 
 
 def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
-    """The specs of a tree's arrays: see ``graphc.implicit.partition_specs``."""
+    """Return the specs of a tree's arrays: see ``graphc.implicit.partition_specs``."""
     sizes = dict((jax.sharding.get_abstract_mesh() if mesh is None else mesh).shape)
 
-    def of_fields(x: Any, spec: Any) -> list[Any]:
-        found = Partition.of(_kind(x), spec, sizes)
-        if not found.is_exact():
+    def field_specs(x: Any, spec: Any) -> list[Any]:
+        partition = Partition.of(_kind(x), spec, sizes)
+        if not partition.is_exact():
             raise ImplicitArrayError(
                 f"partition_specs: {x!r} sharded as {spec} over {sizes}.",
                 "Shards of its fields are not the fields of its shard. Shard other axes, or pass "
                 "it whole, with PartitionSpec().",
             )
-        return found.partition_specs()
+        return partition.partition_specs()
 
-    return _spread(tree, spec, of_fields)
+    return _map_arrays(tree, spec, field_specs)
 
 
 def _kind(x: Any) -> ImplicitAval:
@@ -247,35 +253,36 @@ def _kind(x: Any) -> ImplicitAval:
 
 
 def can_shard(device: Any) -> bool:
-    """Whether it is known how the fields of an implicit array are on devices where the whole is."""
+    """Return whether a device or sharding determines the shardings of implicit arrays' fields."""
     is_sharding = isinstance(device, jax.sharding.Sharding)
     return not is_sharding or device.is_fully_replicated or isinstance(device, NamedSharding)
 
 
 def field_shardings(kind: ImplicitAval, sharding: Any) -> list[Any]:
-    """The shardings of the arrays of an implicit array."""
+    """Return the shardings of the fields of an implicit array."""
     if not isinstance(sharding, NamedSharding):
         return [sharding] * kind.count
-    found = Partition.of(kind, tuple(sharding.spec), dict(sharding.mesh.shape))
+    partition = Partition.of(kind, tuple(sharding.spec), dict(sharding.mesh.shape))
     memory = sharding.memory_kind
     return [
-        NamedSharding(sharding.mesh, spec, memory_kind=memory) for spec in found.partition_specs()
+        NamedSharding(sharding.mesh, spec, memory_kind=memory)
+        for spec in partition.partition_specs()
     ]
 
 
-def _spread(tree: Any, prefix: Any, of_fields: Any) -> Any:
-    """A tree with what a prefix says of each array, of implicit ones as a function says."""
+def _map_arrays(tree: Any, prefix: Any, field_entries: Any) -> Any:
+    """Return a tree with the prefix's entry for each dense array, and ``field_entries`` else."""
 
-    def below(said: Any, part: Any) -> Any:
-        def one(x: Any) -> Any:
+    def map_subtree(entry: Any, subtree: Any) -> Any:
+        def of_array(x: Any) -> Any:
             if not is_implicit(x):
-                return said
-            return jax.tree.unflatten(jax.tree.structure(x), of_fields(x, said))
+                return entry
+            return jax.tree.unflatten(jax.tree.structure(x), field_entries(x, entry))
 
-        return jax.tree.map(one, part, is_leaf=is_implicit)
+        return jax.tree.map(of_array, subtree, is_leaf=is_implicit)
 
-    return jax.tree.map(below, prefix, tree, is_leaf=_is_said)
+    return jax.tree.map(map_subtree, prefix, tree, is_leaf=_is_entry)
 
 
-def _is_said(x: Any) -> bool:
+def _is_entry(x: Any) -> bool:
     return isinstance(x, PartitionSpec | jax.sharding.Sharding | jax.Device)

@@ -15,39 +15,39 @@ from jax.extend.core import Primitive, primitives
 from graphc.tensor.core.elementwise import ROWS, Elementwise
 
 SUFFIX = "_p"
-"""How the names of variables that hold primitives end."""
+"""The suffix of the names of variables that hold primitives."""
 
 
-def _batched(x: Any) -> Any:
+def _call_custom_vmap(x: Any) -> Any:
     call = jax.custom_batching.custom_vmap(jnp.sin)
     call.def_vmap(lambda _, batched, x: (jnp.sin(x), batched[0]))
     return call(x)
 
 
-def _solved(x: Any) -> Any:
+def _solve_linear(x: Any) -> Any:
     return jax.lax.custom_linear_solve(lambda y: y, x, lambda _, b: b, symmetric=True)
 
 
-def _ragged(x: Any) -> Any:
+def _ragged_dot(x: Any) -> Any:
     one: Any = np.ones((1, 1, 1), x.dtype)
     sizes: Any = np.ones(1, "int32")
     return jax.lax.ragged_dot(one[0], one, sizes)
 
 
-SHOWN: Mapping[str, Callable[[Any], Any]] = {
+EXAMPLES: Mapping[str, Callable[[Any], Any]] = {
     "jit": jax.jit(jnp.sin),
     "remat": jax.checkpoint(jnp.sin),
-    "custom_linear_solve": _solved,
-    "custom_vmap_call": _batched,
+    "custom_linear_solve": _solve_linear,
+    "custom_vmap_call": _call_custom_vmap,
     "optimization_barrier": jax.lax.optimization_barrier,
-    "ragged_dot_general": _ragged,
+    "ragged_dot_general": _ragged_dot,
     "pure_callback": lambda x: jax.pure_callback(jnp.sin, x, x),
 }
-"""Functions whose trace is one equation of a primitive without a single public name."""
+"""Functions that trace to one equation, of a primitive without a unique public name."""
 
 
 def primitive(name: str) -> Primitive | None:
-    """Return the primitive of that name in equations or modules, or None.
+    """Return the primitive with a name, as used in equations or in modules; None if there is none.
 
     Example:
         >>> primitive("dot_general")
@@ -88,54 +88,53 @@ OTHER_NAMES = {
     "sub": "subtract",
     "xor": "bitwise_xor",
 }
-"""The rows of primitives that JAX calls by other names."""
-
+"""The names of elementwise rows by JAX's names, where these differ."""
 
 BY_PARAMETERS = {"round"}
-"""Primitives that compute one row or another, by their parameters."""
+"""Primitives whose parameters select a row."""
 
 
 @cache
 def rows_of_primitives() -> Mapping[str, Elementwise]:
-    """Return the rows that compute what elementwise primitives do, by the primitives' names.
+    """Return the elementwise rows of primitives, by the primitives' names.
 
     Example:
         >>> rows = rows_of_primitives()
         >>> rows["exp"], rows["atan"], "round" in rows
         (exp, arctan, False)
     """
-    found = {name: ROWS.get(OTHER_NAMES.get(name, name)) for name in _public()}
-    return {name: row for name, row in found.items() if row and name not in BY_PARAMETERS}
+    rows = {name: ROWS.get(OTHER_NAMES.get(name, name)) for name in _public()}
+    return {name: row for name, row in rows.items() if row and name not in BY_PARAMETERS}
 
 
 def primitive_names() -> tuple[str, ...]:
-    """Return the names of all that ``primitive`` finds."""
+    """Return the names of all primitives that ``primitive`` returns."""
     return tuple(_table())
 
 
 @cache
 def _public() -> Mapping[str, Primitive]:
-    """Return the primitives in public modules, found without tracing."""
-    found: dict[str, Primitive] = {}
+    """Return the primitives in public modules, without tracing."""
+    primitives_by_name: dict[str, Primitive] = {}
     for module in (primitives, jax.lax):
         for name, value in vars(module).items():
             if name.endswith(SUFFIX) and hasattr(value, "bind"):
-                found.setdefault(value.name, value)
-                found.setdefault(name.removesuffix(SUFFIX), value)
-    return MappingProxyType(found)
+                primitives_by_name.setdefault(value.name, value)
+                primitives_by_name.setdefault(name.removesuffix(SUFFIX), value)
+    return MappingProxyType(primitives_by_name)
 
 
 @cache
 def _table() -> Mapping[str, Primitive]:
-    found = dict(_public())
+    table = dict(_public())
     one = jax.core.ShapedArray((1,), jnp.float32)
-    # Within the user's explicit mesh, JAX would ask how a product of groups is to be divided.
+    # Within the user's explicit mesh, JAX would ask for the sharding of a ragged product.
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        for name, function in SHOWN.items():
+        for name, function in EXAMPLES.items():
             (equation,) = jax.make_jaxpr(function)(one).eqns
-            found.setdefault(name, equation.primitive)
-            found.setdefault(equation.primitive.name, equation.primitive)
-    # Modules call it by both names, in this version or that.
-    found.setdefault("pjit", found["jit"])
-    found.setdefault("checkpoint", found["remat"])
-    return MappingProxyType(found)
+            table.setdefault(name, equation.primitive)
+            table.setdefault(equation.primitive.name, equation.primitive)
+    # Versions of JAX differ in these names.
+    table.setdefault("pjit", table["jit"])
+    table.setdefault("checkpoint", table["remat"])
+    return MappingProxyType(table)

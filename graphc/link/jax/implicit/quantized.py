@@ -1,12 +1,12 @@
 """Products with packed codes in JAX: blocks are decoded in the cache, one at a time.
 
-Three ways, by the number of rows of x. A few are multiplied by each code as it is decoded, in
-registers: sums of so many terms that XLA makes one loop of them. More are multiplied by blocks that
-are decoded one after the other, as XLA has a fast product of matrices. In both, codes of one place
-in their words, which lie side by side, make a *plane*: its columns are every eighth of the matrix
-where a word has eight codes, and to take the codes apart is one shift of all words. Many rows, for
-which decoding hardly counts, are multiplied by blocks as they are in the matrix
-(``quantized_blocks.py``): planes would need x and the product in another order, copies as large.
+The number of rows of x selects one of three methods. A few rows are multiplied by each code as it
+is decoded, in registers: sums of several terms, which XLA makes one loop. More rows are multiplied
+by blocks that are decoded one after the other, as XLA has a fast product of matrices. In both
+methods the codes at one position in all words, which lie side by side, make a *plane*. If a word
+has eight codes, a plane has every eighth column of the matrix, and is decoded by one shift of all
+words. Many rows, for which decoding hardly counts, are multiplied by blocks of the matrix in its
+order (``quantized_blocks.py``): planes would need copies of x and the product in another order.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from graphc.link.jax.implicit.quantized_codes import codes_at, values_of
 from graphc.link.jax.varying import varying_together
 
 BLOCK = 2**18
-"""The elements of a block: 1 MB of float32, half of the cache of a core and a tenth of a large
-matrix."""
+"""The elements of a block: 1 MB of float32, half of a core's cache, a tenth of a large matrix."""
 
-FEW = {("affine", 4): 4, ("affine", 8): 2, ("integer", 4): 4, ("integer", 8): 2}
-"""So many rows of x, where words are of w's rows, are multiplied in registers; else one alone.
+MAX_ROWS_BY_ROWS = {("affine", 4): 4, ("affine", 8): 2, ("integer", 4): 4, ("integer", 8): 2}
+"""The most rows of x that are multiplied in registers, if words are of w's rows; default: 1.
 
-Each decodes the codes again, which is slow where decoding is expensive.
+The codes are decoded again for each row, which is slow if decoding is expensive.
 """
 
 TERMS = 16
-"""Rows whose products are added up in one loop: fewer XLA does not vectorise."""
+"""The rows of words whose products are added up in one loop: XLA does not vectorize fewer."""
 
 
 def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -> Any:
-    """``x @ w``, as ``QuantizedMatmul`` has it; of any batch axes, which are equal in all.
+    """Return ``x @ w``, the value of ``QuantizedMatmul``, for equal batch axes of all arrays.
 
-    It has derivatives with respect to x, scales and biases in both modes, and batches. That by x
-    is a product with packed codes too.
+    The product has derivatives with respect to x, scales and biases in both modes, and batches.
+    The gradient with respect to x is a product with packed codes too.
     """
     mesh = explicit_mesh((x, packed, *parts))
     if mesh is not None:
-        return quantized_shards.sharded(matmul, coding, transposed, mesh, (x, packed, *parts))
+        arrays = (x, packed, *parts)
+        return quantized_shards.matmul_shards(matmul, coding, transposed, mesh, arrays)
     coding, *parts = shorten_groups(NAMESPACE, coding, *parts)  # type: ignore[assignment]
     x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
     if x.ndim > 2:
@@ -61,85 +61,89 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
         shape = (*x.shape[:-1], n)
         if 0 in (*shape, *packed.shape):
             return zeros(shape, x)
-        flat = [part.reshape(-1, *part.shape[-2:]) for part in (x, packed, *parts)]
-        return lax.map(lambda each: one(*each), tuple(flat)).reshape(shape)
-    return _bound(coding, transposed, x, packed, *parts)
+        flat = [array.reshape(-1, *array.shape[-2:]) for array in (x, packed, *parts)]
+        return lax.map(lambda arrays: one(*arrays), tuple(flat)).reshape(shape)
+    return _bind(coding, transposed, x, packed, *parts)
 
 
 product_p = Primitive("quantized_matmul")
 """The product of two matrices: linear in x, and in scales and biases together."""
 
 
-def _bound(coding: Coding, transposed: bool, *arrays: Any) -> Any:
-    given = varying_together(arrays)
-    return product_p.bind(*given, coding=coding, transposed=transposed)  # type: ignore[no-untyped-call]
+def _bind(coding: Coding, transposed: bool, *arrays: Any) -> Any:
+    arrays = tuple(varying_together(arrays))
+    return product_p.bind(*arrays, coding=coding, transposed=transposed)  # type: ignore[no-untyped-call]
 
 
 @product_p.def_abstract_eval  # type: ignore[untyped-decorator]
 def _abstract(x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool) -> Any:
     n = packed.shape[0] if transposed else coding.columns_of(packed.shape[1])
-    # All vary over the same axes of a mesh, as the result does.
+    # The result varies over the same axes of a mesh as all operands.
     return x.update(shape=(x.shape[0], n), weak_type=False)
 
 
 @product_p.def_impl  # type: ignore[untyped-decorator]
 @partial(jax.jit, static_argnames=("coding", "transposed"))
-def _compiled(*arrays: Any, coding: Coding, transposed: bool) -> Any:
+def _compute(*arrays: Any, coding: Coding, transposed: bool) -> Any:
     return _forward(coding, transposed, *arrays)
 
 
-def _lowered(*arrays: Any, coding: Coding, transposed: bool) -> Any:
+def _lower(*arrays: Any, coding: Coding, transposed: bool) -> Any:
     return _forward(coding, transposed, *arrays)
 
 
-mlir.register_lowering(product_p, mlir.lower_fun(_lowered, multiple_results=False))
+mlir.register_lowering(product_p, mlir.lower_fun(_lower, multiple_results=False))
 
 
 def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> Any:
     x, packed, *parts = primals
-    by_x, _, *by_parts = tangents
-    y = _bound(coding, transposed, *primals)
-    found = []
-    # Rows that are rounded to integers have the derivative of those that are not.
+    x_tangent, _, *part_tangents = tangents
+    y = _bind(coding, transposed, *primals)
+    terms = []
+    # The derivative ignores that rows of x may be rounded to integers.
     coding = coding.plain
-    if type(by_x) is not ad.Zero:
-        found.append(_bound(coding, transposed, by_x, packed, *parts))
-    if any(type(part) is not ad.Zero for part in by_parts):
-        whole = [ad.instantiate_zeros(part) for part in by_parts]  # type: ignore[no-untyped-call]
-        found.append(_bound(coding, transposed, x, packed, *whole))
-    return y, sum(found[1:], found[0]) if found else jnp.zeros_like(y)
+    if type(x_tangent) is not ad.Zero:
+        terms.append(_bind(coding, transposed, x_tangent, packed, *parts))
+    if any(type(t) is not ad.Zero for t in part_tangents):
+        ts = [ad.instantiate_zeros(t) for t in part_tangents]  # type: ignore[no-untyped-call]
+        terms.append(_bind(coding, transposed, x, packed, *ts))
+    return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
 
 
 def _transpose(
     g: Any, x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool
 ) -> list[Any]:
-    """Differentiate with respect to x: a product with the transpose of the same words."""
+    """Return cotangents: for x, a product with the transpose of the same words."""
     if type(g) is ad.Zero:
         return [None] * (2 + len(parts))
     if ad.is_undefined_primal(x):  # type: ignore[no-untyped-call]
-        return [_bound(coding, not transposed, g, packed, *parts), None, *[None] * len(parts)]
-    found = _to_parts(coding, transposed, (x, packed), g)
+        return [_bind(coding, not transposed, g, packed, *parts), None, *[None] * len(parts)]
+    grads = _part_gradients(coding, transposed, x, packed, g)
     flags = map(ad.is_undefined_primal, parts)
-    return [None, None, *[y if wanted else None for y, wanted in zip(found, flags, strict=True)]]
+    return [
+        None,
+        None,
+        *[y if is_linear else None for y, is_linear in zip(grads, flags, strict=True)],
+    ]
 
 
 def _batch(arrays: Any, axes: Any, *, coding: Coding, transposed: bool) -> tuple[Any, int]:
     """Batch x as more rows; batches of matrices run one after the other."""
-    one = partial(_bound, coding, transposed)
+    one = partial(_bind, coding, transposed)
     x, *rest = arrays
     if all(axis is None for axis in axes[1:]):
         x = jnp.moveaxis(x, axes[0], 0)
         y = one(x.reshape(x.shape[0] * x.shape[1], x.shape[2]), *rest)
         return y.reshape(*x.shape[:2], y.shape[1]), 0
     flags = [axis is not None for axis in axes]
-    given = zip(arrays, axes, flags, strict=True)
-    moved = [jnp.moveaxis(x, axis, 0) for x, axis, flag in given if flag]
+    triples = zip(arrays, axes, flags, strict=True)
+    batches = [jnp.moveaxis(x, axis, 0) for x, axis, flag in triples if flag]
 
-    def each(some: Any) -> Any:
-        left = iter(some)
-        return one(*[next(left) if flag else x for x, flag in zip(arrays, flags, strict=True)])
+    def of_elements(elements: Any) -> Any:
+        element = iter(elements)
+        return one(*[next(element) if flag else x for x, flag in zip(arrays, flags, strict=True)])
 
-    return lax.map(each, moved), 0
+    return lax.map(of_elements, batches), 0
 
 
 ad.primitive_jvps[product_p] = _jvp
@@ -147,33 +151,30 @@ ad.primitive_transposes[product_p] = _transpose
 batching.primitive_batchers[product_p] = _batch
 
 
-def _to_parts(coding: Coding, transposed: bool, held: Any, g: Any) -> Any:
-    """Return the cotangents of scales, one plane of codes at a time, and of biases."""
-    x, packed = held
+def _part_gradients(coding: Coding, transposed: bool, x: Any, packed: Any, g: Any) -> Any:
+    """Return the gradients with respect to scales, plane by plane, and to biases."""
     along, across = (g, x) if transposed else (x, g)
     planes = _planes(coding, across)
     shape = packed.shape[0], packed.shape[1] // coding.words_per_group
 
     def add(total: Any, i: Any) -> Any:
         plane = lax.dynamic_index_in_dim(planes, i, 1, keepdims=False)
-        moved = along.T @ plane * values_of(coding, codes_at(coding, packed, i), g.dtype)
-        return total + moved.reshape(*shape, coding.units_per_group).sum(-1), None
+        terms = along.T @ plane * values_of(coding, codes_at(coding, packed, i), g.dtype)
+        return total + terms.reshape(*shape, coding.units_per_group).sum(-1), None
 
-    total = zeros(shape, g)
-    by_scales, _ = lax.scan(add, total, jnp.arange(coding.per_unit))
+    scale_gradient, _ = lax.scan(add, zeros(shape, g), jnp.arange(coding.per_unit))
     if not coding.has_biases:
-        return (by_scales,)
-    return by_scales, along.T @ _group_sums(coding, across)
+        return (scale_gradient,)
+    return scale_gradient, along.T @ _group_sums(coding, across)
 
 
 def _planes(coding: Coding, x: Any) -> Any:
-    """Columns (m, units * per_unit) by their place in a unit, (m, per_unit, units)."""
+    """Return columns (m, units * per_unit) by their position in a unit: (m, per_unit, units)."""
     shape = x.shape[0], x.shape[1] // coding.per_unit, coding.per_unit
     return jnp.swapaxes(x.reshape(shape), 1, 2)
 
 
 def _group_sums(coding: Coding, x: Any) -> Any:
-    """The sums of each group of columns."""
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
@@ -185,58 +186,56 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
         return zeros((x.shape[0], n), x)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, scales)
-    y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
+    y = _method(coding, transposed, x, scales)(coding, x, packed, scales)
     for bias in biases:
-        y = y + _with_biases(coding, transposed, x, bias)
+        y = y + _bias_product(coding, transposed, x, bias)
     return y
 
 
 def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Rows of x as int8 times words of w's columns, added up in int32 group by group."""
+    """Return rows of x as int8 times words of w's columns, added up in int32 group by group."""
     rows, scale = round_rows(NAMESPACE, x)
-    # A code is 128 more than its number: its highest bit is the other one.
+    # A code is its number plus 128: flipping the highest bit gives the number as int8.
     bytes_ = lax.bitcast_convert_type(packed ^ jnp.uint32(0x80808080), jnp.int8)
     m, (n, groups) = rows.shape[0], scales.shape
-    # A single row XLA multiplies with a wide copy of the matrix.
+    # XLA would multiply a single row by a copy of the matrix in a wider dtype.
     a = jnp.pad(rows.astype(jnp.int8), [(0, int(m == 1)), (0, 0)])
     b = bytes_.reshape(n, -1)
 
     def add(y: Any, i: Any) -> Any:
-        left, right = (_taken(part, i, coding.group_size, 1) for part in (a, b))
+        a_group, b_group = (_block(array, i, coding.group_size, 1) for array in (a, b))
         numbers = (((1,), (1,)), ((), ()))
-        sums = lax.dot_general(left, right, numbers, preferred_element_type=jnp.int32)
+        sums = lax.dot_general(a_group, b_group, numbers, preferred_element_type=jnp.int32)
         return y + sums[:m].astype(x.dtype) * scales[:, i], None
 
     return lax.scan(add, zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
-def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
+def _method(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
     m, rows = x.shape[0], scales.shape[0]
     if quantized_blocks.are_many(coding, transposed, m, rows):
         return quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
     if transposed:
-        few = m == 1 or _is_few_by_columns(coding, x, scales)
-        few = few and coding.unit_words == 1
-        return _few_by_columns if few else _blocks_of_rows
-    few = m <= FEW.get((coding.kind, coding.bits), 1) and rows % TERMS == 0
-    few = few and coding.unit_words == 1
-    return _few_by_rows if few else _blocks_of_columns
+        is_few = m == 1 or _is_few_by_columns(coding, x, scales)
+        return _few_by_columns if is_few and coding.unit_words == 1 else _blocks_of_rows
+    is_few = m <= MAX_ROWS_BY_ROWS.get((coding.kind, coding.bits), 1) and rows % TERMS == 0
+    return _few_by_rows if is_few and coding.unit_words == 1 else _blocks_of_columns
 
 
-def _with_biases(coding: Coding, transposed: bool, x: Any, biases: Any) -> Any:
-    """Add the biases' product: each belongs to a group, so sums over groups suffice."""
+def _bias_product(coding: Coding, transposed: bool, x: Any, biases: Any) -> Any:
+    """Return the product with biases: one belongs to a group, so sums over groups suffice."""
     if transposed:
         return lax.dot_general(_group_sums(coding, x), biases, (((1,), (1,)), ((), ())))
     return jnp.repeat(x @ biases, coding.group_size, axis=1)
 
 
 def _divisor(n: int, limit: int) -> int:
-    """The largest divisor that is no larger than a limit, 1 at least."""
+    """Return the largest divisor of n that does not exceed a limit, at least 1."""
     return next(d for d in range(max(1, min(n, limit)), 0, -1) if n % d == 0)
 
 
-def _taken(x: Any, i: Any, size: int, axis: int = 0) -> Any:
-    """The i-th of an axis's parts of a size."""
+def _block(x: Any, i: Any, size: int, axis: int = 0) -> Any:
+    """Return the i-th block of a size along an axis."""
     return lax.dynamic_slice_in_dim(x, i * size, size, axis)
 
 
@@ -244,55 +243,55 @@ def _taken(x: Any, i: Any, size: int, axis: int = 0) -> Any:
 
 
 def _few_by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Rows of words times elements of x, many added up in one loop."""
+    """Return rows of words times elements of x, of which many are added up in one loop."""
     m, (rows, words) = x.shape[0], packed.shape
     groups, per_group, per_word = scales.shape[1], coding.words_per_group, coding.per_unit
-    # Sums of so many rows each are made at once, no more than fill a block.
-    # Of several rows of x, XLA keeps two such blocks.
-    most = BLOCK if m == 1 else BLOCK // 2
-    many = _divisor(rows // TERMS, most // (m * words * per_word))
+    # As many sums of TERMS rows are computed at once as fill a block.
+    # For several rows of x, XLA keeps two such blocks.
+    size = BLOCK if m == 1 else BLOCK // 2
+    count = _divisor(rows // TERMS, size // (m * words * per_word))
     transposed = x.T
 
     def add(total: Any, i: Any) -> Any:
-        take = partial(_taken, i=i, size=many * TERMS)
-        sums = _sums_by_rows(coding, many, take(transposed), take(packed), take(scales))
-        # One after the other: XLA would make a sum over an axis part of the loops above.
-        return lax.scan(lambda total, each: (total + each, None), total, sums)[0], None
+        take = partial(_block, i=i, size=count * TERMS)
+        sums = _sums_by_rows(coding, count, take(transposed), take(packed), take(scales))
+        # A loop, as XLA would fuse a sum over an axis into the loops above.
+        return lax.scan(lambda total, term: (total + term, None), total, sums)[0], None
 
     zero = zeros((per_word, groups, m, per_group), x)
-    total, _ = lax.scan(add, zero, jnp.arange(rows // (many * TERMS)))
+    total, _ = lax.scan(add, zero, jnp.arange(rows // (count * TERMS)))
     return jnp.transpose(total, (2, 1, 3, 0)).reshape(m, -1)
 
 
-def _sums_by_rows(coding: Coding, many: int, x: Any, packed: Any, scales: Any) -> Any:
-    """The sums over TERMS rows each, (many, plane, group, row of x, word)."""
+def _sums_by_rows(coding: Coding, count: int, x: Any, packed: Any, scales: Any) -> Any:
+    """Return sums over TERMS rows: (count, plane, group, row of x, word)."""
     groups = scales.shape[1]
-    places = jnp.arange(coding.per_unit)[:, None, None, None]
-    packed = packed.reshape(many, TERMS, 1, groups, 1, -1)
-    scales = scales.reshape(many, TERMS, 1, groups, 1, 1)
-    x = x.reshape(many, TERMS, 1, 1, -1, 1)
+    positions = jnp.arange(coding.per_unit)[:, None, None, None]
+    packed = packed.reshape(count, TERMS, 1, groups, 1, -1)
+    scales = scales.reshape(count, TERMS, 1, groups, 1, 1)
+    x = x.reshape(count, TERMS, 1, 1, -1, 1)
     total: Any = 0
     for i in range(TERMS):
-        values = values_of(coding, codes_at(coding, packed[:, i], places), x.dtype)
+        values = values_of(coding, codes_at(coding, packed[:, i], positions), x.dtype)
         total = total + x[:, i] * (values * scales[:, i])
     return total
 
 
 PRODUCTS = 128
-"""So many products are added up in one loop where a row of words is read along, for one x."""
+"""The products that are added up in one loop over a row of words, for one row of x."""
 
 GROUPS = 4
-"""So many groups are for several rows of x: what is decoded stays in registers for all of them."""
+"""The groups in one loop for several rows of x: decoded values stay in registers for all rows."""
 
-MOST = 8
-"""So many rows of x are multiplied in registers where words are of w's columns."""
+MAX_ROWS_BY_COLUMNS = 8
+"""The most rows of x that are multiplied in registers, if words are of w's columns."""
 
 
 def _is_few_by_columns(coding: Coding, x: Any, scales: Any) -> bool:
-    """Whether to decode once for several rows of x is fast and exact, and takes a tenth of w.
+    """Return whether decoding once for several rows of x is fast, exact and small.
 
-    Besides there are as many sums as words in a group for each row of x, and a copy of the words.
-    In half width every sum would be rounded, not only those of whole blocks.
+    The sums, one per word of a group for each row of x, and a copy of the words must take at most
+    a tenth of w. In 16 bits every sum would be rounded, not only the sums of blocks.
     """
     m, groups = int(x.shape[0]), int(scales.shape[1])
     if coding.kind not in {"affine", "integer"} or coding.bits not in {4, 8}:
@@ -300,39 +299,39 @@ def _is_few_by_columns(coding: Coding, x: Any, scales: Any) -> bool:
     if x.dtype.itemsize < 4:
         return False
     fits = 10 * (m + GROUPS) <= groups * coding.per_unit
-    return fits and m <= MOST and groups % GROUPS == 0
+    return fits and m <= MAX_ROWS_BY_COLUMNS and groups % GROUPS == 0
 
 
 def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Words times elements of x, by their place in a group; then the sums over the places."""
+    """Return words times elements of x by position in a group, summed over the positions."""
     m, (rows, groups) = x.shape[0], scales.shape
     per_group, per_word = coding.words_per_group, coding.per_unit
-    # A table is sixteen instructions, and to compile takes as much longer.
-    most = PRODUCTS if coding.kind in CHEAP else PRODUCTS // 4
-    many = GROUPS if m > 1 else _divisor(groups, max(1, most // per_word))
+    # Reading a table is sixteen instructions, and takes longer to compile.
+    products = PRODUCTS if coding.kind in CHEAP else PRODUCTS // 4
+    count = GROUPS if m > 1 else _divisor(groups, max(1, products // per_word))
     shape = (m, groups, per_group, per_word)
     planes = jnp.transpose(x.reshape(shape), (1, 3, 0, 2))
     words = packed.reshape(rows, 1, groups, per_group)
 
     def add(total: Any, i: Any) -> Any:
-        some = _taken(planes, i, many), _taken(words, i, many, 2), _taken(scales, i, many, 1)
-        for k in range(many):
-            total = total + _group(coding, k, *some)
+        blocks = _block(planes, i, count), _block(words, i, count, 2), _block(scales, i, count, 1)
+        for k in range(count):
+            total = total + _group_products(coding, k, *blocks)
         return total, None
 
     zero = zeros((rows, m, per_group), x)
     total = (
-        add(zero, 0)[0] if many == groups else lax.scan(add, zero, jnp.arange(groups // many))[0]
+        add(zero, 0)[0] if count == groups else lax.scan(add, zero, jnp.arange(groups // count))[0]
     )
     return (total.reshape(rows * m, per_group) @ jnp.ones(per_group, x.dtype)).reshape(rows, m).T
 
 
-def _group(coding: Coding, k: int, planes: Any, words: Any, scales: Any) -> Any:
-    """The products of the k-th group, (row of words, row of x, word)."""
+def _group_products(coding: Coding, k: int, planes: Any, words: Any, scales: Any) -> Any:
+    """Return the products of the k-th group: (row of words, row of x, word)."""
     total: Any = 0
-    for place in range(coding.per_unit):
-        values = values_of(coding, codes_at(coding, words[:, :, k], place), planes.dtype)
-        total = total + values * planes[k, place]
+    for position in range(coding.per_unit):
+        values = values_of(coding, codes_at(coding, words[:, :, k], position), planes.dtype)
+        total = total + values * planes[k, position]
     return total * scales[:, k, None, None]
 
 
@@ -340,85 +339,86 @@ def _group(coding: Coding, k: int, planes: Any, words: Any, scales: Any) -> Any:
 
 
 def _blocks_of_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Planes of some of the units, (rows, units), one after the other."""
+    """Return the product by planes of blocks of units, (rows, units), one after the other."""
     m, units = x.shape[0], packed.shape[1] // coding.unit_words
     unit = coding.units_per_group
-    wide = min(units, max(unit, COLUMNS // unit * unit))
-    count, per_unit = units // wide, coding.per_unit
+    width = min(units, max(unit, COLUMNS // unit * unit))
+    count, per_unit = units // width, coding.per_unit
 
-    def block(_: None, i: Any) -> Any:
-        some = _taken(packed, i // per_unit, wide * coding.unit_words, 1)
-        factors = _taken(scales, i // per_unit, wide // unit, 1)
-        return None, _by_blocks_of_rows(coding, x, some, factors, i % per_unit)
+    def product(_: None, i: Any) -> Any:
+        words = _block(packed, i // per_unit, width * coding.unit_words, 1)
+        factors = _block(scales, i // per_unit, width // unit, 1)
+        return None, _plane_product(coding, x, words, factors, i % per_unit)
 
-    _, y = lax.scan(block, None, jnp.arange(count * per_unit))
-    y = y.reshape(count, per_unit, m, wide).transpose(2, 0, 3, 1).reshape(m, -1)
-    rest = count * wide
-    if rest == units:
+    _, y = lax.scan(product, None, jnp.arange(count * per_unit))
+    y = y.reshape(count, per_unit, m, width).transpose(2, 0, 3, 1).reshape(m, -1)
+    done = count * width
+    if done == units:
         return y
-    more = packed[:, rest * coding.unit_words :], scales[:, rest // unit :]
-    return jnp.concatenate([y, _blocks_of_columns(coding, x, *more)], 1)
+    rest = packed[:, done * coding.unit_words :], scales[:, done // unit :]
+    return jnp.concatenate([y, _blocks_of_columns(coding, x, *rest)], 1)
 
 
 COLUMNS = 256
-"""So many columns of a block: with fewer, products of matrices are slower."""
+"""The columns of a block: products of narrower matrices are slower."""
 
 
-def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: Any) -> Any:
-    """The product with a plane, of which no more rows than fill a block are decoded at a time."""
+def _plane_product(coding: Coding, x: Any, packed: Any, scales: Any, position: Any) -> Any:
+    """Return the product with a plane, decoded by blocks of rows."""
     rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
-    some = max(1, BLOCK // units)
-    if rows <= some:
-        return x @ _plane(coding, packed, scales, place, x.dtype)
-    count, transposed = rows // some, x.T
+    size = max(1, BLOCK // units)
+    if rows <= size:
+        return x @ _plane(coding, packed, scales, position, x.dtype)
+    count, transposed = rows // size, x.T
 
     def add(y: Any, i: Any) -> Any:
-        plane = _plane(coding, _taken(packed, i, some), _taken(scales, i, some), place, x.dtype)
-        return y + _taken(transposed, i, some).T @ plane, None
+        plane = _plane(coding, _block(packed, i, size), _block(scales, i, size), position, x.dtype)
+        return y + _block(transposed, i, size).T @ plane, None
 
     y, _ = lax.scan(add, zeros((x.shape[0], units), x), jnp.arange(count))
-    rest = count * some
-    if rest == rows:
+    done = count * size
+    if done == rows:
         return y
-    return y + x[:, rest:] @ _plane(coding, packed[rest:], scales[rest:], place, x.dtype)
+    return y + x[:, done:] @ _plane(coding, packed[done:], scales[done:], position, x.dtype)
 
 
-LEAST = 128
-"""So many rows of a block at least: with fewer, products of matrices are slower."""
+MIN_BLOCK_ROWS = 128
+"""The least number of rows of a block: products of matrices with fewer rows are slower."""
 
 
 def _blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Planes of some rows, (rows, words), whose products with planes of x are added up."""
+    """Return the product by blocks of rows, whose planes are multiplied by planes of x."""
     rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
-    # XLA keeps copies of the words and a transposed one beside the block.
-    some = min(rows, max(LEAST, BLOCK // 8 // units))
-    count, planes = rows // some, jnp.moveaxis(_planes(coding, x), 1, 0)
+    # XLA keeps a copy of the words, and a transposed one, beside the block.
+    size = min(rows, max(MIN_BLOCK_ROWS, BLOCK // 8 // units))
+    count, planes = rows // size, jnp.moveaxis(_planes(coding, x), 1, 0)
 
-    def block(_: None, i: Any) -> Any:
-        return None, _by_planes(coding, planes, _taken(packed, i, some), _taken(scales, i, some))
+    def product(_: None, i: Any) -> Any:
+        block = _block(packed, i, size), _block(scales, i, size)
+        return None, _sum_over_planes(coding, planes, *block)
 
-    _, y = lax.scan(block, None, jnp.arange(count))
+    _, y = lax.scan(product, None, jnp.arange(count))
     y = jnp.swapaxes(y, 0, 1).reshape(x.shape[0], -1)
-    rest = count * some
-    if rest == rows:
+    done = count * size
+    if done == rows:
         return y
-    return jnp.concatenate([y, _by_planes(coding, planes, packed[rest:], scales[rest:])], 1)
+    return jnp.concatenate([y, _sum_over_planes(coding, planes, packed[done:], scales[done:])], 1)
 
 
-def _by_planes(coding: Coding, planes: Any, packed: Any, scales: Any) -> Any:
-    """The product of rows with x, of which ``planes`` has the columns by their place in a word."""
+def _sum_over_planes(coding: Coding, planes: Any, packed: Any, scales: Any) -> Any:
+    """Return the product of x, given by its columns' planes, with rows of words."""
 
-    def add(y: Any, each: Any) -> Any:
-        place, x = each
-        plane = _plane(coding, packed, scales, place, x.dtype)
+    def add(y: Any, plane_of_x: Any) -> Any:
+        position, x = plane_of_x
+        plane = _plane(coding, packed, scales, position, x.dtype)
         return y + lax.dot_general(x, plane, (((1,), (1,)), ((), ()))), None
 
     zero = zeros((planes.shape[1], packed.shape[0]), planes)
     return lax.scan(add, zero, (jnp.arange(coding.per_unit), planes))[0]
 
 
-def _plane(coding: Coding, packed: Any, scales: Any, place: Any, dtype: Any) -> Any:
-    """The elements at one place in their words, decoded."""
-    values = values_of(coding, codes_at(coding, packed, place), dtype)
+def _plane(coding: Coding, packed: Any, scales: Any, position: Any, dtype: Any) -> Any:
+    """Return the decoded elements at one position in their words."""
+    values = values_of(coding, codes_at(coding, packed, position), dtype)
     groups = values.reshape(*scales.shape, coding.units_per_group) * scales[..., None]
     return groups.reshape(values.shape)

@@ -1,7 +1,7 @@
-"""Products of many rows with packed codes in JAX: blocks of the matrix, decoded as they lie in it.
+"""Products of many rows with packed codes in JAX: blocks of the matrix are decoded in their order.
 
-Decoding costs little beside so many products. So x and the result keep their order, of which copies
-would be as large as they are, and each block is multiplied at once, whatever codes a word has.
+Decoding costs little beside many products. x and the result therefore keep their order, since
+copies would be as large as they are, and each block is decoded at once, whatever the coding.
 """
 
 from __future__ import annotations
@@ -21,72 +21,72 @@ BLOCK = 2**17
 """The elements of a block: 512 KB of float32, which leaves room for the products in the cache."""
 
 CHEAP = {"affine", "integer", "ternary", "ternary5", "1bit"}
-"""Kinds that are decoded in an instruction or two."""
+"""Kinds of codes that are decoded in an instruction or two."""
 
-MANY = 128
-"""From so many rows of x on, where words are of w's columns; of kinds that are cheap to decode."""
+MIN_ROWS = 128
+"""The least number of rows of x if words code w's transpose, for cheap kinds."""
 
-LONG = 2**10
-"""The length of w's columns beyond which planes of their words are slower."""
+MAX_PLANE_ROWS = 2**10
+"""The number of w's rows beyond which planes of words are slower."""
 
 
 def are_many(coding: Coding, transposed: bool, m: int, rows: int) -> bool:
-    """Whether blocks as they lie in the matrix are faster than planes of codes.
+    """Return whether blocks of the matrix in its order are faster than planes of codes.
 
     Args:
-        coding: What the codes mean.
-        transposed: Whether the words are those of w's transpose.
+        coding: The coding of the words.
+        transposed: Whether the words code w's transpose.
         m: The number of rows of x.
-        rows: That of the words.
+        rows: The number of rows of words.
     """
-    least = MANY if transposed else MANY // 2 if rows > LONG else 2 * MANY
+    least = MIN_ROWS if transposed else MIN_ROWS // 2 if rows > MAX_PLANE_ROWS else 2 * MIN_ROWS
     return m >= (least if coding.kind in CHEAP else 4 * least)
 
 
 def by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """The product with the transpose of what words mean, some rows of words at a time."""
+    """Return the product with the transpose of the decoded matrix, decoded by blocks of rows."""
     rows, k = packed.shape[0], coding.columns_of(packed.shape[1])
 
     def product(start: Any, size: int) -> Any:
-        block = _dense(coding, x, _cut(packed, start, size, 0), _cut(scales, start, size, 0))
+        block = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
         return lax.dot_general(x, block, (((1,), (1,)), ((), ())))
 
-    return _filled(x, rows, max(1, BLOCK // k), product)
+    return _map_columns(x, rows, max(1, BLOCK // k), product)
 
 
 def by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """The product with what words mean, some groups of its columns at a time."""
+    """Return the product with the decoded matrix, decoded by blocks of groups of columns."""
     rows, groups = scales.shape
     size, words = coding.group_size, coding.words_per_group
 
     def product(start: Any, width: int) -> Any:
         first, count = start // size, width // size
-        some = _cut(packed, first * words, count * words, 1), _cut(scales, first, count, 1)
-        return _summed(coding, x, *some)
+        block = _slice(packed, first * words, count * words, 1), _slice(scales, first, count, 1)
+        return _sum_over_rows(coding, x, *block)
 
-    return _filled(x, groups * size, max(1, BLOCK // (rows * size)) * size, product)
+    return _map_columns(x, groups * size, max(1, BLOCK // (rows * size)) * size, product)
 
 
-def _summed(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """The product with a block of columns, of no more rows at a time than fill a block."""
+def _sum_over_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Return the product with a block of columns, as a sum over blocks of its rows."""
     rows, width = packed.shape[0], coding.columns_of(packed.shape[1])
-    # Parts of x are copied: a block may be larger before they are.
-    some = max(1, 4 * BLOCK // width)
-    count, rest = divmod(rows, some)
+    # Blocks of rows copy parts of x, so they are larger.
+    block_rows = max(1, 4 * BLOCK // width)
+    count, rest = divmod(rows, block_rows)
 
-    def part(start: Any, size: int) -> Any:
-        block = _dense(coding, x, _cut(packed, start, size, 0), _cut(scales, start, size, 0))
-        return _cut(x, start, size, 1) @ block
+    def product(start: Any, size: int) -> Any:
+        block = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
+        return _slice(x, start, size, 1) @ block
 
     if count + bool(rest) < 2:
         return x @ _dense(coding, x, packed, scales)
     zero = zeros((x.shape[0], width), x)
-    y = lax.fori_loop(0, count, lambda i, y: y + part(i * some, some), zero)
-    return y + part(rows - rest, rest) if rest else y
+    y = lax.fori_loop(0, count, lambda i, y: y + product(i * block_rows, block_rows), zero)
+    return y + product(rows - rest, rest) if rest else y
 
 
-def _filled(x: Any, n: int, width: int, product: Callable[[Any, int], Any]) -> Any:
-    """The columns of a result of n columns, so many at a time."""
+def _map_columns(x: Any, n: int, width: int, product: Callable[[Any, int], Any]) -> Any:
+    """Return a result of n columns, of which ``product`` returns blocks of some width."""
     count, rest = divmod(n, width)
     if not count:
         return product(0, n)
@@ -101,16 +101,16 @@ def _filled(x: Any, n: int, width: int, product: Callable[[Any, int], Any]) -> A
 
 
 def _dense(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """The elements of a block, of x's dtype."""
+    """Return the decoded elements of a block in x's dtype."""
     codes = coding.codes(NAMESPACE, packed).astype(jnp.int32)
     groups = coding.split_groups(NAMESPACE, values_of(coding, codes, x.dtype)) * scales[..., None]
     return groups.reshape(codes.shape)
 
 
-def _cut(x: Any, start: Any, size: int, axis: int) -> Any:
+def _slice(x: Any, start: Any, size: int, axis: int) -> Any:
     return lax.dynamic_slice_in_dim(x, start, size, axis)
 
 
 def zeros(shape: tuple[int, ...], x: Any) -> Any:
-    """Zeros of the dtype of x, which vary over the same axes of a mesh, as sums of it do."""
+    """Return zeros of x's dtype that vary over the same axes of a mesh, as sums of x do."""
     return vary(jnp.zeros(shape, x.dtype), varying_axes(x))

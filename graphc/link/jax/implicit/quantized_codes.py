@@ -1,4 +1,4 @@
-"""The codes in words, and the numbers that they stand for, as XLA computes them fast."""
+"""Decoding of packed codes to numbers, in operations that XLA vectorizes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from graphc.implicit.quantized.coding import DIGITS, FLOATS, WORD, Coding, digit
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
-def codes_at(coding: Coding, words: Any, place: Any) -> Any:
-    """The codes at a place in units of words, as signed integers, which convert faster."""
+def codes_at(coding: Coding, words: Any, position: Any) -> Any:
+    """Return the codes at a position in units of words, as signed integers (these convert fast)."""
     if coding.has_digits:
-        shift = jnp.asarray(place // DIGITS * coding.bits, jnp.uint32)
+        shift = jnp.asarray(position // DIGITS * coding.bits, jnp.uint32)
         bytes_ = jnp.right_shift(words, shift) & jnp.uint32(2**coding.bits - 1)
-        power = jnp.asarray(3, jnp.uint32) ** jnp.asarray(place % DIGITS, jnp.uint32)
+        power = jnp.asarray(3, jnp.uint32) ** jnp.asarray(position % DIGITS, jnp.uint32)
         return digit(NAMESPACE, bytes_, power).astype(jnp.int32)
-    start = jnp.asarray(place * coding.bits, jnp.uint32)
+    start = jnp.asarray(position * coding.bits, jnp.uint32)
     mask = jnp.uint32(2**coding.bits - 1)
     if coding.unit_words == 1:
         return (jnp.right_shift(words, start) & mask).astype(jnp.int32)
     words = words.reshape(*words.shape[:-1], -1, coding.unit_words)
     word, shift = start // WORD, start % WORD
-    here, behind = (
+    low, high = (
         lax.dynamic_index_in_dim(words, jnp.minimum(i, coding.unit_words - 1), -1, False)
         for i in (word, word + 1)
     )
-    # In two steps: to shift by the length of a word is undefined.
-    rest = jnp.left_shift(jnp.left_shift(behind, WORD - 1 - shift), jnp.uint32(1))
-    return ((jnp.right_shift(here, shift) | rest) & mask).astype(jnp.int32)
+    # Shifted in two steps, as a shift by the word's width is undefined.
+    rest = jnp.left_shift(jnp.left_shift(high, WORD - 1 - shift), jnp.uint32(1))
+    return ((jnp.right_shift(low, shift) | rest) & mask).astype(jnp.int32)
 
 
 def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
@@ -44,18 +44,18 @@ def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
     if coding.bits == 8:
         return _floats(coding, codes, dtype)
     table = table_of(coding.kind, coding.bits)
-    found: list[Any] = [jnp.asarray(value, dtype) for value in table]
+    values: list[Any] = [jnp.asarray(value, dtype) for value in table]
     for bit in range(coding.bits):
         is_set = (codes & (1 << bit)) != 0
-        pairs = zip(found[::2], found[1::2], strict=True)
-        found = [jnp.where(is_set, high, low) for low, high in pairs]
-    return found[0]
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [jnp.where(is_set, high, low) for low, high in pairs]
+    return values[0]
 
 
 def _floats(coding: Coding, codes: Any, dtype: Any) -> Any:
-    """Narrow floating numbers as bits of float32: exponents are moved, and scaled to their bias.
+    """Decode narrow floating numbers: an integer mantissa times a power of two from its bits.
 
-    What is subnormal as bits is of a whole number, so that no processor flushes it to zero.
+    Subnormal numbers have an integer mantissa too, so no processor flushes them to zero.
     """
     exponents, mantissas, bias = FLOATS[coding.kind]
     sign = exponents + mantissas

@@ -1,7 +1,7 @@
 """``lax.ragged_dot`` of a stack of structured matrices, such as the packed experts of a model.
 
-Rows are multiplied some at a time, each time by the one matrix of their group: none of the others
-is decoded, and none is made whole.
+Rows are multiplied in tiles of one group each: a tile decodes the matrix of its group, and no
+matrix is densified.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from graphc.implicit.treedef import Treedef
 from graphc.link.jax.implicit.rules import at_precision
 from graphc.link.jax.varying import varying_together
 
-MOST = 128
-"""So many rows are multiplied at a time, at most."""
+MAX_TILE = 128
+"""The largest number of rows in a tile."""
 
 
 @register("ragged_dot_general")
@@ -56,52 +56,54 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
     treedef, leaves = Treedef.of(w)
     x, sizes, *leaves = varying_together([x, sizes, *leaves])
     w = treedef.build(leaves)
-    # A group has so many rows on average, in a power of two.
-    some = min(MOST, m, 1 << (-(-m // groups) - 1).bit_length())
+    # The mean number of rows of a group, rounded up to a power of two.
+    size = min(MAX_TILE, m, 1 << (-(-m // groups) - 1).bit_length())
 
-    def add(y: Any, tile: Any) -> tuple[Any, None]:
+    def add_tile(y: Any, tile: Any) -> tuple[Any, None]:
         group, start, stop = tile
 
-        def added(y: Any) -> Any:
-            first = jnp.minimum(start, m - some)
-            found = _whole(require(index.take_slices(w, group, 0)).times(_rows(x, first, some)))
-            places = first + jnp.arange(some)
-            inside = (start <= places) & (places < stop)
-            total = _rows(y, first, some) + jnp.where(inside[:, None], found, 0).astype(dtype)
-            return lax.dynamic_update_slice_in_dim(y, total, first, 0)
+        def add(y: Any) -> Any:
+            first = jnp.minimum(start, m - size)
+            product = _check_dense(
+                require(index.take_slices(w, group, 0)).times(_rows(x, first, size))
+            )
+            positions = first + jnp.arange(size)
+            inside = (start <= positions) & (positions < stop)
+            rows = _rows(y, first, size) + jnp.where(inside[:, None], product, 0).astype(dtype)
+            return lax.dynamic_update_slice_in_dim(y, rows, first, 0)
 
-        return lax.cond(start < stop, added, lambda y: y, y), None
+        return lax.cond(start < stop, add, lambda y: y, y), None
 
-    # A gradient decodes the matrices again: to keep them would be to keep all of them.
+    # The gradient decodes matrices again: saved, all of them would be in memory together.
     zero, _ = varying_together([jnp.zeros((m, n), dtype), x])
-    return lax.scan(jax.checkpoint(add), zero, _tiles(sizes, m, some))[0]
+    return lax.scan(jax.checkpoint(add_tile), zero, _tiles(sizes, m, size))[0]
 
 
 def _rows(x: Any, start: Any, count: int) -> Any:
     return lax.dynamic_slice_in_dim(x, start, count)
 
 
-def _whole(y: Any) -> Any:
-    """Return a product that is no implicit array.
+def _check_dense(y: Any) -> Any:
+    """Return a product that is dense.
 
     Raises:
-        StructureLost: It is one, or none.
+        StructureLost: If the product is implicit, or NotImplemented.
     """
     if isinstance(require(y), ImplicitArray):
         raise StructureLost
     return y
 
 
-def _tiles(sizes: Any, m: int, some: int) -> tuple[Any, Any, Any]:
-    """So many rows of one group each: the group, the first row, and the one behind the last.
+def _tiles(sizes: Any, m: int, size: int) -> tuple[Any, Any, Any]:
+    """Return the group, the first row and the stop row of each tile of at most ``size`` rows.
 
-    As many as there may be; those that are not needed are empty.
+    The number of tiles is the largest possible; the last tiles may be empty.
     """
     groups = sizes.shape[0]
-    counts, stops = -(-sizes // some), jnp.cumsum(sizes)
+    counts, stops = -(-sizes // size), jnp.cumsum(sizes)
     ends = jnp.cumsum(counts)
-    number = jnp.arange(min(groups, m) + m // some, dtype=sizes.dtype)
-    group = jnp.minimum(jnp.searchsorted(ends, number, side="right"), groups - 1)
-    start = stops[group] - sizes[group] + (number - ends[group] + counts[group]) * some
-    # Rows beyond the last are none of x, and the numbers beyond the last tile are none of a group.
-    return group, start, jnp.minimum(jnp.minimum(start + some, stops[group]), m)
+    tile = jnp.arange(min(groups, m) + m // size, dtype=sizes.dtype)
+    group = jnp.minimum(jnp.searchsorted(ends, tile, side="right"), groups - 1)
+    start = stops[group] - sizes[group] + (tile - ends[group] + counts[group]) * size
+    # Sizes may add up to more than m; tiles behind the last group's are empty.
+    return group, start, jnp.minimum(jnp.minimum(start + size, stops[group]), m)

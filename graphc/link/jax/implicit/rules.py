@@ -1,4 +1,4 @@
-"""Handlers of JAX's primitives on structured arrays, in terms of their methods."""
+"""Handlers of JAX's primitives on structured arrays, which call the arrays' methods."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ REDUCTIONS = {
     "reduce_and": "all",
     "reduce_or": "any",
 }
-"""The methods of ``Structured`` that reductions are called by; the last two for bool."""
+"""The methods of ``Structured`` for reductions; the last two for bool."""
 
 
 def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
-    """Convert NumPy integers among parameters to Python's: JAX would trace them."""
+    """Convert NumPy integers among parameters to Python's, as JAX would trace NumPy's."""
     return tuple(map(int, numbers))
 
 
@@ -61,24 +61,24 @@ def _dot_general(
         return dot.dot_general(a, b, contract, batch, jnp.dtype(dtype))
 
 
-def at_precision(wanted: Any) -> AbstractContextManager[Any]:
-    """Set the precision of a structure's products to that of the whole product.
+def at_precision(precision: Any) -> AbstractContextManager[Any]:
+    """Set the precision of the products that a structured product consists of.
 
     Raises:
-        StructureLost: It is none that has a name.
+        StructureLost: If the precision has no name.
     """
-    wanted = wanted[0] if isinstance(wanted, tuple) else wanted
-    if wanted is not None and not hasattr(wanted, "name"):
+    precision = precision[0] if isinstance(precision, tuple) else precision
+    if precision is not None and not hasattr(precision, "name"):
         raise StructureLost
-    if wanted is None:
+    if precision is None:
         return nullcontext()
-    is_level = isinstance(wanted, jax.lax.Precision)
-    name = wanted.name.lower() if is_level else wanted.name
-    found: AbstractContextManager[Any] = jax.default_matmul_precision(name)
-    return found
+    is_level = isinstance(precision, jax.lax.Precision)
+    name = precision.name.lower() if is_level else precision.name
+    context: AbstractContextManager[Any] = jax.default_matmul_precision(name)
+    return context
 
 
-# The same elements in other places.
+# Rearranged elements.
 
 
 @register("transpose")
@@ -110,7 +110,7 @@ def _reverse(x: Structured, *, dimensions: Any) -> Any:
     return index.flip(x, _ints(dimensions))
 
 
-# Parts.
+# Slices and indices.
 
 
 @register("slice")
@@ -122,13 +122,13 @@ def _slice(x: Structured, *, start_indices: Any, limit_indices: Any, strides: An
 @register("dynamic_slice")
 @structural
 def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> Any:
-    """Slice dynamically; starts are clipped to bounds, as XLA does."""
-    places, sizes = [place(start) for start in starts], _ints(slice_sizes)
-    y = _window_at(x, places, sizes)
+    """Slice dynamically; starts are clipped to bounds, as in XLA."""
+    indices, sizes = [dense_index(start) for start in starts], _ints(slice_sizes)
+    y = _slice_fields(x, indices, sizes)
     if y is not NotImplemented:
         return y
     y = x
-    for axis, (start, size) in enumerate(zip(places, sizes, strict=True)):
+    for axis, (start, size) in enumerate(zip(indices, sizes, strict=True)):
         if size == x.shape[axis]:
             continue
         if not isinstance(y, Structured):
@@ -136,57 +136,52 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
             continue
         start = jnp.clip(start, 0, x.shape[axis] - size)
         y = require(index.take_slices(y, start + jnp.arange(size, dtype=start.dtype), axis))
-        y = transpose(y, _moved(y.ndim, axis))
+        y = transpose(y, (*range(1, axis + 1), 0, *range(axis + 1, y.ndim)))
     return y
 
 
-def _window_at(x: Any, places: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """Slice each field of an array dynamically, where its structure allows that."""
-    whole = [m == n for m, n in zip(sizes, x.shape, strict=True)]
+def _slice_fields(x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Slice each field of an array dynamically; NotImplemented if the structure forbids it."""
+    is_full = [m == n for m, n in zip(sizes, x.shape, strict=True)]
 
     def read(x: Any) -> Any:
-        given = zip(sizes, whole, x.shape, strict=True)
-        return jax.lax.dynamic_slice(x, places, [n if flag else m for m, flag, n in given])
+        lengths = zip(sizes, is_full, x.shape, strict=True)
+        return jax.lax.dynamic_slice(x, starts, [n if full else m for m, full, n in lengths])
 
-    if whole[-2:] != [True, False]:
-        return x.window_at(whole, read)
-    turned = _window_at(_turned(x), _last_two(places), _last_two(sizes))
-    return NotImplemented if turned is NotImplemented else _turned(turned)
+    if is_full[-2:] != [True, False]:
+        return x.window_at(is_full, read)
+    y = _slice_fields(_swap_last_axes(x), _swap_last(starts), _swap_last(sizes))
+    return NotImplemented if y is NotImplemented else _swap_last_axes(y)
 
 
-def _last_two(entries: Sequence[Any]) -> list[Any]:
-    """The last two entries exchanged."""
+def _swap_last(entries: Sequence[Any]) -> list[Any]:
     return [*entries[:-2], entries[-1], entries[-2]]
 
 
-def _turned(x: Any) -> Any:
-    """The last two axes exchanged, along either of which the codes of an array may be packed."""
-    return transpose(x, tuple(_last_two(range(x.ndim))))
+def _swap_last_axes(x: Any) -> Any:
+    """Swap the last two axes; the codes of an array may be packed along either of them."""
+    return transpose(x, tuple(_swap_last(range(x.ndim))))
 
 
-def _moved(ndim: int, axis: int) -> tuple[int, ...]:
-    """Move the first axis to a place."""
-    return (*range(1, axis + 1), 0, *range(axis + 1, ndim))
-
-
-def place(index: Any) -> Any:
-    """Make an index whole, as the policy allows: which elements it takes must be known."""
+def dense_index(index: Any) -> Any:
+    """Densify an index, as the policy allows: indices select elements by their values."""
     return as_dense(index, "an index", where_now())
 
 
 @register("dynamic_update_slice")
 @structural
 def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
-    places = [place(start) for start in starts]
-    whole = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
-    if isinstance(x, Structured) and whole[-2:] == [True, False]:
-        y = _dynamic_update_slice(_turned(x), _turned(update), *_last_two(places))
-        return NotImplemented if y is NotImplemented else _turned(y)
+    indices = [dense_index(start) for start in starts]
+    is_full = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
+    if isinstance(x, Structured) and is_full[-2:] == [True, False]:
+        swapped = _swap_last_axes(x), _swap_last_axes(update)
+        y = _dynamic_update_slice(*swapped, *_swap_last(indices))
+        return NotImplemented if y is NotImplemented else _swap_last_axes(y)
 
     def write(x: Any, update: Any) -> Any:
-        return jax.lax.dynamic_update_slice(x, update, places)
+        return jax.lax.dynamic_update_slice(x, update, indices)
 
-    return index.update(x, update, whole, write)
+    return index.update(x, update, is_full, write)
 
 
 @register("scatter")
@@ -196,46 +191,46 @@ def _scatter(
     if is_same_number(x, updates):
         return x
     numbers = dimension_numbers
-    gone = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
-    kept = [axis for axis in range(x.ndim) if axis not in gone]
-    windows = dict(zip(kept, _ints(numbers.update_window_dims), strict=True))
-    whole = [
+    removed = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
+    window_axes = [axis for axis in range(x.ndim) if axis not in removed]
+    windows = dict(zip(window_axes, _ints(numbers.update_window_dims), strict=True))
+    is_full = [
         axis in windows and updates.shape[windows[axis]] == n for axis, n in enumerate(x.shape)
     ]
     if windows.get(x.ndim - 1) != updates.ndim - 1:
         return NotImplemented
     settings = {name: parameters[name] for name in ("indices_are_sorted", "unique_indices")}
-    places = place(indices)
+    positions = dense_index(indices)
 
     def write(x: Any, updates: Any) -> Any:
-        return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
+        return jax.lax.scatter(x, positions, updates, numbers, mode=mode, **settings)
 
-    return index.update(x, updates, whole, write)
+    return index.update(x, updates, is_full, write)
 
 
 @register("scatter_add")
 def _scatter_add(x: Any, indices: Any, updates: Any, **_: Any) -> Any:
-    """Nothing changes where zeros are added."""
+    """Return the operand unchanged if zeros are added."""
     return x if number_of(updates) == 0 else NotImplemented
 
 
 @register("gather")
 def _gather(x: Structured, indices: Any, **parameters: Any) -> Any:
-    return gathered(x, indices, index.take_slices, parameters)
+    return gather_rows(x, indices, index.take_slices, parameters)
 
 
 @structural
-def gathered(
+def gather_rows(
     x: Any, indices: Any, rows_of: Callable[[Any, Any, int], Any], parameters: Mapping[str, Any]
 ) -> Any:
-    """Gather whole slices along one axis, as ``take`` and indexing by one array do.
+    """Gather slices along one axis, as ``take`` and indexing by one array do.
 
     Args:
         x: An implicit array.
-        indices: As the primitive has them.
-        rows_of: Gives the slices of an array at places within bounds along an axis, or
-            NotImplemented; the axes of the places stand first.
-        parameters: The primitive's.
+        indices: The primitive's indices.
+        rows_of: A function of an array, indices within bounds and an axis, which returns the slices
+            with the axes of the indices first; or NotImplemented.
+        parameters: The primitive's parameters.
     """
     numbers = parameters["dimension_numbers"]
     collapsed = _ints(numbers.collapsed_slice_dims)
@@ -244,31 +239,33 @@ def gathered(
         return NotImplemented
     (axis,) = collapsed
     n = x.shape[axis]
-    if not n or any(size != n for size, n in _others(parameters["slice_sizes"], x.shape, axis)):
+    others = _other_axes(parameters["slice_sizes"], x.shape, axis)
+    if not n or any(size != length for size, length in others):
         return NotImplemented
-    places = place(indices)[..., 0]
-    y = require(rows_of(x, jnp.clip(places, 0, n - 1), axis))
+    rows = dense_index(indices)[..., 0]
+    y = require(rows_of(x, jnp.clip(rows, 0, n - 1), axis))
     if parameters["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP:
-        y = _filled(y, (places >= 0) & (places < n), parameters["fill_value"])
-    # The axes of the slices stand where the primitive says, those of the index between them.
-    behind, front = iter(range(places.ndim, y.ndim)), iter(range(places.ndim))
+        y = _fill_outside(y, (rows >= 0) & (rows < n), parameters["fill_value"])
+    # The primitive gives the positions of the slices' axes; the index's axes fill the others.
+    slice_axis, index_axis = iter(range(rows.ndim, y.ndim)), iter(range(rows.ndim))
     offsets = numbers.offset_dims
-    return transpose(y, tuple(next(behind if i in offsets else front) for i in range(y.ndim)))
+    order = [next(slice_axis if i in offsets else index_axis) for i in range(y.ndim)]
+    return transpose(y, tuple(order))
 
 
-def _others(sizes: Sequence[int], shape: Sequence[int], axis: int) -> Iterator[tuple[int, int]]:
+def _other_axes(sizes: Sequence[int], shape: Sequence[int], axis: int) -> Iterator[tuple[int, int]]:
     return ((m, n) for i, (m, n) in enumerate(zip(sizes, shape, strict=True)) if i != axis)
 
 
-def _filled(y: Any, inside: Any, value: Any) -> Any:
-    """Gather slices, and fill those out of bounds; the result is whole."""
+def _fill_outside(y: Any, inside: Any, value: Any) -> Any:
+    """Return densified slices, in which slices out of bounds are filled with a value."""
     inside = jnp.expand_dims(inside, tuple(range(inside.ndim, y.ndim)))
-    value = jnp.asarray(_fill_value(y.dtype) if value is None else value, y.dtype)
+    value = jnp.asarray(default_fill_value(y.dtype) if value is None else value, y.dtype)
     return jnp.where(inside, densify(y), value)
 
 
-def _fill_value(dtype: Any) -> Any:
-    """Return JAX's default fill value."""
+def default_fill_value(dtype: Any) -> Any:
+    """Return JAX's value of slices out of bounds."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return jnp.nan
     if dtype.kind == "b":
@@ -290,7 +287,7 @@ def _split(x: Structured, *, sizes: Any, axis: int) -> Any:
     return index.split(x, _ints(sizes), int(axis))
 
 
-# Element by element.
+# Elementwise operations.
 
 
 @register("convert_element_type")
@@ -300,11 +297,11 @@ def _cast(x: Structured, *, new_dtype: Any, **_: Any) -> Any:
 
 
 @register("select_n")
-def _select(which: Any, *cases: Any) -> Any:
-    if len(cases) != 2 or which.dtype != bool:
+def _select(mask: Any, *cases: Any) -> Any:
+    if len(cases) != 2 or mask.dtype != bool:
         return NotImplemented
-    otherwise, chosen = cases
-    return elementwise.where(which, chosen, otherwise)
+    if_false, if_true = cases
+    return elementwise.where(mask, if_true, if_false)
 
 
 @register("clamp")
@@ -313,30 +310,30 @@ def _clamp(low: Any, x: Any, high: Any, **_: Any) -> Any:
 
 
 @register("integer_pow")
-def _power(x: Structured, *, y: int, **_: Any) -> Any:
+def _integer_power(x: Structured, *, y: int, **_: Any) -> Any:
     return elementwise.integer_power(x, int(y))
 
 
 @register("rsqrt")
 @structural
-def _reciprocal_of_root(x: Structured, **_: Any) -> Any:
+def _rsqrt(x: Structured, **_: Any) -> Any:
     root = require(x.mapped("sqrt"))
     return root.mapped("reciprocal") if isinstance(root, Structured) else 1 / root
 
 
 @register("ne")
 def _not_equal(a: Any, b: Any, **_: Any) -> Any:
-    """Compare; ``x != x`` is how JAX writes ``isnan``."""
+    # JAX writes isnan(x) as x != x.
     return elementwise.unary("isnan", a) if a is b else elementwise.binary("not_equal", a, b)
 
 
 @register("pow")
-def _general_power(a: Any, b: Any, **_: Any) -> Any:
+def _power(a: Any, b: Any, **_: Any) -> Any:
     value = number_of(b)
     if isinstance(a, Structured) and value is not None and value == np.round(value.real):
-        found = elementwise.integer_power(a, int(value.real))
-        if found is not NotImplemented:
-            return found
+        y = elementwise.integer_power(a, int(value.real))
+        if y is not NotImplemented:
+            return y
     return elementwise.binary("power", a, b)
 
 
@@ -346,34 +343,34 @@ def _round(x: Structured, *, rounding_method: Any) -> Any:
     return x.mapped("round") if to_even else NotImplemented
 
 
-def _enter(name: str, handler: Callable[..., Any]) -> None:
-    """Register a handler where JAX has that primitive."""
+def _register(name: str, handler: Callable[..., Any]) -> None:
+    """Register a handler if this version of JAX has the primitive."""
     if primitive(name) is not None:
         register(name)(handler)
 
 
-def _enter_unary(name: str, function: str) -> None:
+def _register_unary(name: str, function: str) -> None:
     def apply(x: Structured, **_: Any) -> Any:
         return elementwise.unary(function, x)
 
-    _enter(name, apply)
+    _register(name, apply)
 
 
-def _enter_binary(name: str, function: str) -> None:
+def _register_binary(name: str, function: str) -> None:
     def apply(a: Any, b: Any, **_: Any) -> Any:
         return elementwise.arithmetic(function, a, b)
 
-    _enter(name, apply)
+    _register(name, apply)
 
 
-def _enter_paired(name: str, function: str) -> None:
+def _register_paired(name: str, function: str) -> None:
     def apply(a: Any, b: Any, **_: Any) -> Any:
         return elementwise.binary(function, a, b)
 
-    _enter(name, apply)
+    _register(name, apply)
 
 
-def _enter_reduction(name: str, function: str) -> None:
+def _register_reduction(name: str, function: str) -> None:
     def apply(x: Structured, *, axes: Any, **_: Any) -> Any:
         empty = 0 in [x.shape[axis] for axis in axes]
         if (empty and function in {"max", "min"}) or (
@@ -382,19 +379,19 @@ def _enter_reduction(name: str, function: str) -> None:
             return NotImplemented
         return elementwise.reduce(x, function, _ints(axes))
 
-    _enter(name, apply)
+    _register(name, apply)
 
 
-_enter("stack", structural(_stack))
-_enter("split", _split)
+_register("stack", structural(_stack))
+_register("split", _split)
 for _name, _row in rows_of_primitives().items():
     if _row.arity == 1 and hasattr(jnp, _row.name):
-        _enter_unary(_name, _row.name)
+        _register_unary(_name, _row.name)
 for _name, _function in BINARY.items():
-    _enter_binary(_name, _function)
+    _register_binary(_name, _function)
 for _name, _row in rows_of_primitives().items():
     if _row.row in elementwise.BINARY and _name not in {"ne", "pow"}:
-        _enter_paired(_name, _row.row)
-_enter_paired("rem", "fmod")
+        _register_paired(_name, _row.row)
+_register_paired("rem", "fmod")
 for _name, _function in REDUCTIONS.items():
-    _enter_reduction(_name, _function)
+    _register_reduction(_name, _function)

@@ -1,6 +1,6 @@
-"""``shard_map`` and constraints of shardings with implicit operands, whose fields are sharded.
+"""``shard_map`` and sharding constraints with implicit operands, whose fields are sharded.
 
-A function of shards gets implicit shards where shards of the fields are those.
+A function of shards gets an implicit shard if the shards of the fields are its fields.
 """
 
 from __future__ import annotations
@@ -19,42 +19,44 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from graphc.link.jax.explicit import axes_of, explicit_mesh, reshard
 from graphc.link.jax.implicit.avals import ImplicitAval, ImplicitAvals, flatten, unflatten
-from graphc.link.jax.implicit.calls import placed
-from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
+from graphc.link.jax.implicit.calls import fill_unused
+from graphc.link.jax.implicit.interpreter import inline, materialize_for, rule, used_results
 from graphc.link.jax.implicit.partition import (
     Partition,
     Sizes,
     can_shard,
     field_shardings,
-    joined,
+    unshard,
 )
-from graphc.link.jax.implicit.trace import called
-from graphc.link.jax.implicit.transform import closed
+from graphc.link.jax.implicit.trace import trace_and_run
+from graphc.link.jax.implicit.transform import as_closed
 
 
 @rule("sharding_constraint", "reshard")
-def constrained(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Shard the arrays of an implicit array as the whole is to be."""
+def constrain_sharding(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Shard the fields of an implicit array as the dense array is to be sharded."""
     is_reshard = eqn.primitive.name == "reshard"
-    wanted = _unconstrained(eqn.params["dst_sharding" if is_reshard else "sharding"], eqn)
-    if not can_shard(wanted):
-        operands = [materialized_for(x, eqn) for x in operands]
+    sharding = _with_unconstrained_axes(
+        eqn.params["dst_sharding" if is_reshard else "sharding"], eqn
+    )
+    if not can_shard(sharding):
+        operands = [materialize_for(x, eqn) for x in operands]
     leaves, kinds = flatten(operands)
     (kind,) = kinds
-    place: Any = jax.sharding.reshard if is_reshard else jax.lax.with_sharding_constraint
-    each = [wanted] if kind is None else field_shardings(kind, wanted)
-    return unflatten(kinds, [place(x, sharding) for x, sharding in zip(leaves, each, strict=True)])
+    constrain: Any = jax.sharding.reshard if is_reshard else jax.lax.with_sharding_constraint
+    each = [sharding] if kind is None else field_shardings(kind, sharding)
+    return unflatten(kinds, [constrain(x, s) for x, s in zip(leaves, each, strict=True)])
 
 
-def _unconstrained(sharding: Any, eqn: JaxprEqn) -> Any:
-    """A sharding that says which axes may be sharded in any way."""
+def _with_unconstrained_axes(sharding: Any, eqn: JaxprEqn) -> Any:
+    """Return a sharding in which the equation's unconstrained axes are marked."""
     free = eqn.params.get("unconstrained_dims", frozenset())
     if not free:
         return sharding
-    named: Any = PartitionSpec
+    pspec: Any = PartitionSpec
     entries = [*sharding.spec, *[None] * (max(free) + 1 - len(sharding.spec))]
-    spec = [named.UNCONSTRAINED if i in free else entry for i, entry in enumerate(entries)]
-    return NamedSharding(sharding.mesh, named(*spec))
+    spec = [pspec.UNCONSTRAINED if i in free else entry for i, entry in enumerate(entries)]
+    return NamedSharding(sharding.mesh, pspec(*spec))
 
 
 @rule("shard_map")
@@ -62,66 +64,66 @@ def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a function of shards on each device of a mesh."""
     sizes = dict(eqn.params["mesh"].shape)
     leaves, kinds = flatten(operands)
-    parts = [
-        _Operand.of(kind, spec, sizes)
+    shardings = [
+        _OperandSharding.of(kind, spec, sizes)
         for kind, spec in zip(kinds, eqn.params["in_specs"], strict=True)
     ]
-    given = tuple(spec for part in parts for spec in part.specs)
-    leaves = [_placed(x, eqn, spec) for x, spec in zip(leaves, given, strict=True)]
+    in_specs = tuple(spec for sharding in shardings for spec in sharding.specs)
+    leaves = [_reshard(x, eqn, spec) for x, spec in zip(leaves, in_specs, strict=True)]
     used = used_results(eqn)
-    program = closed(eqn.params["jaxpr"])
+    program = as_closed(eqn.params["jaxpr"])
 
     def results(values: Sequence[Any]) -> list[Any]:
-        pairs = zip(parts, unflatten(kinds, values), strict=True)
-        found = inline(program, [part.shard(x) for part, x in pairs], used)
-        return [y for y, is_used in zip(found, used, strict=True) if is_used]
+        pairs = zip(shardings, unflatten(kinds, values), strict=True)
+        ys = inline(program, [sharding.shard(x) for sharding, x in pairs], used)
+        return [y for y, is_used in zip(ys, used, strict=True) if is_used]
 
-    out_specs = [
+    result_specs = [
         spec for spec, is_used in zip(eqn.params["out_specs"], used, strict=True) if is_used
     ]
-    tried: list[ImplicitAvals] = []
+    traced: list[ImplicitAvals] = []
 
-    def attempt(*values: Any) -> tuple[()]:
-        tried.append(flatten(results(values))[1])
+    def find_kinds(*values: Any) -> tuple[()]:
+        traced.append(flatten(results(values))[1])
         return ()
 
-    jax.eval_shape(_sharded(eqn, attempt, given, ()), *leaves)
-    pairs = zip(tried[-1], out_specs, strict=True)
-    whole = [None if kind is None else joined(kind, spec, sizes) for kind, spec in pairs]
+    jax.eval_shape(_shard_map(eqn, find_kinds, in_specs, ()), *leaves)
+    pairs = zip(traced[-1], result_specs, strict=True)
+    partitions = [None if kind is None else unshard(kind, spec, sizes) for kind, spec in pairs]
 
     def run(*values: Any) -> tuple[Any, ...]:
-        pairs = zip(whole, results(values), strict=True)
-        return tuple(flatten([y if part else materialized_for(y, eqn) for part, y in pairs])[0])
+        pairs = zip(partitions, results(values), strict=True)
+        return tuple(flatten([y if part else materialize_for(y, eqn) for part, y in pairs])[0])
 
-    found_specs = tuple(
-        said
-        for part, spec in zip(whole, out_specs, strict=True)
-        for said in ([spec] if part is None else part.partition_specs())
+    out_specs = tuple(
+        leaf_spec
+        for part, spec in zip(partitions, result_specs, strict=True)
+        for leaf_spec in ([spec] if part is None else part.partition_specs())
     )
-    found = _sharded(eqn, run, given, found_specs)(*leaves)
-    made = tuple(None if part is None else part.kind for part in whole)
-    return placed(used, unflatten(made, found))
+    arrays = _shard_map(eqn, run, in_specs, out_specs)(*leaves)
+    result_kinds = tuple(None if part is None else part.kind for part in partitions)
+    return fill_unused(used, unflatten(result_kinds, arrays))
 
 
-def _sharded(
-    eqn: JaxprEqn, function: Callable[..., Any], given: Any, found: Any
+def _shard_map(
+    eqn: JaxprEqn, function: Callable[..., Any], in_specs: Any, out_specs: Any
 ) -> Callable[..., Any]:
     params: dict[str, Any] = eqn.params
-    # The axes have had two names.
+    # The name of the axes depends on the version of JAX.
     axes: Any = params.get("newly_manual_axes", params.get("manual_axes"))
-    sharded: Callable[..., Any] = jax.shard_map(
+    mapped: Callable[..., Any] = jax.shard_map(
         function,
         mesh=params["mesh"],
-        in_specs=given,
-        out_specs=found,
+        in_specs=in_specs,
+        out_specs=out_specs,
         axis_names=axes,
         check_vma=params["check_vma"],
     )
-    return sharded
+    return mapped
 
 
-def _placed(x: Any, eqn: JaxprEqn, spec: Any) -> Any:
-    """An array, sharded over explicit axes of a mesh as the function of shards takes it."""
+def _reshard(x: Any, eqn: JaxprEqn, spec: Any) -> Any:
+    """Shard an array over explicit axes of a mesh as the function of shards takes it."""
     if explicit_mesh([x]) is None:
         return x
     entries = (*spec, *[None] * (x.ndim - len(spec)))
@@ -129,41 +131,42 @@ def _placed(x: Any, eqn: JaxprEqn, spec: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """How an operand comes to a device.
+class _OperandSharding:
+    """The sharding of an operand.
 
     Attributes:
-        specs: Of its arrays.
-        cut: The spec by which its shard is cut out of the whole there; None where it is there.
-        sizes: Of the mesh.
+        specs: The specs of the operand's arrays.
+        slice_spec: The spec by which each device slices its shard from the replicated operand; None
+            if the device has the shard.
+        sizes: The number of devices along each axis of the mesh.
     """
 
     specs: Sequence[Any]
-    cut: Any
+    slice_spec: Any
     sizes: Sizes
 
     @classmethod
-    def of(cls, kind: ImplicitAval | None, spec: Any, sizes: Sizes) -> _Operand:
-        """An operand that is to be sharded; as its arrays, if these shard as it does."""
+    def of(cls, kind: ImplicitAval | None, spec: Any, sizes: Sizes) -> _OperandSharding:
+        """Shard an operand by its arrays, if their shards are the fields of its shard."""
         if kind is None:
             return cls([spec], None, sizes)
-        found = Partition.of(kind, spec, sizes)
-        if found.is_exact():
-            return cls(found.partition_specs(), None, sizes)
-        whole: Any = PartitionSpec
-        return cls([whole()] * kind.count, found.spec, sizes)
+        partition = Partition.of(kind, spec, sizes)
+        if partition.is_exact():
+            return cls(partition.partition_specs(), None, sizes)
+        pspec: Any = PartitionSpec
+        return cls([pspec()] * kind.count, partition.spec, sizes)
 
     def shard(self, x: Any) -> Any:
-        """This device's shard: a slice, for which an implicit array may have a handler."""
-        if self.cut is None:
+        """Return this device's shard: a slice, for which an implicit array may have a handler."""
+        if self.slice_spec is None:
             return x
         lengths, starts = list(x.shape), [jnp.int32(0)] * x.ndim
-        for axis, entry in enumerate(self.cut):
+        for axis, entry in enumerate(self.slice_spec):
             if axes := axes_of(entry):
                 lengths[axis] //= math.prod(self.sizes[name] for name in axes)
                 starts[axis] = lax.axis_index(axes).astype("int32") * np.int32(lengths[axis])
 
-        def cut(x: Any, *starts: Any) -> Any:
+        def dynamic_slice(x: Any, *starts: Any) -> Any:
             return lax.dynamic_slice(x, starts, lengths)
 
-        return called(cut, (x, *starts), {})
+        return trace_and_run(dynamic_slice, (x, *starts), {})

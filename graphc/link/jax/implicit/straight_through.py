@@ -1,4 +1,4 @@
-"""The straight-through estimator of JAX arrays, and primitives of what it gives."""
+"""The straight-through estimator of JAX arrays, and primitives applied to its results."""
 
 from __future__ import annotations
 
@@ -15,27 +15,38 @@ from graphc.implicit.dispatch import dispatch
 from graphc.implicit.functions import implicit
 from graphc.implicit.policy import densify, materialized
 from graphc.implicit.straight_through import StraightThrough, operands_through
-from graphc.link.jax.implicit.applied import Derived, apply
-from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
-from graphc.link.jax.implicit.deferred import DeferredResult, Known
-from graphc.link.jax.implicit.fields import advanced, moves, pulled_back, replace_derivative
+from graphc.link.jax.implicit.applied import Jvp, apply
+from graphc.link.jax.implicit.avals import (
+    ImplicitAvals,
+    flatten,
+    per_array,
+    replace_at,
+    unflatten,
+)
+from graphc.link.jax.implicit.deferred import Cache, DeferredResult
+from graphc.link.jax.implicit.fields import (
+    pull_back,
+    replace_derivative,
+    rule_primal,
+    tangent_flags,
+)
 from graphc.link.jax.implicit.function_pair import (
     FunctionPair,
-    deferred,
+    defer_derivative,
     is_traced,
     key_of,
     run_through,
-    valued,
+    value_of,
 )
 from graphc.link.jax.implicit.interpreter import bind
 from graphc.link.jax.implicit.partition import aval_of
 
 
 def straight_through(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """Call a function; its derivative is the identity's, for operands of the result's shape.
+    """Call a function with the derivative of the identity, for operands of the result's shape.
 
     Args:
-        name: What messages call it.
+        name: The function's name in messages.
         call: A function of arrays.
         operands: Arrays, dense or implicit.
     """
@@ -44,7 +55,7 @@ def straight_through(name: str, call: Callable[..., Any], operands: Sequence[Any
     y = jax.lax.stop_gradient(call(*fixed) if is_dense else implicit(call)(*fixed))
     through = operands_through(name, operands, y)
     if not is_implicit(y):
-        return _moved(name, y, through)
+        return _with_derivative(name, y, through)
     if len(through) == 1 and through[0].dtype == y.dtype:
         return StraightThrough(y, through[0])
     dtype = y.dtype
@@ -56,13 +67,13 @@ def straight_through(name: str, call: Callable[..., Any], operands: Sequence[Any
     return StraightThrough(y, DeferredResult.of(pair, through, 0, y))
 
 
-def _moved(name: str, y: Any, towards: Sequence[Any]) -> Any:
-    """Give a dense array the derivative of a sum of others."""
+def _with_derivative(name: str, y: Any, sources: Sequence[Any]) -> Any:
+    """Return the dense array y with the derivative of the sum of arrays."""
 
-    def derived(x: Any) -> Any:
+    def densify(x: Any) -> Any:
         return materialized(x, f"the derivative of ste({name})") if is_implicit(x) else x
 
-    return replace_derivative(derived, y, towards)
+    return replace_derivative(densify, y, sources)
 
 
 class _UnhandledError(Exception):
@@ -73,16 +84,16 @@ def handled(primitive: Any, operands: Sequence[Any], parameters: dict[str, Any])
     """Apply a primitive to the values of straight-through arrays; derivatives are dense.
 
     Returns:
-        NotImplemented where nothing handles the values.
+        The results, or NotImplemented if nothing handles the values.
     """
     if not is_traced(operands):
-        return dispatch(primitive, [*map(valued, operands)], parameters)
+        return dispatch(primitive, [*map(value_of, operands)], parameters)
     pair = _pair(primitive, parameters)
     try:
-        found = _applied(pair, operands)
+        values = _apply(pair, operands)
     except _UnhandledError:
         return NotImplemented
-    y = [deferred(pair, operands, i, x) for i, x in enumerate(found)]
+    y = [defer_derivative(pair, operands, i, x) for i, x in enumerate(values)]
     return y if primitive.multiple_results else y[0]
 
 
@@ -90,116 +101,117 @@ def _pair(primitive: Any, parameters: dict[str, Any]) -> FunctionPair:
     several = primitive.multiple_results
 
     def value(*operands: Any) -> Sequence[Any]:
-        found = dispatch(primitive, [*map(valued, operands)], parameters)
-        if found is NotImplemented:
+        y = dispatch(primitive, [*map(value_of, operands)], parameters)
+        if y is NotImplemented:
             raise _UnhandledError
-        return found if several else [found]
+        return y if several else [y]
 
     def dense(*operands: Any) -> Sequence[Any]:
-        found = bind(primitive, operands, parameters)
-        return found if several else [found]
+        y = bind(primitive, operands, parameters)
+        return y if several else [y]
 
-    key = key_of(primitive, parameters)
-    pair = FunctionPair(value, dense, primitive.name, key)
+    pair = FunctionPair(value, dense, primitive.name, key_of(primitive, parameters))
 
-    def again(operands: Sequence[Any]) -> Sequence[Any]:
-        made_whole = replace(pair, value=lambda *operands: list(map(_whole, value(*operands))))
-        return _applied(made_whole, operands)
+    def recompute(operands: Sequence[Any]) -> Sequence[Any]:
+        densified = replace(pair, value=lambda *operands: list(map(_densify, value(*operands))))
+        return _apply(densified, operands)
 
-    return replace(pair, again=again)
+    return replace(pair, recompute=recompute)
 
 
-def _whole(x: Any) -> Any:
+def _densify(x: Any) -> Any:
     return densify(x) if is_implicit(x) else x
 
 
-def _applied(pair: FunctionPair, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of a pair's value; implicit ones have no derivatives."""
+def _apply(pair: FunctionPair, operands: Sequence[Any]) -> list[Any]:
+    """Return the results of a pair's value; implicit results have no derivatives."""
     leaves, tree = jax.tree.flatten(list(operands))
-    forms: list[ImplicitAvals] = []
+    traced: list[ImplicitAvals] = []
 
     def run(*leaves: Any) -> list[Any]:
-        parts, form = flatten(pair.value(*jax.tree.unflatten(tree, leaves)))
-        forms.append(form)
-        return parts
+        arrays, kinds = flatten(pair.value(*jax.tree.unflatten(tree, leaves)))
+        traced.append(kinds)
+        return arrays
 
     program = jax.make_jaxpr(run)(*leaves)
-    equation = _Equation(pair, program, len(program.consts), tree, forms[0])
-    return unflatten(forms[0], apply(equation, [*program.consts, *leaves]))
+    kinds = traced[0]
+    application = _PrimitiveApplication(pair, program, len(program.consts), tree, kinds)
+    return unflatten(kinds, apply(application, [*program.consts, *leaves]))
 
 
 @dataclass(frozen=True, eq=False)
-class _Equation:
-    """A primitive applied to straight-through arrays.
+class _PrimitiveApplication:
+    """A primitive applied to straight-through arrays, as a function of constants and arrays.
 
     Attributes:
-        pair: It.
-        program: Gives the arrays of the results, as handlers made them, from those of operands.
-        consts: How many of its arrays the handlers captured: these come first.
-        tree: The operands'.
-        form: What each result is.
+        pair: The primitive.
+        program: The handlers' program, from the operands' arrays to the results' arrays.
+        const_count: The number of constants, which are arrays that the handlers captured.
+        tree: The tree of the operands.
+        kinds: The abstract values of the results.
     """
 
     pair: FunctionPair
     program: ClosedJaxpr
-    consts: int
+    const_count: int
     tree: Any
-    form: ImplicitAvals
+    kinds: ImplicitAvals
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        consts, leaves = arrays[: self.consts], arrays[self.consts :]
-        found: Sequence[Any] = jax.core.eval_jaxpr(self.program.jaxpr, consts, *leaves)
-        return found
+        consts, leaves = arrays[: self.const_count], arrays[self.const_count :]
+        results: Sequence[Any] = jax.core.eval_jaxpr(self.program.jaxpr, consts, *leaves)
+        return results
 
-    def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-        places = [i for i, kind in enumerate(self.form) if kind is None]
-        operands, slopes = self._built(arrays), self._built(tangents)
-        known: Known = {}
-        with self.pair.resumed():
-            found = self.pair.pushed(operands, slopes, places, known)
-            points = [advanced(x, moves(t), known) for x, t in zip(operands, slopes, strict=True)]
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
+        dense = [i for i, kind in enumerate(self.kinds) if kind is None]
+        operands, operand_ts = self._unflatten(arrays), self._unflatten(tangents)
+        pairs = list(zip(operands, operand_ts, strict=True))
+        cache: Cache = {}
+        with self.pair.original_context():
+            y_and_t = self.pair.jvp(operands, operand_ts, dense, cache)
+            points = [rule_primal(x, tangent_flags(t), cache) for x, t in pairs]
             if all(map(is_, points, operands)):
                 results = apply(self, arrays)
             else:
-                results = flatten(_applied(self.pair, points))[0]
-        return results, spread(self.form, [None] * len(self.form) if not found else found[1], None)
+                results = flatten(_apply(self.pair, points))[0]
+        ts = y_and_t[1] if y_and_t else [None] * len(self.kinds)
+        return results, per_array(self.kinds, ts, None)
 
-    def transposed(
-        self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
+    def transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        operands = self._built(arrays)
-        open_leaves = [jax.tree.leaves(part) for part in self._built(opened)]
-        flags = list(map(any, open_leaves))
-        moving = [i for i, flag in enumerate(flags) if flag]
-        of_results = list(self._of_results(iter(cotangents)))
-        given = [i for i, g in enumerate(of_results) if g is not None]
+        operands = self._unflatten(arrays)
+        leaf_flags = [jax.tree.leaves(flags) for flags in self._unflatten(is_linear)]
+        flags = list(map(any, leaf_flags))
+        wrt = [i for i, flag in enumerate(flags) if flag]
+        result_gs = list(self._dense_cotangents(iter(cotangents)))
+        outputs = [i for i, g in enumerate(result_gs) if g is not None]
 
-        def transposed(known: Any, gs: Any) -> Any:
-            def linear(*moved: Any) -> Any:
-                values = dict(zip(moving, moved, strict=True))
-                y = self.pair.dense(*[values.get(i, x) for i, x in enumerate(known)])
-                return [y[i] for i in given]
+        def transpose(constant: Any, gs: Any) -> Any:
+            def linear(*inputs: Any) -> Any:
+                y = self.pair.dense(*replace_at(constant, wrt, inputs))
+                return [y[i] for i in outputs]
 
-            return jax.linear_transpose(linear, *[aval_of(operands[i]) for i in moving])(gs)
+            return jax.linear_transpose(linear, *[aval_of(operands[i]) for i in wrt])(gs)
 
-        known = [None if flag else x for x, flag in zip(operands, flags, strict=True)]
-        with self.pair.resumed():
-            pulled = run_through(transposed, known, [of_results[i] for i in given])
-            gs = dict(zip(moving, map(self.pair.whole, pulled), strict=True))
-            parts = [
-                pulled_back(self.pair.whole, operands[i], gs[i], wanted)
+        constant = [None if flag else x for x, flag in zip(operands, flags, strict=True)]
+        with self.pair.original_context():
+            dense = run_through(transpose, constant, [result_gs[i] for i in outputs])
+            gs = dict(zip(wrt, map(self.pair.densify, dense), strict=True))
+            grads = [
+                pull_back(self.pair.densify, operands[i], gs[i], wanted)
                 if flags[i]
                 else [None] * len(wanted)
-                for i, wanted in enumerate(open_leaves)
+                for i, wanted in enumerate(leaf_flags)
             ]
-        return [*[None] * self.consts, *[g for part in parts for g in part]]
+        return [*[None] * self.const_count, *[g for leaves in grads for g in leaves]]
 
-    def _of_results(self, cotangents: Iterator[Any]) -> Iterator[Any]:
-        """Return those of dense results; the fields of others have no derivatives."""
-        for kind in self.form:
-            parts = [next(cotangents) for _ in range(1 if kind is None else kind.count)]
-            yield parts[0] if kind is None else None
+    def _dense_cotangents(self, cotangents: Iterator[Any]) -> Iterator[Any]:
+        """Yield each dense result's cotangent, and None for an implicit result."""
+        for kind in self.kinds:
+            gs = [next(cotangents) for _ in range(1 if kind is None else kind.count)]
+            yield gs[0] if kind is None else None
 
-    def _built(self, arrays: Sequence[Any]) -> list[Any]:
-        found: list[Any] = jax.tree.unflatten(self.tree, arrays[self.consts :])
-        return found
+    def _unflatten(self, arrays: Sequence[Any]) -> list[Any]:
+        operands: list[Any] = jax.tree.unflatten(self.tree, arrays[self.const_count :])
+        return operands

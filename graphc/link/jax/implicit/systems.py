@@ -1,7 +1,7 @@
-"""JAX's functions that structured arrays compute as they know better, as those of linear systems.
+"""JAX's functions that structured arrays compute better, such as solutions of linear systems.
 
 ``jnp.linalg.solve`` and the like are compiled functions, which factor a matrix. Their equation is
-known by the name and by the program, which is that of the function for the same types.
+recognized by its name, and by its program, which equals the function's program for these types.
 """
 
 from __future__ import annotations
@@ -29,60 +29,61 @@ def _solve(a: Structured, b: Any) -> Any:
     return solution(a, b) if a.shape[:-2] == b.shape[:-2] else NotImplemented
 
 
-def _of_positive(a: Any, b: Any, *, lower: bool) -> Any:
+def _solve_positive_definite(a: Any, b: Any, *, lower: bool) -> Any:
     return jax.scipy.linalg.solve(a, b, lower=lower, assume_a="pos")
 
 
-def _one(x: Any) -> Any:
+def _as_list(x: Any) -> Any:
     return x if x is NotImplemented else [x]
 
 
-def _system(structured: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a square matrix of floating numbers."""
+def _of_square_matrix(structured: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that applies to a square structured matrix only."""
 
     def apply(a: Any, *others: Any) -> Any:
-        is_one = isinstance(a, Structured) and is_square(a)
-        return structured(a, *others) if is_one else NotImplemented
+        if not (isinstance(a, Structured) and is_square(a)):
+            return NotImplemented
+        return structured(a, *others)
 
     return apply
 
 
 def _diagonal(x: Any) -> Any:
-    return _one(x.diagonal(0)) if isinstance(x, Structured) and x.ndim == 2 else NotImplemented
+    return _as_list(x.diagonal(0)) if isinstance(x, Structured) and x.ndim == 2 else NotImplemented
 
 
 FUNCTIONS: dict[str, tuple[Sequence[Callable[..., Any]], Callable[..., Any]]] = {
-    "solve": ([jnp.linalg.solve], _system(lambda a, b: _one(_solve(a, b)))),
-    # With assume_a="pos", and b a vector or of as many axes as a.
+    "solve": ([jnp.linalg.solve], _of_square_matrix(lambda a, b: _as_list(_solve(a, b)))),
+    # With assume_a="pos", for a vector b, or for b with the number of axes of a.
     "_solve": (
-        [partial(_of_positive, lower=lower) for lower in (False, True)],
-        _system(lambda a, b: _one(_solve(a, b))),
+        [partial(_solve_positive_definite, lower=lower) for lower in (False, True)],
+        _of_square_matrix(lambda a, b: _as_list(_solve(a, b))),
     ),
-    "inv": ([jnp.linalg.inv], _system(lambda a: _one(a.inverted()))),
-    "det": ([jnp.linalg.det], _system(lambda a: _one(a.det()))),
-    "slogdet": ([jnp.linalg.slogdet], _system(lambda a: a.slogdet())),
-    "remainder": ([jnp.remainder], lambda a, b: _one(elementwise.binary("remainder", a, b))),
+    "inv": ([jnp.linalg.inv], _of_square_matrix(lambda a: _as_list(a.inverted()))),
+    "det": ([jnp.linalg.det], _of_square_matrix(lambda a: _as_list(a.det()))),
+    "slogdet": ([jnp.linalg.slogdet], _of_square_matrix(lambda a: a.slogdet())),
+    "remainder": ([jnp.remainder], lambda a, b: _as_list(elementwise.binary("remainder", a, b))),
     "floor_divide": (
         [jnp.floor_divide],
-        lambda a, b: _one(elementwise.binary("floor_divide", a, b)),
+        lambda a, b: _as_list(elementwise.binary("floor_divide", a, b)),
     ),
     "diagonal": ([jnp.diagonal], _diagonal),
 }
-"""By name, JAX's functions, and the same of a structured array: results, or NotImplemented."""
+"""By name, JAX's functions, and a function of structured arrays: results, or NotImplemented."""
 
 
 def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
-    """Return the results of a compiled function of JAX's that knows structures, or None."""
-    known = FUNCTIONS.get(eqn.params["name"])
-    if known is None or not any(isinstance(x, Structured) for x in operands):
+    """Return the results of a function of JAX that structured arrays compute; else None."""
+    entry = FUNCTIONS.get(eqn.params["name"])
+    if entry is None or not any(isinstance(x, Structured) for x in operands):
         return None
-    functions, structured = known
+    functions, structured = entry
     if not any(_is_call(eqn, function) for function in functions):
         return None
-    found = structured(*operands)
-    if found is NotImplemented or not all(map(_has_dtype, found, eqn.outvars)):
-        return None  # operands of several dtypes are promoted as the program does
-    return list(found)
+    results = structured(*operands)
+    if results is NotImplemented or not all(map(_has_dtype, results, eqn.outvars)):
+        return None  # the program promotes operands of several dtypes otherwise
+    return list(results)
 
 
 def _has_dtype(y: Any, variable: Any) -> bool:
@@ -90,10 +91,10 @@ def _has_dtype(y: Any, variable: Any) -> bool:
 
 
 def _is_call(eqn: JaxprEqn, function: Callable[..., Any]) -> bool:
-    """Whether an equation calls this function, and no other one of that name."""
+    """Return whether an equation calls this function, and not another function of that name."""
     types = [x.aval for x in eqn.invars]
-    wanted: Any = jax.make_jaxpr(function)(*types).eqns
-    if len(wanted) != 1 or wanted[0].primitive is not eqn.primitive:
+    equations: Any = jax.make_jaxpr(function)(*types).eqns
+    if len(equations) != 1 or equations[0].primitive is not eqn.primitive:
         return False
-    ours, theirs = eqn.params["jaxpr"], wanted[0].params["jaxpr"]
-    return ours is theirs or str(ours) == str(theirs)
+    program, expected = eqn.params["jaxpr"], equations[0].params["jaxpr"]
+    return program is expected or str(program) == str(expected)

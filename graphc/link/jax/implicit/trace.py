@@ -17,16 +17,16 @@ from graphc.capture import lift
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray, is_complete
 from graphc.ir import Node
-from graphc.link.jax.implicit.avals import owned
-from graphc.link.jax.implicit.interpreter import inline, standing
+from graphc.link.jax.implicit.avals import to_jax
+from graphc.link.jax.implicit.interpreter import dispatch_state, inline
 from graphc.link.jax.implicit.partition import aval_of
 
 
 class StaticLeaf:
-    """A tree leaf that is no array: part of the tree's structure.
+    """A tree leaf that is not an array, as a part of the tree's structure.
 
     Args:
-        value: It.
+        value: The leaf.
     """
 
     __slots__ = ("key", "value")
@@ -46,7 +46,7 @@ jax.tree_util.register_static(StaticLeaf)
 
 
 def _key(value: Any) -> Hashable:
-    """Return a key, equal for values with one program: not for 1, 1.0 and True."""
+    """Return a key that is equal for values with the same program: not for 1, 1.0 and True."""
     try:
         hash(value)
     except TypeError:
@@ -58,26 +58,27 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, jax.Array | np.ndarray | np.generic | ImplicitArray | Node)
 
 
-def called(
+def trace_and_run(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
     is_leaf: Callable[[Any], bool] = is_complete,
 ) -> Any:
-    """Call a function; its results are nested as it returns them, and may be implicit.
+    """Call a function; its results are nested as the function returns them, and may be implicit.
 
-    Implicit arrays of filtered trees are containers, of the arrays that they have.
+    Implicit arrays of filtered trees are containers of their arrays.
     """
     leaves, tree = jax.tree.flatten((tuple(args), kwargs), is_leaf=is_leaf)
-    places = tuple(map(_is_array, leaves))
-    operands = [owned(x) for x, is_array in zip(leaves, places, strict=True) if is_array]
-    fixed = tuple(StaticLeaf(x) for x, is_array in zip(leaves, places, strict=True) if not is_array)
-    trace = _trace(function, (tree, places, fixed))
-    given = [aval_of(x) if isinstance(x, ImplicitArray) else x for x in operands]
-    program, structure = trace(*given)
-    results = [_array(y) for y in inline(program, operands)]
-    made = jax.tree.unflatten(structure, results)
-    return jax.tree.map(_value, made, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_complete(x))
+    flags = tuple(map(_is_array, leaves))
+    operands = [to_jax(x) for x, is_array in zip(leaves, flags, strict=True) if is_array]
+    static = tuple(StaticLeaf(x) for x, is_array in zip(leaves, flags, strict=True) if not is_array)
+    trace = _trace_of(function, (tree, flags, static))
+    program, structure = trace(
+        *[aval_of(x) if isinstance(x, ImplicitArray) else x for x in operands]
+    )
+    results = [_as_array(y) for y in inline(program, operands)]
+    tree = jax.tree.unflatten(structure, results)
+    return jax.tree.map(_value, tree, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_complete(x))
 
 
 def _value(x: Any) -> Any:
@@ -85,87 +86,88 @@ def _value(x: Any) -> Any:
 
 
 CallTree = tuple[Any, tuple[bool, ...], tuple[StaticLeaf, ...]]
-"""How arguments are nested, which of them are arrays, and the others."""
+"""The structure of arguments, for each leaf whether it is an array, and the other leaves."""
 
-TRACES = 16
-"""How many traces of one function are kept, of other static arguments or captured arrays."""
+MAX_TRACES = 16
+"""The number of cached traces of one function, for other static arguments or captured arrays."""
 
 PLAIN = (int, float, complex, str, bytes, type, np.dtype, NoneType)
 
 Trace = Callable[..., tuple[Any, Any]]
-"""A function from operand types to a program and the nesting of its results."""
+"""A function from operand types to a program and the structure of its results."""
 
 Traces = OrderedDict[Hashable, tuple[Any, Trace]]
 
 _traces: WeakKeyDictionary[Any, Traces] = WeakKeyDictionary()
 
 
-def _trace(function: Callable[..., Any], call_tree: CallTree) -> Trace:
-    """Return a function from avals to the program; equal while the captures are."""
-    # What is no array may hold arrays, or be changed: an object, a function.
+def _trace_of(function: Callable[..., Any], call_tree: CallTree) -> Trace:
+    """Return the trace of a function, which is cached while its captures are equal."""
+    # Other objects and functions may hold arrays, or change.
     objects = [x.value for x in call_tree[2] if not isinstance(x.value, PLAIN)]
-    captured = _captured(partial(function, *objects) if objects else function)
-    known = None if captured is None else _traces_of(function)
-    if captured is None or known is None:
-        return partial(_traced_anew, _flat(lambda: function, call_tree))
+    captured = _captures(partial(function, *objects) if objects else function)
+    cache = None if captured is None else _traces_of(function)
+    if captured is None or cache is None:
+        return partial(_trace, _function_of_arrays(lambda: function, call_tree))
     stripped, arrays = captured
-    # Handlers are called while it is traced, too, for implicit arrays that it captures or makes.
-    key = call_tree, stripped, tuple(map(id, arrays)), standing()
-    found = known.pop(key, None)
-    if found is None:
-        # The function is the key of what is kept, so that must not hold it.
-        found = arrays, partial(_traced, jax.jit(_flat(ref(function), call_tree)))
-    known[key] = found
-    if len(known) > TRACES:
-        known.popitem(last=False)
-    return found[1]
+    # Tracing too calls handlers, of implicit arrays that the function captures or creates.
+    key = call_tree, stripped, tuple(map(id, arrays)), dispatch_state()
+    entry = cache.pop(key, None)
+    if entry is None:
+        # The function is the cache's weak key, so a trace must not hold it.
+        compiled = jax.jit(_function_of_arrays(ref(function), call_tree))
+        entry = arrays, partial(_trace_compiled, compiled)
+    cache[key] = entry
+    if len(cache) > MAX_TRACES:
+        cache.popitem(last=False)
+    return entry[1]
 
 
 def _traces_of(function: Callable[..., Any]) -> Traces | None:
     try:
         return _traces.setdefault(function, OrderedDict())
-    except TypeError:  # it has no hash, or takes no weak references
+    except TypeError:  # the function has no hash, or takes no weak references
         return None
 
 
-def _traced(compiled: Any, *given: Any) -> tuple[Any, Any]:
+def _trace_compiled(compiled: Any, *avals: Any) -> tuple[Any, Any]:
     """Trace by ``jax.jit``, which caches by operand types and JAX's settings."""
-    found = compiled.trace(*given)
-    return found.jaxpr, jax.tree.structure(found.out_info)
+    traced = compiled.trace(*avals)
+    return traced.jaxpr, jax.tree.structure(traced.out_info)
 
 
-def _traced_anew(function: Callable[..., Any], *given: Any) -> tuple[Any, Any]:
-    program, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-    return program, jax.tree.structure(shape)
+def _trace(function: Callable[..., Any], *avals: Any) -> tuple[Any, Any]:
+    program, shapes = jax.make_jaxpr(function, return_shape=True)(*avals)
+    return program, jax.tree.structure(shapes)
 
 
-def _captured(function: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]] | None:
-    """Return the function's captures; None where they may change unseen."""
+def _captures(function: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Return a function without its captures, and these; None if they may change unseen."""
     try:
         stripped, arrays = lift(function)
     except ArgumentError:
         return None
-    fixed = all(isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) for x in arrays)
-    return (stripped, arrays) if fixed else None
+    constant = all(isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) for x in arrays)
+    return (stripped, arrays) if constant else None
 
 
-def _flat(function: Callable[[], Any], call_tree: CallTree) -> Callable[..., Any]:
-    """Return the function of the arrays among its arguments."""
-    tree, places, fixed = call_tree
+def _function_of_arrays(function: Callable[[], Any], call_tree: CallTree) -> Callable[..., Any]:
+    """Return a function of the arrays among the function's arguments."""
+    tree, flags, static = call_tree
 
     def run(*arrays: Any) -> Any:
-        given, others = iter(arrays), iter(fixed)
-        leaves = [next(given) if is_array else next(others).value for is_array in places]
+        array, other = iter(arrays), iter(static)
+        leaves = [next(array) if is_array else next(other).value for is_array in flags]
         args, kwargs = jax.tree.unflatten(tree, leaves)
-        return jax.tree.map(_result, function()(*args, **kwargs))
+        return jax.tree.map(_as_leaf, function()(*args, **kwargs))
 
     return run
 
 
-def _result(y: Any) -> Any:
-    y = _array(y)
+def _as_leaf(y: Any) -> Any:
+    y = _as_array(y)
     return y if isinstance(y, jax.Array) else StaticLeaf(y)
 
 
-def _array(y: Any) -> Any:
+def _as_array(y: Any) -> Any:
     return jnp.asarray(y) if isinstance(y, np.ndarray | np.generic) else y

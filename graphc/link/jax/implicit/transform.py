@@ -1,4 +1,4 @@
-"""Nested programs with implicit operands, rewritten as programs of arrays and cached."""
+"""Nested programs with implicit operands, transformed to programs of arrays and cached."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
 from graphc.implicit.policy import Materialization, deferred_reports, report
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
-from graphc.link.jax.implicit.function_pair import valued
+from graphc.link.jax.implicit.function_pair import value_of
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
+    dispatch_state,
     inline,
-    materialized_for,
-    standing,
+    materialize_for,
     used_results,
     where_of,
 )
@@ -26,40 +26,40 @@ from graphc.link.jax.implicit.known import known_numbers
 
 @dataclass(frozen=True)
 class RequestedResults:
-    """The results that are wanted of a program, and which of them whole.
+    """The results of a nested program that are requested, and which of them are densified.
 
     Attributes:
-        eqn: For which equation.
-        used: Which of them; others are not among the results.
-        dense: Which are to be whole.
-        valued: Which are to be the arrays that straight-through results hold, without derivatives.
+        eqn: The equation with the program.
+        used: For each result, whether it is requested; the other results are dropped.
+        dense: For each result, whether it is densified.
+        values_only: For each result, whether the derivative of a straight-through array is dropped.
     """
 
     eqn: JaxprEqn
     used: tuple[bool, ...]
     dense: tuple[bool, ...]
-    valued: tuple[bool, ...] = ()
+    values_only: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, eqn: JaxprEqn, dense: Sequence[bool] = ()) -> RequestedResults:
-        """Want the results that are read of an equation's program."""
+        """Request the results of an equation's program that are read."""
         used = used_results(eqn)
         return cls(eqn, used, tuple(dense) or (False,) * len(used))
 
 
 @dataclass(frozen=True, eq=False)
-class Transformed:
-    """A program of implicit arrays, rewritten as one of their arrays.
+class TransformedProgram:
+    """A program of implicit arrays, transformed to a program of their arrays.
 
     Attributes:
-        whole: Of the operands' arrays, with its constants.
-        program: Of its constants and then the operands' arrays.
-        consts: Its constants.
-        kinds: What each result is that is used.
-        reports: What becomes whole in it, with the policy.
+        closed: The program of the operands' arrays, closed over its constants.
+        program: The program of the constants followed by the operands' arrays.
+        consts: The constants.
+        kinds: The abstract values of the requested results.
+        reports: The arrays that the program densifies, each with the policy.
     """
 
-    whole: ClosedJaxpr
+    closed: ClosedJaxpr
     program: ClosedJaxpr
     consts: tuple[Any, ...]
     kinds: ImplicitAvals
@@ -68,92 +68,94 @@ class Transformed:
     def call(self, *leaves: Any) -> Sequence[Any]:
         """Return the results' arrays, given the operands' arrays."""
         self.report()
-        found: Sequence[Any] = jaxpr_as_fun(self.program)(*self.consts, *leaves)
-        return found
+        results: Sequence[Any] = jaxpr_as_fun(self.program)(*self.consts, *leaves)
+        return results
 
     def report(self) -> Self:
-        """Publish the reports of arrays that become whole, once the program is used."""
-        for found, policy in self.reports:
-            report(found, policy)
+        """Report the arrays that the program densifies, as the program is used now."""
+        for materialization, policy in self.reports:
+            report(materialization, policy)
         return self
 
 
-_made: WeakKeyDictionary[Any, dict[Any, Transformed]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Any, dict[Any, TransformedProgram]] = WeakKeyDictionary()
 
 
-def closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
-    """Return the program closed over its constants, of which it may have none."""
+def as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+    """Return the program closed over its constants, if it has any."""
     # From JAX 0.12 on both are one class, which may have constants.
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
 
-def transformed(
+def transform(
     program: ClosedJaxpr | Jaxpr,
     kinds: ImplicitAvals,
-    wanted: RequestedResults,
+    requested: RequestedResults,
     numbers: tuple[Any, ...] = (),
-) -> Transformed:
-    """Return the program rewritten for operands of these avals; cached.
+) -> TransformedProgram:
+    """Return a program transformed for operands of these abstract values; cached.
 
     Args:
-        program: It.
-        kinds: What each operand is.
-        wanted: Which of its results, and which of them whole.
-        numbers: Of each operand the number that all its elements are, None where none is known.
+        program: The program.
+        kinds: The abstract values of the operands.
+        requested: The requested results.
+        numbers: The number that all elements of an operand have, for each operand; None if unknown.
     """
     owner = program.jaxpr if isinstance(program, ClosedJaxpr) and not program.consts else program
-    known = _made.setdefault(owner, {})
-    reports = where_of(wanted.eqn) if any(wanted.dense) else None
-    given = tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers])
-    key = kinds, wanted.used, wanted.dense, wanted.valued, reports, standing(), given
-    found = known.get(key)
-    if found is None:
-        found = _transformed(closed(program), kinds, wanted, numbers)
-        if not any(isinstance(x, jax.core.Tracer) for x in found.consts):
-            known[key] = found
-    return found
+    cache = _cache.setdefault(owner, {})
+    line = where_of(requested.eqn) if any(requested.dense) else None
+    key = (
+        *(kinds, requested.used, requested.dense, requested.values_only, line, dispatch_state()),
+        tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers]),
+    )
+    transformed = cache.get(key)
+    if transformed is None:
+        transformed = _transform(as_closed(program), kinds, requested, numbers)
+        if not any(isinstance(x, jax.core.Tracer) for x in transformed.consts):
+            cache[key] = transformed
+    return transformed
 
 
-def _transformed(
+def _transform(
     program: ClosedJaxpr,
     kinds: ImplicitAvals,
-    wanted: RequestedResults,
+    requested: RequestedResults,
     numbers: tuple[Any, ...],
-) -> Transformed:
-    given: list[ImplicitAvals] = []
+) -> TransformedProgram:
+    traced: list[ImplicitAvals] = []
 
     def run(*leaves: Any) -> list[Any]:
         operands = unflatten(kinds, leaves)
         with known_numbers(zip(operands, numbers, strict=False)):
-            found = inline(program, operands, wanted.used)
+            ys = inline(program, operands, requested.used)
         results = []
-        for y, aval, i in zip(found, program.out_avals, range(len(found)), strict=True):
-            if wanted.used[i]:
-                y = valued(y) if wanted.valued and wanted.valued[i] else y
-                y = materialized_for(y, wanted.eqn) if wanted.dense[i] else y
+        for i, (y, aval) in enumerate(zip(ys, program.out_avals, strict=True)):
+            if requested.used[i]:
+                y = value_of(y) if requested.values_only and requested.values_only[i] else y
+                y = materialize_for(y, requested.eqn) if requested.dense[i] else y
                 results.append(as_typed(y, aval))
-        parts, found_kinds = flatten(results)
-        given.append(found_kinds)
-        return parts
+        arrays, result_kinds = flatten(results)
+        traced.append(result_kinds)
+        return arrays
 
     avals: list[Any] = []
     for kind, aval in zip(kinds, program.in_avals, strict=True):
         avals += [aval] if kind is None else kind.avals
     with deferred_reports() as reports:
-        made = jax.make_jaxpr(run)(*avals)
-    consts = tuple(made.consts)
-    return Transformed(made, _without_constants(made), consts, given[0], tuple(reports))
+        closed = jax.make_jaxpr(run)(*avals)
+    consts = tuple(closed.consts)
+    program = _with_constants_as_operands(closed)
+    return TransformedProgram(closed, program, consts, traced[0], tuple(reports))
 
 
-def _without_constants(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Make the constants leading operands."""
+def _with_constants_as_operands(program: ClosedJaxpr) -> ClosedJaxpr:
     if not program.consts:
         return program
     count = len(program.consts)
 
     def run(*values: Any) -> Sequence[Any]:
-        found: Sequence[Any] = jax.core.eval_jaxpr(program.jaxpr, values[:count], *values[count:])
-        return found
+        ys: Sequence[Any] = jax.core.eval_jaxpr(program.jaxpr, values[:count], *values[count:])
+        return ys
 
     avals = [*map(jax.typeof, program.consts), *program.in_avals]
     return jax.make_jaxpr(run)(*avals)

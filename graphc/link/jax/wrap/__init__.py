@@ -1,4 +1,4 @@
-"""JAX functions as operations of graphs: ``wrap_jax``, from where a wrapped function is called."""
+"""JAX functions as operations of graphs: what ``wrap_jax`` calls."""
 
 from graphc.link.jax.wrap.captured import call
 

@@ -1,4 +1,4 @@
-"""The operation that is a JAX function, on every backend that JAX can be called from."""
+"""The operation that applies a JAX function, on every backend that JAX can be called from."""
 
 from __future__ import annotations
 
@@ -15,84 +15,84 @@ from graphc.ir import Node, Op, TensorType, TupleType, is_inexact, picks
 from graphc.link.jax.backend import WIDENED, backend
 from graphc.link.jax.wrap.function import (
     Batched,
-    Function,
+    JaxFunction,
+    NoPushforwardError,
     Pullback,
     Pushforward,
     TransposedPullback,
 )
-from graphc.link.jax.wrap.programs import NoPushforwardError
-from graphc.link.jax.wrap.types import used
+from graphc.link.jax.wrap.types import used_arguments
 
 
 @dataclass(frozen=True, slots=True)
 class JaxCall(Op):
     """The results of a JAX function: a tuple of arrays, also where there is one."""
 
-    function: Function
+    function: JaxFunction
 
     @property
     def name(self) -> str:
         return f"wrap_jax: {self.function.name}"
 
     def infer(self, *types: TensorType) -> TupleType:
-        # The function is never traced for numbers in place of unknown lengths: it may loop over
-        # them. So no length of a result is known to be an argument's.
-        known = [tuple(n if isinstance(n, int) else None for n in x.shape) for x in types]
-        pairs = zip(types, known, strict=True)
+        # The function may loop over an axis, so symbolic lengths are never replaced by numbers,
+        # and no length of a result is known to equal an argument's.
+        shapes = [tuple(n if isinstance(n, int) else None for n in x.shape) for x in types]
+        pairs = zip(types, shapes, strict=True)
         return TupleType(self.function.types([x.with_shape(shape) for x, shape in pairs]))
 
     def looks_at(self, *types: TensorType) -> Sequence[bool]:
-        return used(self.function, types)
+        return used_arguments(self.function, types)
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
-        # Also where the user's code, or graphc's, is being traced.
+        # The user's code, or graphc's, may be traced now: the function is evaluated anyway.
         with jax.enable_x64(self.function.wide), jax.ensure_compile_time_eval():
-            return tuple(map(np.asarray, _jitted(self.function)(*values)))
+            return tuple(map(np.asarray, _jit(self.function)(*values)))
 
     def pullback(self, g: Sequence[Any], y: Node, *inputs: Any) -> list[Node | None]:
-        given = tuple(i for i, part in enumerate(g) if part is not None)
-        wanted = tuple(i for i, x in enumerate(inputs) if is_inexact(x.dtype))
-        if not given or not wanted:
+        outputs = tuple(i for i, cotangent in enumerate(g) if cotangent is not None)
+        wrt = tuple(i for i, x in enumerate(inputs) if is_inexact(x.dtype))
+        if not outputs or not wrt:
             return [None] * len(inputs)
-        gs = [g[i] for i in given]
+        gs = [g[i] for i in outputs]
         try:
-            return self._pulled_back(wanted, given, gs, inputs)
+            return self._gradients(wrt, outputs, gs, inputs)
         except OperationError:
-            return self._possible(wanted, given, gs, inputs)
+            return self._gradients_or_errors(wrt, outputs, gs, inputs)
 
-    def _pulled_back(
-        self, wanted: tuple[int, ...], given: tuple[int, ...], gs: Sequence[Any], inputs: Any
+    def _gradients(
+        self, wrt: tuple[int, ...], outputs: tuple[int, ...], gs: Sequence[Any], inputs: Any
     ) -> list[Any]:
-        made = Node.make(JaxCall(Pullback(self.function, wanted, given)), *inputs, *gs)
-        return _placed(picks(made), wanted, len(inputs))
+        node = Node.make(JaxCall(Pullback(self.function, wrt, outputs)), *inputs, *gs)
+        return _scatter(picks(node), wrt, len(inputs))
 
-    def _possible(
-        self, wanted: tuple[int, ...], given: tuple[int, ...], gs: Sequence[Any], inputs: Any
+    def _gradients_or_errors(
+        self, wrt: tuple[int, ...], outputs: tuple[int, ...], gs: Sequence[Any], inputs: Any
     ) -> list[Any]:
         """Return the gradients that JAX has; the others are errors, raised on use."""
-        found: dict[int, Any] = {}
-        for i in wanted:
+        gradients: dict[int, Any] = {}
+        for i in wrt:
             try:
-                found[i] = self._pulled_back((i,), given, gs, inputs)[i]
+                gradients[i] = self._gradients((i,), outputs, gs, inputs)[i]
             except OperationError as error:
-                found[i] = GradientError(error.problem, error.remedy, error.where)
-                found[i].__cause__ = error.__cause__
-        return [found.get(i) for i in range(len(inputs))]
+                gradients[i] = GradientError(error.problem, error.remedy, error.where)
+                gradients[i].__cause__ = error.__cause__
+        return [gradients.get(i) for i in range(len(inputs))]
 
     def pushforward(self, tangents: Sequence[Any], y: Node, *inputs: Any) -> list[Node | None]:
-        moved = tuple(i for i, t in enumerate(tangents) if t is not None)
+        wrt = tuple(i for i, t in enumerate(tangents) if t is not None)
         items = y.type.items
-        wanted = tuple(i for i, item in enumerate(items) if is_inexact(item.dtype))
-        if not wanted:
+        outputs = tuple(i for i, item in enumerate(items) if is_inexact(item.dtype))
+        if not outputs:
             return [None] * len(items)
-        given = [*inputs, *[tangents[i] for i in moved]]
+        operands = [*inputs, *[tangents[i] for i in wrt]]
         try:
-            made = Node.make(JaxCall(Pushforward(self.function, moved, wanted)), *given)
+            node = Node.make(JaxCall(Pushforward(self.function, wrt, outputs)), *operands)
         except OperationError as error:
             if not isinstance(error.__cause__, NoPushforwardError):
                 raise
-            made = Node.make(JaxCall(TransposedPullback(self.function, moved, wanted)), *given)
-        return _placed(picks(made), wanted, len(items))
+            node = Node.make(JaxCall(TransposedPullback(self.function, wrt, outputs)), *operands)
+        return _scatter(picks(node), outputs, len(items))
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Node:
         return Node.make(JaxCall(Batched(self.function, batched)), *inputs)
@@ -106,26 +106,28 @@ class JaxCall(Op):
         return f"{self.name}({kind})", numbers
 
     def unwritten(self) -> Hashable:
-        return self.function.apart
+        return self.function.identity
 
 
-def _placed(parts: Sequence[Any], places: Sequence[int], number: int) -> list[Any]:
-    """Return a list with these values at these places, and None elsewhere."""
-    found = dict(zip(places, parts, strict=True))
-    return [found.get(i) for i in range(number)]
+def _scatter(values: Sequence[Any], indices: Sequence[int], size: int) -> list[Any]:
+    """Return a list with the values at these indices, and None elsewhere."""
+    result = [None] * size
+    for i, x in zip(indices, values, strict=True):
+        result[i] = x
+    return result
 
 
 @lru_cache(256)
-def _jitted(function: Function) -> Any:
+def _jit(function: JaxFunction) -> Any:
     return jax.jit(function.__call__)
 
 
-# Within the function there may be float64, whatever it takes and gives.
+# The function may use float64 inside, whatever the dtypes of its arguments and results.
 WIDENED.add(JaxCall)
 
 
 @backend.lower(JaxCall)
 def jax_call(op: JaxCall, *values: Any) -> tuple[Any, ...]:
-    """Call the function, traced with the rest."""
+    """Call the function, which becomes part of the traced program."""
     with jax.enable_x64(op.function.wide):
         return op.function(*values)

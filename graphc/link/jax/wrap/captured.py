@@ -15,15 +15,15 @@ from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.errors import ArgumentError
 from graphc.ir import Node, picks
 from graphc.link.jax.wrap.call import JaxCall
-from graphc.link.jax.wrap.function import Function, checked_results, is_key, is_running, running
-from graphc.link.jax.wrap.portable import dumped, loaded
+from graphc.link.jax.wrap.function import JaxFunction, as_jax_results, is_key, is_running, running
+from graphc.link.jax.wrap.portable import dump, load
 from graphc.link.jax.wrap.types import needs_x64, result_types
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import as_tensor
 
 Tree = Any
-"""How values are nested: JAX's PyTreeDef."""
+"""The structure of nested values: JAX's PyTreeDef."""
 
 
 def call(
@@ -35,29 +35,30 @@ def call(
     """Return the function's results as symbolic arrays, nested as the function nests them.
 
     Args:
-        function: The user's.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        wide: Whether 64-bit dtypes are enabled while it is traced even if no input has one.
+        function: The user's function.
+        args: The function's positional arguments.
+        kwargs: The function's keyword arguments.
+        wide: Whether 64-bit dtypes are enabled while JAX traces the function, also without an input
+            of 64 bits.
     """
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
     if is_running() or any(isinstance(x, jax.core.Tracer) for x in leaves):
         return function(*args, **kwargs)
-    places = tuple(_is_array(x) for x in leaves)
-    fixed = [x for x, is_array in zip(leaves, places, strict=True) if not is_array]
-    given = [x for x, is_array in zip(leaves, places, strict=True) if is_array]
-    lifted = _lifted(partial(_applied, function, *fixed))
-    arrays = [*lifted.leaves, *given]
-    names = [*map(_shown, lifted.stripped.names), *[None] * len(given)]
+    are_arrays = tuple(_is_array(x) for x in leaves)
+    static = [x for x, is_array in zip(leaves, are_arrays, strict=True) if not is_array]
+    arguments = [x for x, is_array in zip(leaves, are_arrays, strict=True) if is_array]
+    lifted = _lift(partial(_apply, function, *static))
+    arrays = [*lifted.leaves, *arguments]
+    names = [*map(_display_name, lifted.stripped.names), *[None] * len(arguments)]
     inputs = [_symbolic(x, name) for x, name in zip(arrays, names, strict=True)]
     wide = wide or needs_x64([x.type.dtype for x in inputs])
-    captured = Captured(function, lifted, (tree, places), [_kind(x) for x in arrays], wide)
-    found = result_types(captured, [x.type for x in inputs])
-    if not found.types:
-        return jax.tree.unflatten(found.tree, [])
-    results = picks(Node.make(JaxCall(captured), *inputs))
-    pairs = zip(results, found.likely, strict=True)
-    return jax.tree.unflatten(found.tree, [specify_shape(y, type.shape) for y, type in pairs])
+    captured = Captured(function, lifted, (tree, are_arrays), [_kind(x) for x in arrays], wide)
+    result = result_types(captured, [x.type for x in inputs])
+    if not result.types:
+        return jax.tree.unflatten(result.tree, [])
+    ys = picks(Node.make(JaxCall(captured), *inputs))
+    pairs = zip(ys, result.likely, strict=True)
+    return jax.tree.unflatten(result.tree, [specify_shape(y, type.shape) for y, type in pairs])
 
 
 def _is_symbolic(x: Any) -> bool:
@@ -72,14 +73,12 @@ WEAK = "weak"
 
 
 def _kind(x: Any) -> str:
-    """Return an array's kind: weakly typed, random keys of an implementation, or ""."""
     if isinstance(x, Runtime):
         return WEAK if x.weak else ""
     return str(jax.random.key_impl(x)) if isinstance(x, jax.Array) and is_key(x.dtype) else ""
 
 
-def _shown(name: str) -> str:
-    """Return the name of a captured array, without the parameter name ``function``."""
+def _display_name(name: str) -> str:
     return name.removeprefix("function.").replace("__self__", "self")
 
 
@@ -88,8 +87,7 @@ def _symbolic(x: Any, name: str | None) -> Any:
     return as_tensor(jax.random.key_data(x) if is_keys else x, name)
 
 
-def _of_kind(x: Any, kind: str) -> Any:
-    """Convert a traced array to its kind."""
+def _with_kind(x: Any, kind: str) -> Any:
     if not kind:
         return x
     if kind == WEAK:
@@ -99,27 +97,27 @@ def _of_kind(x: Any, kind: str) -> Any:
     return jax.random.wrap_key_data(x, impl=kind)
 
 
-def _applied(function: Any, *rest: Any) -> Any:
-    """Call the function with arrays at their places among fixed arguments."""
-    *fixed, tree, places, given = rest
-    values, others = iter(given), iter(fixed)
-    leaves = [next(values if is_array else others) for is_array in places]
+def _apply(function: Any, *rest: Any) -> Any:
+    """Call the function with ``*static, tree, are_arrays, arrays``: the arguments' leaves."""
+    *static, tree, are_arrays, arrays = rest
+    array, other = iter(arrays), iter(static)
+    leaves = [next(array if is_array else other) for is_array in are_arrays]
     args, kwargs = jax.tree.unflatten(tree, leaves)
     return function(*args, **kwargs)
 
 
-class Captured(Function):
+class Captured(JaxFunction):
     """A user's function of its captured arrays followed by its array arguments.
 
     Args:
-        function: The user's.
-        lifted: The same without its arrays, as are the arguments that are none.
-        form: How the arguments are nested, and which of them are arrays.
-        kinds: What each of the arrays is beside its numbers.
-        wide: Whether 64-bit dtypes are enabled while it is traced.
+        function: The user's function.
+        lifted: The function with its static arguments, without captured arrays.
+        form: The structure of the arguments, and which of their leaves are arrays.
+        kinds: The kind of each array: weakly typed, random keys of an implementation, or "".
+        wide: Whether 64-bit dtypes are enabled while JAX traces the function.
     """
 
-    __slots__ = ("captured", "kinds", "places", "stripped", "tree", "wide")
+    __slots__ = ("are_arrays", "captured", "kinds", "stripped", "tree", "wide")
 
     def __init__(
         self,
@@ -131,60 +129,60 @@ class Captured(Function):
     ) -> None:
         self.wide = wide
         self.stripped, self.captured = lifted.stripped, len(lifted.leaves)
-        self.tree, self.places = form
+        self.tree, self.are_arrays = form
         self.kinds = tuple(kinds)
         nesting, static = _structure(self.tree)
-        whole = (self.stripped, static)
-        digests = [x if isinstance(x, str) else x.digest() for x in whole]
-        is_told = None not in digests and _is_portable((self.stripped, self.tree))
-        text = (digests, self.captured, self.places, self.kinds, nesting, wide)
-        super().__init__(_name(function), None if is_told else whole, *text)
+        identity = (self.stripped, static)
+        digests = [x if isinstance(x, str) else x.digest() for x in identity]
+        is_portable = None not in digests and _can_be_pickled((self.stripped, self.tree))
+        parameters = (digests, self.captured, self.are_arrays, self.kinds, nesting, wide)
+        super().__init__(_name_of(function), None if is_portable else identity, *parameters)
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         parts = self.stripped.parts
         code = tuple((x.kind, x.children, None if _is_number(x) else x.token) for x in parts)
-        kind = hash((code, self.places, self.kinds, _structure(self.tree)))
-        return str(kind), tuple((_shown(x.name), x.static) for x in parts if _is_number(x))
+        kind = hash((code, self.are_arrays, self.kinds, _structure(self.tree)))
+        return str(kind), tuple((_display_name(x.name), x.static) for x in parts if _is_number(x))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = {name: getattr(self, name) for name in ("name", "text", "apart", *self.__slots__)}
-        return _again, (dumped(kept),)
+        slots = ("name", "text", "identity", *self.__slots__)
+        return _unpickle, (dump({name: getattr(self, name) for name in slots}),)
 
-    def whole(self, *values: Any) -> Any:
-        arrays = [*map(_of_kind, values, self.kinds)]
-        applied = rebuild(self.stripped, arrays[: self.captured])
+    def result_tree(self, *values: Any) -> Any:
+        arrays = [*map(_with_kind, values, self.kinds)]
+        function = rebuild(self.stripped, arrays[: self.captured])
         with running():
-            found = applied(self.tree, self.places, arrays[self.captured :])
-        return checked_results(self.name, found)
+            results = function(self.tree, self.are_arrays, arrays[self.captured :])
+        return as_jax_results(self.name, results)
 
 
 def _is_number(part: Any) -> bool:
     return part.kind == "plain" and isinstance(part.static, int | float | complex | str | None)
 
 
-def _again(data: bytes) -> Captured:
-    made = object.__new__(Captured)
-    for name, value in loaded(data).items():
-        setattr(made, name, value)
-    return made
+def _unpickle(data: bytes) -> Captured:
+    captured = object.__new__(Captured)
+    for name, value in load(data).items():
+        setattr(captured, name, value)
+    return captured
 
 
-def _name(function: Any) -> str:
+def _name_of(function: Any) -> str:
     if isinstance(function, partial):
-        return _name(function.func)
+        return _name_of(function.func)
     return getattr(function, "__name__", type(function).__name__)
 
 
 @lru_cache(1024)
-def _is_portable(parts: Hashable) -> bool:
-    """Whether a round trip through pickled bytes preserves them."""
+def _can_be_pickled(value: Hashable) -> bool:
+    """Return whether pickling and unpickling preserves a value."""
     try:
-        return bool(loaded(dumped(parts)) == parts)
+        return bool(load(dump(value)) == value)
     except (pickle.PickleError, AttributeError, ImportError, TypeError, ValueError):
         return False
 
 
-def _lifted(function: Callable[..., Any]) -> Lifted:
+def _lift(function: Callable[..., Any]) -> Lifted:
     try:
         return lift(function)
     except ArgumentError as error:
@@ -193,12 +191,12 @@ def _lifted(function: Callable[..., Any]) -> Lifted:
 
 def _structure(tree: Tree) -> tuple[str, Stripped | str]:
     """Return the nesting of values as text, and the static data of pytree classes."""
-    parts: list[Any] = []
-    nesting = _nesting(tree, parts)
-    if not parts:
+    data: list[Any] = []
+    nesting = _nesting(tree, data)
+    if not data:
         return nesting, ""
-    static = _lifted(partial(_nothing, *parts))
-    arrays = [*static.leaves, *filter(_is_array, jax.tree.leaves(parts))]
+    static = _lift(partial(_no_operation, *data))
+    arrays = [*static.leaves, *filter(_is_array, jax.tree.leaves(data))]
     if arrays:
         raise ArgumentError(
             f"wrap_jax: an argument of the structure {tree} holds {arrays[0]!r} beside its values.",
@@ -207,19 +205,19 @@ def _structure(tree: Tree) -> tuple[str, Stripped | str]:
     return nesting, static.stripped
 
 
-def _nesting(tree: Tree, parts: list[Any]) -> str:
-    found = tree.node_data()
-    if found is None:
+def _nesting(tree: Tree, static: list[Any]) -> str:
+    """Return a tree as text; classes and their data are appended to ``static``."""
+    if tree.node_data() is None:
         return "*"
-    cls, data = found
-    inside = " ".join([_nesting(child, parts) for child in tree.children()])
+    cls, data = tree.node_data()
+    children = " ".join([_nesting(child, static) for child in tree.children()])
     if cls in {tuple, list, type(None)}:
-        return f"{cls.__name__}[{inside}]"
+        return f"{cls.__name__}[{children}]"
     if cls is dict and all(type(key) is str for key in data):
-        return f"dict{data}[{inside}]"
-    parts += [cls, data]
-    return f"{len(parts)}[{inside}]"
+        return f"dict{data}[{children}]"
+    static += [cls, data]
+    return f"{len(static)}[{children}]"
 
 
-def _nothing(*parts: Any) -> None:
-    """A function to lift these arguments with, so that they are compared."""
+def _no_operation(*_: Any) -> None:
+    """Do nothing: ``lift`` makes the arguments of a partial application comparable."""

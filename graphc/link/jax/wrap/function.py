@@ -1,22 +1,23 @@
 """JAX functions as comparable values: functions of flat arrays, without captured arrays.
 
-A derivative, or the function of a batch, is such a value again.
+A derivative of a function, or the function of a batch, is another comparable value.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from graphc.errors import ArgumentError
 from graphc.ir import TensorType
-from graphc.link.jax.wrap.programs import refuse_what_runs_not
+from graphc.link.jax.jaxprs import has_primitive, nested
 from graphc.link.jax.wrap.types import result_types
 
 
@@ -28,35 +29,35 @@ _running = _Running()
 
 
 def is_running() -> bool:
-    """Whether a wrapped function is being traced: functions that it calls join its trace."""
+    """Return whether a wrapped function is being traced: functions that it calls join the trace."""
     return _running.depth > 0
 
 
-class Function:
+class JaxFunction:
     """A function of arrays that JAX traces.
 
-    ``wide`` says whether 64-bit dtypes are enabled while it is traced.
+    ``wide`` says whether 64-bit dtypes are enabled while JAX traces the function.
 
     Args:
-        name: What messages call it.
-        apart: What tells it from others beside its text: comparable in this process only.
-        parts: What it is made of, as text: equal for equal functions alone, in every process.
+        name: The function's name in messages.
+        identity: The identity of the function beside its text, comparable in this process only.
+        parameters: Values whose representations identify the function in every process.
     """
 
-    __slots__ = ("apart", "name", "text")
+    __slots__ = ("identity", "name", "text")
 
     wide: bool
 
-    def __init__(self, name: str, apart: Hashable, *parts: object) -> None:
+    def __init__(self, name: str, identity: Hashable, *parameters: object) -> None:
         self.name = name
-        self.apart = apart
-        written = " ".join([type(self).__name__, *map(repr, parts)])
-        self.text = blake2b(written.encode(), digest_size=16).hexdigest()
+        self.identity = identity
+        description = " ".join([type(self).__name__, *map(repr, parameters)])
+        self.text = blake2b(description.encode(), digest_size=16).hexdigest()
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Function):
+        if not isinstance(other, JaxFunction):
             return NotImplemented
-        return self.text == other.text and self.apart == other.apart
+        return self.text == other.text and self.identity == other.identity
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -65,43 +66,43 @@ class Function:
         return self.name
 
     def key(self) -> str:
-        """Return its digest, which is equal in every process."""
+        """Return the digest of the function, which is equal in every process."""
         return self.text
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        """Return a key without the numbers in it, and these numbers by name."""
+        """Return a key of the function without its numbers, and the numbers by name."""
         raise NotImplementedError
 
-    def whole(self, *values: Any) -> Any:
-        """Return the results, nested."""
+    def result_tree(self, *values: Any) -> Any:
+        """Return the results, nested as the user's function nests them."""
         raise NotImplementedError
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """Return the results as a flat tuple."""
-        return tuple(jax.tree.leaves(self.whole(*as_arrays(values))))
+        return tuple(jax.tree.leaves(self.result_tree(*as_arrays(values))))
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """Return the types of the results, given those of the arguments."""
+        """Return the types of the results, given the types of the arguments."""
         return result_types(self, types).types
 
-    # Lengths of cotangents are those of results, which types may not tell: so what is derived is
-    # tried on arguments made of those of the user's function.
+    # Cotangents have the lengths of results, which types may lack. A derivative is therefore
+    # traced for example arguments, computed from arguments of the user's function.
 
     def base(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """Return the argument types of the user's function, given its own."""
+        """Return the types of the user's function's arguments, given the types of the arguments."""
         return tuple(types)
 
     def example(self, *base: Any) -> tuple[Any, ...]:
-        """Return example arguments, given those of the user's function."""
+        """Return example arguments, computed from arguments of the user's function."""
         return base
 
     def try_on(self, types: Sequence[TensorType]) -> None:
-        """Raise where JAX cannot trace it for arguments of these types."""
+        """Raise an error if JAX cannot trace the function for arguments of these types."""
         result_types(_Trial(self), self.base(types))
 
 
 def as_arrays(values: Sequence[Any]) -> list[Any]:
-    """Convert NumPy arrays to JAX's, which have more methods; tracers stay."""
+    """Convert NumPy arrays to JAX's, which have more methods; tracers stay tracers."""
     return [jnp.asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in values]
 
 
@@ -115,26 +116,27 @@ class running:  # noqa: N801 (reads as a statement)
         _running.depth -= 1
 
 
-def checked_results(name: str, found: Any) -> Any:
-    """Check that a function's results are arrays, and flatten them.
+def as_jax_results(name: str, results: Any) -> Any:
+    """Convert a function's results to JAX's arrays.
 
     Raises:
-        ArgumentError: Names it.
+        ArgumentError: If a result is not an array or number.
     """
-    for path, y in jax.tree_util.tree_flatten_with_path(found)[0]:
-        what = _refused(y)
-        if what:
-            place = jax.tree_util.keystr(path)
+    for path, y in jax.tree_util.tree_flatten_with_path(results)[0]:
+        description = _describe_invalid(y)
+        if description:
+            at = jax.tree_util.keystr(path)
+            at = f", at {at}" if at else ""
             raise ArgumentError(
-                f"wrap_jax: {name} gave {what}{f', at {place}' if place else ''}; its results are "
+                f"wrap_jax: {name} gave {description}{at}; its results are "
                 "to be arrays and numbers, nested in any way.",
                 "Return them alone; a random key as jax.random.key_data(key).",
             )
-    return jax.tree.map(jnp.asarray, found)
+    return jax.tree.map(jnp.asarray, results)
 
 
-def _refused(y: Any) -> str:
-    """Return the error of a result that is no array."""
+def _describe_invalid(y: Any) -> str:
+    """Return a description of a result that is not an array; empty for an array."""
     is_number = isinstance(y, int | float | complex) or jax.export.is_symbolic_dim(y)
     if not is_number and not isinstance(y, jax.Array | np.ndarray | np.generic):
         return f"{y!r}, of the class {type(y).__name__}"
@@ -143,23 +145,23 @@ def _refused(y: Any) -> str:
 
 
 def is_key(dtype: Any) -> bool:
-    """Whether a dtype is that of random keys."""
+    """Return whether a dtype is a dtype of random keys."""
     return bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
 
 
-class Derived(Function):
-    """A function derived from another one.
+class Derived(JaxFunction):
+    """A function derived from another function.
 
     Args:
-        inner: That.
-        what: What it is of that.
-        parameters: What it is made by beside it.
+        inner: The other function.
+        suffix: What the name of the derived function adds to the other's.
+        parameters: The static parameters of the derivation.
     """
 
     __slots__ = ("inner", "parameters")
 
-    def __init__(self, inner: Function, what: str = "", *parameters: object) -> None:
-        super().__init__(f"{inner.name}{what}", inner.apart, inner.text, *parameters)
+    def __init__(self, inner: JaxFunction, suffix: str = "", *parameters: object) -> None:
+        super().__init__(f"{inner.name}{suffix}", inner.identity, inner.text, *parameters)
         self.inner, self.parameters = inner, parameters
 
     @property
@@ -171,85 +173,114 @@ class Derived(Function):
         return f"{type(self).__name__} {self.parameters} {kind}", numbers
 
 
+class NoPushforwardError(TypeError):
+    """A function with ``jax.custom_vjp`` has no pushforward."""
+
+
+class CapturedByRuleError(TypeError):
+    """JAX has no derivative with respect to an array that a custom rule's function captures."""
+
+
+def check_can_run(program: ClosedJaxpr) -> None:
+    """Raise an error if JAX cannot run a part of a traced program.
+
+    Raises:
+        NoPushforwardError: If the program is a pushforward of a function with only a pullback.
+        CapturedByRuleError: If a function with a custom rule captures an array with respect to
+            which the derivative is taken.
+    """
+    for part in nested(program):
+        if isinstance(part, ClosedJaxpr) and any(
+            isinstance(x, jax.core.Tracer) for x in part.consts
+        ):
+            raise CapturedByRuleError(
+                "a function with jax.custom_jvp or jax.custom_vjp captures the array that the "
+                "derivative is taken by, for which JAX has no rule; make it an argument of that "
+                "function"
+            )
+    if has_primitive(program, "custom_lin"):
+        raise NoPushforwardError("jax.custom_vjp has no forward mode")
+
+
 class _Trial(Derived):
-    """A derived function applied to example arguments, to find what JAX cannot do."""
+    """A derived function as a function of the base arguments, traced to raise errors early."""
 
     __slots__ = ()
 
-    def whole(self, *values: Any) -> Any:
-        """Return nothing; raise the errors that JAX would raise when the program runs."""
-        program = jax.make_jaxpr(self.inner.whole)(*self.inner.example(*values))
-        refuse_what_runs_not(program)
+    def result_tree(self, *values: Any) -> Any:
+        """Return no results; raise the errors that JAX would raise when the program runs."""
+        program = jax.make_jaxpr(self.inner.result_tree)(*self.inner.example(*values))
+        check_can_run(program)
         return ()
 
 
 class Pullback(Derived):
     """The pullback of a function: vectors times the Jacobian, for some results and arguments.
 
-    It takes the function's arguments and then the cotangents.
+    The arguments are the function's arguments, then the cotangents.
     """
 
-    __slots__ = ("given", "wanted")
+    __slots__ = ("outputs", "wrt")
 
-    def __init__(self, inner: Function, wanted: tuple[int, ...], given: tuple[int, ...]) -> None:
-        super().__init__(inner, "'s pullback", wanted, given)
-        self.wanted, self.given = wanted, given
+    def __init__(self, inner: JaxFunction, wrt: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+        super().__init__(inner, "'s pullback", wrt, outputs)
+        self.wrt, self.outputs = wrt, outputs
 
-    def whole(self, *values: Any) -> Any:
-        inputs, cotangents = values[: -len(self.given)], values[-len(self.given) :]
-        part = _restricted(self.inner, inputs, self.wanted, self.given)
-        ys, back = jax.vjp(part, *[inputs[i] for i in self.wanted])
+    def result_tree(self, *values: Any) -> Any:
+        inputs, cotangents = values[: -len(self.outputs)], values[-len(self.outputs) :]
+        f = _restrict(self.inner, inputs, self.wrt, self.outputs)
+        ys, back = jax.vjp(f, *[inputs[i] for i in self.wrt])
         # JAX has the conjugate of df/dRe + i df/dIm.
         conjugates = [jnp.conj(g).astype(y.dtype) for g, y in zip(cotangents, ys, strict=True)]
         return tuple(jnp.conj(x) for x in back(tuple(conjugates)))
 
     def base(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        return self.inner.base(types[: -len(self.given)])
+        return self.inner.base(types[: -len(self.outputs)])
 
     def example(self, *base: Any) -> tuple[Any, ...]:
         inputs = self.inner.example(*base)
         ys = self.inner(*inputs)
-        return *inputs, *[ys[i] for i in self.given]
+        return *inputs, *[ys[i] for i in self.outputs]
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
         self.try_on(types)
-        return tuple(types[i] for i in self.wanted)
+        return tuple(types[i] for i in self.wrt)
 
 
 class Pushforward(Derived):
     """The pushforward of a function: the Jacobian times vectors.
 
-    It takes the function's arguments and then the tangents.
+    The arguments are the function's arguments, then the tangents.
     """
 
-    __slots__ = ("moved", "wanted")
+    __slots__ = ("outputs", "wrt")
 
-    def __init__(self, inner: Function, moved: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-        super().__init__(inner, "'s pushforward", moved, wanted)
-        self.moved, self.wanted = moved, wanted
+    def __init__(self, inner: JaxFunction, wrt: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+        super().__init__(inner, "'s pushforward", wrt, outputs)
+        self.wrt, self.outputs = wrt, outputs
 
-    def whole(self, *values: Any) -> Any:
-        part, xs, ts = self._parts(values)
-        return jax.jvp(part, xs, ts)[1]
+    def result_tree(self, *values: Any) -> Any:
+        f, xs, ts = self._parts(values)
+        return jax.jvp(f, xs, ts)[1]
 
     def _parts(self, values: Sequence[Any]) -> tuple[Callable[..., Any], list[Any], list[Any]]:
         """Split the arguments into the function's, those that vary, and their tangents."""
-        inputs, tangents = values[: -len(self.moved)], values[-len(self.moved) :]
-        xs = [inputs[i] for i in self.moved]
+        inputs, tangents = values[: -len(self.wrt)], values[-len(self.wrt) :]
+        xs = [inputs[i] for i in self.wrt]
         ts = [t.astype(x.dtype) for t, x in zip(tangents, xs, strict=True)]
-        return _restricted(self.inner, inputs, self.moved, self.wanted), xs, ts
+        return _restrict(self.inner, inputs, self.wrt, self.outputs), xs, ts
 
     def base(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        return self.inner.base(types[: -len(self.moved)])
+        return self.inner.base(types[: -len(self.wrt)])
 
     def example(self, *base: Any) -> tuple[Any, ...]:
         inputs = self.inner.example(*base)
-        return *inputs, *[inputs[i] for i in self.moved]
+        return *inputs, *[inputs[i] for i in self.wrt]
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
         self.try_on(types)
-        results = self.inner.types(types[: -len(self.moved)])
-        return tuple(results[i] for i in self.wanted)
+        results = self.inner.types(types[: -len(self.wrt)])
+        return tuple(results[i] for i in self.outputs)
 
 
 class TransposedPullback(Pushforward):
@@ -257,41 +288,38 @@ class TransposedPullback(Pushforward):
 
     __slots__ = ()
 
-    def whole(self, *values: Any) -> Any:
-        part, xs, ts = self._parts(values)
-        ys, back = jax.vjp(part, *xs)
+    def result_tree(self, *values: Any) -> Any:
+        f, xs, ts = self._parts(values)
+        ys, back = jax.vjp(f, *xs)
         zeros = [jnp.zeros_like(y) for y in ys]
         return jax.vjp(lambda *gs: back(gs), *zeros)[1](tuple(ts))
 
 
-def _restricted(
-    function: Function, inputs: Sequence[Any], moving: Sequence[int], wanted: Sequence[int]
+def _restrict(
+    function: JaxFunction, inputs: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int]
 ) -> Callable[..., tuple[Any, ...]]:
-    """Restrict a function to some results and some arguments."""
+    """Return some results of a function as a function of some of the inputs."""
 
-    def part(*values: Any) -> tuple[Any, ...]:
-        given = [*inputs]
-        for i, x in zip(moving, values, strict=True):
-            given[i] = x
-        ys = function(*given)
-        return tuple(ys[i] for i in wanted)
+    def restriction(*values: Any) -> tuple[Any, ...]:
+        arguments = [*inputs]
+        for i, x in zip(wrt, values, strict=True):
+            arguments[i] = x
+        ys = function(*arguments)
+        return tuple(ys[i] for i in outputs)
 
-    return part
+    return restriction
 
 
 class Batched(Derived):
-    """A function mapped over the leading axis of some arguments.
-
-    It is the leading axis of every result.
-    """
+    """A function mapped over the leading axis of some arguments; all results have that axis."""
 
     __slots__ = ("flags",)
 
-    def __init__(self, inner: Function, flags: Sequence[bool]) -> None:
+    def __init__(self, inner: JaxFunction, flags: Sequence[bool]) -> None:
         super().__init__(inner, " of a batch", *flags)
         self.flags = tuple(flags)
 
-    def whole(self, *values: Any) -> Any:
+    def result_tree(self, *values: Any) -> Any:
         axes = [0 if flag else None for flag in self.flags]
         return jax.vmap(self.inner, in_axes=axes)(*values)
 
@@ -303,15 +331,11 @@ class Batched(Derived):
         return tuple(jnp.expand_dims(x, 0) if flag else x for flag, x in inputs)
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        sizes = _known(x.shape[0] for flag, x in zip(self.flags, types, strict=True) if flag)
+        sizes = [x.shape[0] for flag, x in zip(self.flags, types, strict=True) if flag]
         results = self.inner.types(self._elements(types))
-        size = next(sizes, None)
+        size = next((n for n in sizes if n is not None), None)
         return tuple(y.with_shape((size, *y.shape)) for y in results)
 
     def _elements(self, types: Sequence[TensorType]) -> list[TensorType]:
         pairs = zip(self.flags, types, strict=True)
         return [x.with_shape(x.shape[1:]) if flag else x for flag, x in pairs]
-
-
-def _known(lengths: Iterator[int | None]) -> Iterator[int]:
-    return (n for n in lengths if n is not None)

@@ -1,6 +1,6 @@
 """Pickling of lifted functions, for processes with the same Python and libraries.
 
-Code is written out; modules and their variables are known by name there.
+Code objects are written out; modules and their variables are written as names.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: tuple[str, Any]) -> Any:
-        kind, what = pid
+        kind, data = pid
         if kind == "code":
-            return marshal.loads(what)
+            return marshal.loads(data)
         if kind == "spec":
-            # Where a module came from: of a script that is not there, it is nothing.
-            return getattr(sys.modules.get(what), "__spec__", None)
-        module = import_module(what)
+            # The specification of a script's module is None in another process.
+            return getattr(sys.modules.get(data), "__spec__", None)
+        module = import_module(data)
         return module if kind == "module" else vars(module)
 
 
-def dumped(value: Any) -> bytes:
-    """Convert a value to bytes.
+def dump(value: Any) -> bytes:
+    """Return a value as bytes.
 
     Raises:
-        TypeError, AttributeError, ValueError, pickle.PicklingError: It holds what exists in this
-            process alone.
+        TypeError, AttributeError, ValueError, pickle.PicklingError: If the value holds an object
+            that exists in this process alone.
 
     Example:
-        >>> print(loaded(dumped((lambda x: x + 1).__code__)).co_argcount)
+        >>> print(load(dump((lambda x: x + 1).__code__)).co_argcount)
         1
     """
     buffer = io.BytesIO()
@@ -59,6 +59,6 @@ def dumped(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def loaded(data: bytes) -> Any:
-    """Return the value that ``dumped`` wrote, from trusted bytes."""
+def load(data: bytes) -> Any:
+    """Return the value that ``dump`` wrote, from trusted bytes."""
     return _Unpickler(io.BytesIO(data)).load()

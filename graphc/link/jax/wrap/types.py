@@ -1,7 +1,7 @@
 """Result types of a JAX function for arguments with unknown lengths, found by tracing.
 
-Each unknown length is a symbol first, which may be any number. Where the function cannot be traced
-so, more is assumed: that no length is 0, that all unknown ones are equal; at last they are numbers.
+Each unknown length is first a symbol for any number. If JAX cannot trace the function so, more is
+assumed: that no length is 0, then that all unknown lengths are equal, and at last numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphc.ir import TensorType, dtype_name
 from graphc.link.jax.backend import WIDE
 
 if TYPE_CHECKING:
-    from graphc.link.jax.wrap.function import Function
+    from graphc.link.jax.wrap.function import JaxFunction
 
 NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
@@ -31,21 +31,21 @@ NEEDS_VALUES = (
 """The errors that JAX raises where Python code asks for an array's value."""
 
 CALLS = {"jit", "pjit"}
-"""Equations that are another function's, of the same arguments."""
+"""Primitives that call a program with their own operands."""
 
 NUMBERS = (2, 1, 3, 4, 5, 6, 7, 8, 16)
-"""Lengths that are tried in turn where symbols don't do, after those of other arguments."""
+"""Lengths tried in turn if symbols fail, after the static lengths of other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTypes:
-    """The types and nesting of a function's results.
+    """The types and structure of a function's results.
 
     Attributes:
-        tree: How its results are nested.
-        types: Of its results; without lengths, unless those of all arguments are known.
-        likely: The same with lengths that hold for most arguments: to be checked when it runs.
-            A function may have taken another branch for a symbol than for a number.
+        tree: The structure of the nested results.
+        types: The types of the results, without lengths unless all arguments have static shapes.
+        likely: The types with lengths that hold for most arguments, to be checked at run time: a
+            function may take another branch for a symbol than for a number.
     """
 
     tree: Any
@@ -53,124 +53,128 @@ class ResultTypes:
     likely: tuple[TensorType, ...]
 
 
-def result_types(function: Function, types: Sequence[TensorType]) -> ResultTypes:
-    """Return the types and nesting of a function's results, given argument types.
+def result_types(function: JaxFunction, types: Sequence[TensorType]) -> ResultTypes:
+    """Return the types and structure of a function's results, given argument types.
 
     Raises:
-        SymbolicValueError: Python code in it asks for the value of an array.
-        OperationError: JAX cannot trace it.
+        SymbolicValueError: If Python code in the function asks for the value of an array.
+        OperationError: If JAX cannot trace the function.
     """
     try:
-        return _traced(function, tuple(types))
+        return _trace(function, tuple(types))
     except ArgumentError as error:
         raise ArgumentError(error.problem, error.remedy) from error
     except Exception as error:
-        raise _error_of(error, function, types) from error
+        raise _as_error(error, function, types) from error
 
 
 @lru_cache(1024)
-def _traced(function: Function, types: tuple[TensorType, ...]) -> ResultTypes:
+def _trace(function: JaxFunction, types: tuple[TensorType, ...]) -> ResultTypes:
     first: Exception | None = None
     for assumed in _assumptions(types):
         try:
             with jax.enable_x64(function.wide):
-                found = jax.eval_shape(function.whole, *assumed.arguments)
+                results = jax.eval_shape(function.result_tree, *assumed.arguments)
         except ArgumentError:
-            raise  # What it gives is wrong, whatever the lengths are.
+            raise  # The results are wrong for all lengths.
         except Exception as error:
-            first = first if first is not None and not assumed.retells else error
-            if assumed.is_last or (assumed.retells and isinstance(error, NEEDS_VALUES)):
+            if first is None or assumed.replaces_error:
+                first = error
+            if assumed.is_last or (assumed.replaces_error and isinstance(error, NEEDS_VALUES)):
                 break
         else:
-            return _as_types(found, types, assumed)
+            return _as_types(results, types, assumed)
     assert first is not None
     raise first
 
 
 @lru_cache(1024)
-def used(function: Function, types: tuple[TensorType, ...]) -> tuple[bool, ...]:
-    """Return which arguments the results depend on; all of them where that is unknown."""
+def used_arguments(function: JaxFunction, types: tuple[TensorType, ...]) -> tuple[bool, ...]:
+    """Return which arguments the results depend on: all if a length is unknown."""
     if not all(type.is_static for type in types):
         return (True,) * len(types)
     with jax.enable_x64(function.wide):
-        jaxpr = jax.make_jaxpr(function.whole)(*_stand_ins(types, ())).jaxpr
+        jaxpr = jax.make_jaxpr(function.result_tree)(*_arguments(types, ())).jaxpr
     return tuple(_live(jaxpr, (True,) * len(jaxpr.outvars)))
 
 
 def _live(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
     """Return which inputs the wanted outputs depend on."""
-    live = {y for y, flag in zip(jaxpr.outvars, wanted, strict=True) if flag and not _is_value(y)}
+    live = {y for y, flag in zip(jaxpr.outvars, wanted, strict=True) if flag and not _is_literal(y)}
     for eqn in reversed(jaxpr.eqns):
         flags = [y in live for y in eqn.outvars]
         if any(flags):
             inner = eqn.params.get("jaxpr") if eqn.primitive.name in CALLS else None
             used = [True] * len(eqn.invars) if inner is None else _live(inner.jaxpr, flags)
             pairs = zip(eqn.invars, used, strict=True)
-            live |= {x for x, flag in pairs if flag and not _is_value(x)}
+            live |= {x for x, flag in pairs if flag and not _is_literal(x)}
     return [x in live for x in jaxpr.invars]
 
 
-def _is_value(x: Any) -> bool:
+def _is_literal(x: Any) -> bool:
     return isinstance(x, jax.extend.core.Literal)
 
 
 @dataclass(frozen=True, slots=True)
-class _Assumed:
-    """Assumptions about unknown lengths, and the stand-ins that they give for arguments.
+class _Assumption:
+    """An assumption about unknown lengths.
 
     Attributes:
-        arguments: Shapes and dtypes.
-        tells: Whether lengths of results follow from them.
-        retells: Whether an error replaces that of an earlier attempt.
-        is_last: Whether there is no other attempt.
+        arguments: The shapes and dtypes of the arguments under the assumption.
+        gives_lengths: Whether the results have lengths that hold beyond the assumption.
+        replaces_error: Whether an error replaces the error of an earlier assumption.
+        is_last: Whether no other assumption follows.
     """
 
     arguments: tuple[Any, ...]
-    tells: bool
-    retells: bool = False
+    gives_lengths: bool
+    replaces_error: bool = False
     is_last: bool = False
 
 
-def _assumptions(types: tuple[TensorType, ...]) -> Iterator[_Assumed]:
+def _assumptions(types: tuple[TensorType, ...]) -> Iterator[_Assumption]:
     unknown = sum(n is None for type in types for n in type.shape)
     if not unknown:
-        yield _Assumed(_stand_ins(types, ()), True, retells=True, is_last=True)
+        yield _Assumption(_arguments(types, ()), True, replaces_error=True, is_last=True)
         return
     names = [f"n{i}" for i in range(unknown)]
-    own = jax.export.symbolic_shape(", ".join(names))
-    # A symbol is 1 or more.
-    from_zero = jax.export.symbolic_shape(", ".join(f"{name} - 1" for name in names))
-    yield _Assumed(_stand_ins(types, from_zero), True)
-    yield _Assumed(_stand_ins(types, own), True)
-    yield _Assumed(_stand_ins(types, [own[0]] * unknown), True)
-    known = [n for type in types for n in type.shape if n is not None]
-    numbers = [*dict.fromkeys(chain(sorted(set(known), reverse=True), NUMBERS))]
+    positive = jax.export.symbolic_shape(", ".join(names))  # JAX's symbols are 1 or more
+    nonnegative = jax.export.symbolic_shape(", ".join(f"{name} - 1" for name in names))
+    yield _Assumption(_arguments(types, nonnegative), True)
+    yield _Assumption(_arguments(types, positive), True)
+    yield _Assumption(_arguments(types, [positive[0]] * unknown), True)
+    static = {n for type in types for n in type.shape if n is not None}
+    numbers = [*dict.fromkeys(chain(sorted(static, reverse=True), NUMBERS))]
     for n in numbers:
-        given = _stand_ins(types, [n] * unknown)
-        yield _Assumed(given, False, retells=n == numbers[0], is_last=n == numbers[-1])
+        yield _Assumption(
+            _arguments(types, [n] * unknown),
+            False,
+            replaces_error=n == numbers[0],
+            is_last=n == numbers[-1],
+        )
 
 
-def _stand_ins(types: Iterable[TensorType], lengths: Iterable[Any]) -> tuple[Any, ...]:
-    """Return shapes and dtypes with stand-ins for unknown lengths."""
-    left = iter(lengths)
+def _arguments(types: Iterable[TensorType], lengths: Iterable[Any]) -> tuple[Any, ...]:
+    """Return shapes and dtypes for JAX, with the given lengths in place of unknown ones."""
+    unused = iter(lengths)
     return tuple(
         jax.ShapeDtypeStruct(  # type: ignore[no-untyped-call]
-            tuple(next(left) if n is None else n for n in type.shape), type.numpy_dtype
+            tuple(next(unused) if n is None else n for n in type.shape), type.numpy_dtype
         )
         for type in types
     )
 
 
-def _as_types(found: Any, types: Iterable[TensorType], assumed: _Assumed) -> ResultTypes:
-    results, tree = jax.tree.flatten(found)
-    dtypes = [dtype_name(y.dtype) for y in results]
-    shapes = [tuple(n if isinstance(n, int) else None for n in y.shape) for y in results]
-    bare = [(None,) * len(shape) for shape in shapes]
-    exact = all(x.is_static for x in types)
+def _as_types(results: Any, types: Iterable[TensorType], assumed: _Assumption) -> ResultTypes:
+    leaves, tree = jax.tree.flatten(results)
+    dtypes = [dtype_name(y.dtype) for y in leaves]
+    shapes = [tuple(n if isinstance(n, int) else None for n in y.shape) for y in leaves]
+    unknown = [(None,) * len(shape) for shape in shapes]
+    is_static = all(x.is_static for x in types)
     return ResultTypes(
         tree,
-        tuple(map(TensorType, dtypes, shapes if exact else bare)),
-        tuple(map(TensorType, dtypes, shapes if assumed.tells else bare)),
+        tuple(map(TensorType, dtypes, shapes if is_static else unknown)),
+        tuple(map(TensorType, dtypes, shapes if assumed.gives_lengths else unknown)),
     )
 
 
@@ -198,7 +202,7 @@ def remedy_of(text: str, wide: bool) -> str:
     )
 
 
-def _error_of(error: Exception, function: Function, types: Iterable[TensorType]) -> GraphcError:
+def _as_error(error: Exception, function: JaxFunction, types: Iterable[TensorType]) -> GraphcError:
     call = f"wrap_jax: {function.name}({', '.join(map(repr, types))})"
     text = message_of(error).rstrip(".")
     if isinstance(error, NEEDS_VALUES):

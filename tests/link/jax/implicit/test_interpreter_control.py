@@ -202,7 +202,7 @@ def test_a_scan_whose_carries_come_first_is_taken_apart(monkeypatch: pytest.Monk
     order = (1, 0, 2)
     params = {
         **{name: eqn.params[name] for name in ("length", "reverse", "unroll")},
-        "jaxpr": scans._in_order(eqn.params["jaxpr"], order),
+        "jaxpr": scans._reorder_parameters(eqn.params["jaxpr"], order),
     }
     other = eqn.replace(invars=[eqn.invars[i] for i in order], params=params)
     monkeypatch.setattr(scans, "_carries_first", lambda: True)
@@ -210,7 +210,7 @@ def test_a_scan_whose_carries_come_first_is_taken_apart(monkeypatch: pytest.Monk
     assert [x[0].shape for x in (found.consts, found.carries, found.rows)] == [
         *((4, 4), (2, 4), (3, 2, 4)),
     ]
-    last, sums = found.again(found.body, found.consts, found.carries, found.rows)
+    last, sums = found.rebind(found.body, found.consts, found.carries, found.rows)
     assert_like((last, sums), program(*given))
 
 
