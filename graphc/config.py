@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from graphc.errors import ModeError
+
 __all__ = ["POLICIES", "Config", "config"]
 
 FLOATS = ("float16", "float32", "float64")
@@ -151,7 +153,8 @@ class Config:
         if name in CHECKS:
             is_right, wanted = CHECKS[name]
             if not is_right(value):
-                raise ValueError(f"config.{name} = {value!r}: use {wanted}.")
+                error = ModeError if name == "mode" else ValueError
+                raise error(f"config.{name} = {value!r}: use {wanted}.")
         object.__setattr__(self, name, directory(value) if name == "cache_dir" else value)
 
     @contextmanager

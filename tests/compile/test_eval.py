@@ -44,7 +44,7 @@ def test_an_inner_node_can_be_given(mode: str) -> None:
 def test_the_default_mode_is_the_settings() -> None:
     with graphc.config.change_flags(mode="NUMPY"):
         assert float(x.sum().eval({x: VALUE})) == 3.0
-    with graphc.config.change_flags(mode="nonsense"), pytest.raises(graphc.errors.ModeError):
+    with pytest.raises(graphc.errors.ModeError), graphc.config.change_flags(mode="nonsense"):
         x.sum().eval({x: VALUE})
 
 
