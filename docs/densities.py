@@ -1,4 +1,4 @@
-"""What the docstrings of distributions say of them, as functions; for plots, and for the tests.
+"""Formulas in the docstrings of distributions, as functions: for plots, and for the tests.
 
 The section ``Distribution`` of a docstring has formulas in NumPy's notation: a density at x or a
 probability of k, where it holds, the mean and the variance.
@@ -24,16 +24,16 @@ NAMESPACE: dict[str, Any] = {
     **{name: getattr(special, name) for name in ("beta", "betaln", "comb", "gamma", "gammaln")},
     **{name: getattr(special, name) for name in ("i0e", "i1e", "ndtr")},
 }
-"""What a formula may use, besides the parameters."""
+"""Functions that a formula may call; its variables are the parameters."""
 
 
 @dataclass(frozen=True)
-class Stated:
-    """What a docstring says.
+class DistributionFormulas:
+    """Formulas of a distribution, read from its docstring.
 
     Attributes:
-        title: What the formula gives: a density at x, or a probability of k.
-        lines: The formulas by title, and the conditions under which they hold.
+        title: Title of the density: ``density at x`` or ``probability of k``.
+        lines: Each formula by its title, and the condition under which it holds.
     """
 
     title: str
@@ -44,59 +44,59 @@ class Stated:
         return self.title[-1]
 
     def density(self, x: Any, parameters: Mapping[str, Any]) -> Any:
-        """The density or probability at values, 0 where the formula does not hold."""
+        """Return the density or the probability at values: 0 outside the support."""
         y = np.broadcast_to(self.formula({self.variable: x, **parameters}), np.shape(x))
         return np.where(self.holds(x, parameters), y, 0.0)
 
     def formula(self, known: Mapping[str, Any]) -> Any:
-        """The formula of the density, of a vector perhaps."""
-        return _value(self.lines[self.title][0], known)
+        """Evaluate the density without regard to its support; x may be a vector."""
+        return _value_of(self.lines[self.title][0], known)
 
     def holds(self, x: Any, parameters: Mapping[str, Any]) -> Any:
-        """Whether values are possible."""
+        """Return whether values are in the support."""
         _, support = self.lines[self.title]
-        return _value(support, {self.variable: x, **parameters}) if support else True
+        return _value_of(support, {self.variable: x, **parameters}) if support else True
 
     def moment(self, title: str, parameters: Mapping[str, Any]) -> Any:
-        """The mean or the variance; None where there is none for the parameters."""
+        """Return the mean or the variance; None where it does not exist or has no formula."""
         formula, condition = self.lines.get(title, ("", ""))
-        if not formula or (condition and not _value(condition, parameters)):
+        if not formula or (condition and not _value_of(condition, parameters)):
             return None
         mean = (
             {}
             if title == "mean" or "mean" in parameters
             else {"mean": self.moment("mean", parameters)}
         )
-        return _value(formula, {**mean, **parameters})
+        return _value_of(formula, {**mean, **parameters})
 
 
-def distribution(name: str) -> Stated:
-    """What the docstring of a distribution says.
+def distribution(name: str) -> DistributionFormulas:
+    """Read the formulas in the docstring of a distribution.
 
     Raises:
-        LookupError: It says nothing.
+        LookupError: If the docstring has no density.
     """
     text = (inspect.getdoc(DISTRIBUTIONS[name]) or "").partition("\nDistribution:\n")[2]
     text = " ".join(text.partition("\n\n")[0].split())
-    found = re.findall(r"- ([\w ]+): ``(.*?)``(?:,? (?:where|if) ``(.*?)``)?(?= -|$)", text)
-    lines = {title: (formula, condition) for title, formula, condition in found}
+    formulas = re.findall(r"- ([\w ]+): ``(.*?)``(?:,? (?:where|if) ``(.*?)``)?(?= -|$)", text)
+    lines = {title: (formula, condition) for title, formula, condition in formulas}
     titles = [title for title in lines if title in {"density at x", "probability of k"}]
     if not titles:
         raise LookupError(f"The docstring of {name} has no density.")
-    return Stated(titles[0], lines)
+    return DistributionFormulas(titles[0], lines)
 
 
-def _value(formula: str, known: Mapping[str, Any]) -> Any:
-    """The value of a formula; comparisons may be of arrays, and chained."""
+def _value_of(formula: str, known: Mapping[str, Any]) -> Any:
+    """Evaluate a formula, in which comparisons of arrays may be chained."""
     parts = re.split(r" (<=?) ", formula)
     with np.errstate(all="ignore"):
         if len(parts) == 5:
             low, first, x, second, high = parts
             left, right = f"{low} {first} ({x})", f"({x}) {second} {high}"
-            return _evaluated(left, known) & _evaluated(right, known)
-        return _evaluated(re.sub(r"^k in \(0, 1\)$", "(k == 0) | (k == 1)", formula), known)
+            return _evaluate(left, known) & _evaluate(right, known)
+        return _evaluate(re.sub(r"^k in \(0, 1\)$", "(k == 0) | (k == 1)", formula), known)
 
 
-def _evaluated(formula: str, known: Mapping[str, Any]) -> Any:
+def _evaluate(formula: str, known: Mapping[str, Any]) -> Any:
     code: CodeType = compile(formula, formula, "eval")
     return eval(code, {**NAMESPACE, **known})

@@ -1,8 +1,8 @@
 """Draw the pictures of the tutorials into ``images``, from what their examples computed.
 
 Run ``python docs/pictures.py`` after a tutorial changed, or with the names of some:
-``python docs/pictures.py kalman``. Each picture is a function here; it is given the variables that
-the examples of its page leave behind.
+``python docs/pictures.py kalman``. Each picture is a function here, which gets the variables
+of the examples of its page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Names = dict[str, Any]
 
 
 def session(page: str) -> Names:
-    """The variables after the examples of a page, whose output is not looked at: the tests do."""
+    """Run the examples of a page and return their variables; tests check the output."""
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
     lines = ["" if line.lstrip().startswith("```") else line for line in text.splitlines()]
     names: Names = {"__name__": "__main__"}
@@ -40,7 +40,7 @@ def session(page: str) -> Names:
 
 
 def kalman(figure: Any, names: Names) -> None:
-    """The flow of the Nile, the filtered level and its band."""
+    """Plot the flow of the Nile, the filtered level and its band."""
     years, level, margin = names["years"][1:], names["level"], 1.96 * np.sqrt(names["variance"])
     axes = figure.subplots()
     axes.fill_between(years, level - margin, level + margin, color="tab:blue", alpha=0.15)
@@ -51,20 +51,20 @@ def kalman(figure: Any, names: Names) -> None:
 
 
 def performance(figure: Any, names: Names) -> None:
-    """The time of each call, by whether its length was new."""
+    """Plot the time of each call; colours tell whether its length was new."""
     lengths, times = names["lengths"], 1000 * np.array(names["seconds"])
     new = np.array([n not in lengths[:i] for i, n in enumerate(lengths)])
-    place = np.arange(len(lengths))
+    position = np.arange(len(lengths))
     axes = figure.subplots()
     for chosen, label in ((new, "first call of a length: compiles"), (~new, "later call")):
-        axes.bar(place[chosen], times[chosen], label=label)
+        axes.bar(position[chosen], times[chosen], label=label)
     axes.set(yscale="log", xlabel="length of the argument", ylabel="milliseconds")
-    axes.set_xticks(place, [str(n) for n in lengths])
+    axes.set_xticks(position, [str(n) for n in lengths])
     axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
 
 
 def rnn(figure: Any, names: Names) -> None:
-    """The loss of each round, and predictions before and after training."""
+    """Plot the loss of each round, and predictions before and after training."""
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     left.plot(names["on_jax"], label="JAX")
     left.plot(names["on_mlx"], "o", label="MLX, three rounds")
@@ -77,7 +77,7 @@ def rnn(figure: Any, names: Names) -> None:
 
 
 def hidden_markov(figure: Any, names: Names) -> None:
-    """The chance of the loaded die, the likeliest path, and the truth in gray."""
+    """Plot the probability of the loaded die, the likeliest path, and the truth in gray."""
     axes = figure.subplots()
     time = np.arange(len(names["truth"]))
     axes.fill_between(time, names["truth"], step="mid", color="lightgray", label="loaded die")
@@ -88,7 +88,7 @@ def hidden_markov(figure: Any, names: Names) -> None:
 
 
 def from_jax(figure: Any, names: Names) -> None:
-    """What was observed, and the path before and after the fit."""
+    """Plot the observations, and the path before and after the fit."""
     axes = figure.subplots()
     axes.plot(names["observed"], "o", color="gray", markersize=3, label="observed")
     axes.plot(names["before"], color="tab:orange", label="at the start")
@@ -98,7 +98,7 @@ def from_jax(figure: Any, names: Names) -> None:
 
 
 def from_pytensor(figure: Any, names: Names) -> None:
-    """The values, the process's mean and band, and the sine that was to be found."""
+    """Plot the values, the mean and band of the process, and the sine that generated them."""
     axes, between = figure.subplots(), names["between"][:, 0]
     curve, margin = names["curve"], 2 * names["spread"]
     axes.fill_between(between, curve - margin, curve + margin, color="tab:blue", alpha=0.15)
@@ -110,7 +110,7 @@ def from_pytensor(figure: Any, names: Names) -> None:
 
 
 def attention_masks(figure: Any, names: Names) -> None:
-    """The keys that each query sees in four masks, and the kinds of their blocks."""
+    """Plot the keys that each query sees in four masks, and the kinds of their blocks."""
     masks = ("causal", "mask"), ("window", "near"), ("prefix", "prefix"), ("documents", "packed")
     kinds = {"empty": (1.0, 1.0, 1.0), "partial": (1.0, 0.86, 0.62), "full": (0.62, 0.78, 0.93)}
     figure.set_size_inches(6.4, 2.4)
@@ -134,7 +134,7 @@ def attention_masks(figure: Any, names: Names) -> None:
 
 
 def language_model(figure: Any, names: Names) -> None:
-    """The loss by the number of bits, and on the sonnet while adapters learn."""
+    """Plot the loss by the number of bits, and on the sonnet while adapters learn."""
     left, right = figure.subplots(1, 2, sharey=True)
     left.bar(["32 bits"], [names["exact"]], color="gray")
     left.bar(list(names["after"]), list(names["after"].values()), color="tab:blue")
@@ -148,7 +148,7 @@ def language_model(figure: Any, names: Names) -> None:
     right.legend(frameon=False)
 
 
-DRAWN: dict[str, Callable[[Any, Names], None]] = {
+PLOTTERS: dict[str, Callable[[Any, Names], None]] = {
     "kalman": kalman,
     "performance": performance,
     "rnn": rnn,
@@ -158,22 +158,22 @@ DRAWN: dict[str, Callable[[Any, Names], None]] = {
     "attention-masks": attention_masks,
     "language-model": language_model,
 }
-"""What draws the picture of each page."""
+"""The function that draws the picture of each page."""
 
 
 def draw(page: str) -> Path:
-    """The picture of a page, as an SVG file that is the same whenever it is drawn."""
+    """Draw the picture of a page into an SVG file, with the same bytes each time."""
     import matplotlib as mpl  # noqa: PLC0415 (an extra: the tests import this file without it)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     mpl.rcParams.update({"svg.hashsalt": page, "svg.fonttype": "none"})
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-    DRAWN[page](figure, session(page))
+    PLOTTERS[page](figure, session(page))
     picture = PICTURES / f"{page}.svg"
     figure.savefig(picture, metadata={"Date": None}, facecolor="white")
     return picture
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or DRAWN:
+    for name in sys.argv[1:] or PLOTTERS:
         draw(name)

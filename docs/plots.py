@@ -18,25 +18,25 @@ from graphc.tensor.core.elementwise import ROWS, Elementwise
 from graphc.tensor.core.help import signature_of
 
 INK = "#123456"
-"""What is drawn in this colour gets that of the page's text."""
+"""Stands for the colour of the page's text."""
 
 COLOURS = ("#3b8ede", "#e8833a", "#3fa66b")
-"""Of the curves: they are seen on white and on black."""
+"""The colours of the curves, visible on white and on black."""
 
 EDGE = 1e-9
-"""How far within its ends a density is drawn: at an end it may be infinite."""
+"""Distance from the ends of an axis to a density's curve: at an end it may be infinite."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """How a function is drawn.
+    """Axis and curves of a function's plot.
 
     Attributes:
-        low: Where the axis begins.
-        high: Where it ends.
+        low: The lower end of the axis.
+        high: The upper end of the axis.
         settings: The other operands of each curve.
-        limits: The ends of the vertical axis, by default those of the values.
-        along: The place of the operand that the axis is for; the last by default.
+        limits: The ends of the vertical axis; by default the range of the values.
+        along: Index of the operand along the axis; the last by default.
     """
 
     low: float
@@ -136,8 +136,8 @@ PLOTS: dict[str, Plot] = {
 """The elementwise functions that have a plot."""
 
 
-def drawn(name: str) -> str:
-    """The plot of an elementwise function, as SVG."""
+def draw_function(name: str) -> str:
+    """Plot an elementwise function, as SVG."""
     plot, row = PLOTS[name], ROWS[name]
     names = [x for x in signature_of(row).parameters if x != "more"]
     title = f"{name}({', '.join(names)})"
@@ -149,18 +149,18 @@ def drawn(name: str) -> str:
     for pole in _poles(row, plot):
         axes.axvline(pole, color=INK, linewidth=0.6, linestyle=":")
     axes.set(xlim=(plot.low, plot.high), ylim=plot.limits)
-    return _written(figure, axes, f"Plot of {name}", legend=len(plot.settings) > 1)
+    return _write_svg(figure, axes, f"Plot of {name}", legend=len(plot.settings) > 1)
 
 
 def _poles(row: Elementwise, plot: Plot) -> Iterator[float]:
-    found: list[Any] = [*row.facts.poles]
-    if found and found[-1] is ...:
-        found[-1:] = [found[-2] + k * (found[-2] - found[-3]) for k in range(1, 9)]
-    yield from sorted({pole for pole in found if plot.low < pole < plot.high})
+    poles: list[Any] = [*row.facts.poles]
+    if poles and poles[-1] is ...:
+        poles[-1:] = [poles[-2] + k * (poles[-2] - poles[-3]) for k in range(1, 9)]
+    yield from sorted({pole for pole in poles if plot.low < pole < plot.high})
 
 
 def _curve(row: Elementwise, plot: Plot, setting: tuple[float, ...]) -> tuple[Any, Any]:
-    """The points of a curve, which has gaps at poles and where the function jumps."""
+    """Return the points of a curve, with NaN at poles and where the function jumps."""
     poles = [*_poles(row, plot)]
     near = [pole + side * 10.0**-k for pole in poles for side in (1, -1) for k in (1.5, 2, 2.5, 3)]
     x = np.sort([*np.linspace(plot.low, plot.high, 481), *poles, *near])
@@ -175,7 +175,7 @@ def _curve(row: Elementwise, plot: Plot, setting: tuple[float, ...]) -> tuple[An
 
 
 def _jumps(y: Any, height: float) -> Any:
-    """Whether a function steps up or down between a point and the next, and is flat around."""
+    """Return where a function jumps: it steps to the next point and is flat around."""
     step = np.abs(np.diff(y, append=y[-1]))
     around = np.maximum(np.roll(step, 1), np.roll(step, -1))
     return (step > height) & (step > 10 * around)
@@ -186,7 +186,7 @@ def _jumps(y: Any, height: float) -> Any:
 
 @dataclass(frozen=True)
 class Density:
-    """How a distribution is drawn: from where to where, and the parameters of each curve."""
+    """Axis of a distribution's plot, and the parameters of each curve."""
 
     low: float
     high: float
@@ -238,8 +238,8 @@ DENSITIES: dict[str, Density] = {
 """The distributions that have a plot."""
 
 
-def density(name: str) -> str:
-    """The plot of a distribution, as SVG."""
+def draw_density(name: str) -> str:
+    """Plot a distribution, as SVG."""
     plot, stated = DENSITIES[name], distribution(name)
     figure, axes = _empty(stated.variable, stated.title)
     whole = stated.variable == "k"
@@ -251,7 +251,7 @@ def density(name: str) -> str:
         style = {"marker": "o", "markersize": 3, "linewidth": 0.8} if whole else {}
         axes.plot(x, np.minimum(y, 3), color=colour, label=label, **style)
     axes.set_ylim(bottom=0)
-    return _written(figure, axes, f"Plot of {name}", legend=len(plot.settings) > 1)
+    return _write_svg(figure, axes, f"Plot of {name}", legend=len(plot.settings) > 1)
 
 
 def _empty(across: str, up: str) -> tuple[Any, Any]:
@@ -269,7 +269,7 @@ def _empty(across: str, up: str) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _written(figure: Any, axes: Any, label: str, *, legend: bool) -> str:
+def _write_svg(figure: Any, axes: Any, label: str, *, legend: bool) -> str:
     if legend:
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     text = StringIO()

@@ -1,7 +1,7 @@
-"""What the pages of ``api`` are made of: an entry for each name, and tables of the names.
+"""Sphinx directives of the pages of ``api``: an entry for each name, and tables of the names.
 
 An entry's text is the docstring, which ``help()`` shows too; this file adds what only a page can
-show: other names of the same function, what the backends do with it, and a plot.
+show: other names of the same function, how the backends compute it, and a plot.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ WORDS = {
     tables.IN_PARTS: "simpler operations",
     tables.CALLED_BACK: "a call of NumPy",
 }
-"""What the cells of the table in ``backends.md`` say, in a sentence."""
+"""The cells of the table in ``backends.md``, as words of a sentence."""
 
 
 class Functions(SphinxDirective):
-    """The entries of names of a module, in the order they are listed in."""
+    """The entries of the listed names of a module, in that order."""
 
     has_content = True
     option_spec: ClassVar = {"of": str}
@@ -67,34 +67,34 @@ class Functions(SphinxDirective):
         yield ""
 
     def row(self, name: str, row: Elementwise) -> Iterator[str]:
-        """An elementwise function, from the text of its help."""
+        """Yield the lines of an elementwise function's entry, from the text of its help."""
         _, summary, text = (row.__doc__ or "").split("\n\n", 2)
         text = f"{text.rstrip()}\n\nBackends:\n    {_backends(row)}\n"
         body = str(GoogleDocstring(text, self.env.config, what="function")).splitlines()
         signature = ", ".join(f"{p}".partition(":")[0] for p in _parameters(row))
         yield from (f".. py:function:: {name}({signature})", f"   :module: {gt.__name__}", "")
         others = _others(gt, name)
-        yield from (f"   {_escaped(summary)}{f' Also {others}.' if others else ''}", "")
+        yield from (f"   {_escape(summary)}{f' Also {others}.' if others else ''}", "")
         if name in plots.PLOTS:
             yield from (f"   .. plot:: {name}", "")
         yield from (f"   {line}" for line in body)
 
 
 class Index(SphinxDirective):
-    """A table for each page of functions: each name, and what it is in a line."""
+    """A table for each page of functions: each name, and its summary in a line."""
 
     def run(self) -> list[nodes.Node]:
         lines: list[str] = []
         for page, names in function_pages().items():
             title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-            place = page.relative_to(PAGES).with_suffix("").as_posix()
-            lines += [f":doc:`{title} <{place}>`", ""]
+            path = page.relative_to(PAGES).with_suffix("").as_posix()
+            lines += [f":doc:`{title} <{path}>`", ""]
             lines += _table((f"{gt.__name__}.{name}", getattr(gt, name)) for name in names)
         return self.parse_text_to_nodes("\n".join(lines))
 
 
 class PageIndex(SphinxDirective):
-    """A table of the functions that a page lists, or of those of its content."""
+    """A table of the functions in the directive's content, or else of all that the page lists."""
 
     has_content = True
     required_arguments = 1
@@ -129,21 +129,21 @@ class PlotOf(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         (name,) = self.arguments
         draw, name = (
-            (plots.density, name.removeprefix("random."))
+            (plots.draw_density, name.removeprefix("random."))
             if name.startswith("random.")
-            else (plots.drawn, name)
+            else (plots.draw_function, name)
         )
         return [nodes.raw("", draw(name), format="html")]
 
 
 def function_pages() -> dict[Path, list[str]]:
-    """The pages that list functions of ``graphc.tensor``, in order, and what each lists."""
+    """Return the functions of ``graphc.tensor`` that each page lists, by page in order."""
     order = re.findall(r"^tensor/\w+$", (PAGES / "tensor.md").read_text("utf-8"), re.MULTILINE)
-    return {page: listed(page) for page in (PAGES / f"{place}.md" for place in order)}
+    return {page: listed(page) for page in (PAGES / f"{path}.md" for path in order)}
 
 
 def listed(page: Path) -> list[str]:
-    """The names that a page lists."""
+    """Return the names that a page lists."""
     blocks = re.findall(
         r"^\.\. (?:functions|draws)::\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -161,14 +161,14 @@ def _parameters(row: Elementwise) -> Iterator[Any]:
 
 
 def _others(module: ModuleType, name: str) -> str:
-    """The other names of the same function in a module."""
+    """Return the other names of the same function in a module."""
     same = [x for x in sorted(module.__all__) if getattr(module, x) is getattr(module, name)]
     short = module.__name__.replace(gt.__name__, "gt")
     return ", ".join(f"``{short}.{other}``" for other in same if other != name)
 
 
 def _table(named: Iterable[tuple[str, Any]]) -> list[str]:
-    """Rows of links to full names, and what they are."""
+    """Return the lines of a table: links to full names, and a summary of each."""
     lines = [".. list-table::", "   :widths: 30 70", ""]
     for full, value in named:
         link = f":py:obj:`{full.rpartition('.')[2]} <{full}>`"
@@ -177,27 +177,26 @@ def _table(named: Iterable[tuple[str, Any]]) -> list[str]:
 
 
 def _line(value: Any) -> str:
-    """What a function or a number is, in a line."""
+    """Return the summary of a function or a number, in a line."""
     if isinstance(value, Elementwise):
-        return f"{_escaped(value.meaning)}."
+        return f"{_escape(value.meaning)}."
     text = inspect.getdoc(value) if callable(value) else value.__doc__
     return " ".join((text or "").partition("\n\n")[0].split())
 
 
-def _escaped(text: str) -> str:
-    """Text without markup."""
+def _escape(text: str) -> str:
     return re.sub(r"([|*`_])", r"\\\1", text)
 
 
 def _backends(row: Elementwise) -> str:
-    """What the backends do with an elementwise function."""
-    found: dict[str, list[str]] = {}
+    """Describe how the backends compute an elementwise function."""
+    by_way: dict[str, list[str]] = {}
     for name in backends():
-        said = tables.cell(load(name), row)
-        found.setdefault(WORDS.get(said, said), []).append(name)
-    if len(found) == 1:
-        return f"{next(iter(found)).capitalize()} on each."
-    text = "; ".join(f"{said} on {' and '.join(names)}" for said, names in found.items())
+        way = tables.cell(load(name), row)
+        by_way.setdefault(WORDS.get(way, way), []).append(name)
+    if len(by_way) == 1:
+        return f"{next(iter(by_way)).capitalize()} on each."
+    text = "; ".join(f"{way} on {' and '.join(names)}" for way, names in by_way.items())
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -205,10 +204,10 @@ def whole_sentences(
     app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
     """Keep Napoleon from reading a colon in a description as the end of a type."""
-    places = [i + 1 for i, line in enumerate(lines[:-1]) if line in {"Returns:", "Yields:"}]
+    starts = [i + 1 for i, line in enumerate(lines[:-1]) if line in {"Returns:", "Yields:"}]
     if what in {"attribute", "data", "property"}:
-        places.append(0)
-    for i in places:
+        starts.append(0)
+    for i in starts:
         text = lines[i].lstrip() if i < len(lines) else ""
         if re.search(r"\w: ", text):
             lines[i] = f"{lines[i][: len(lines[i]) - len(text)]}: {text}"
@@ -220,25 +219,25 @@ MADE_BY_GRAPHC = {
     *("graphc.compile.profile.Profile", "graphc.compile.profile.Row"),
     *("graphc.random.Generator", "graphc.random.SharedGenerator"),
 }
-"""Classes that a user is given and does not construct: their entries have no arguments."""
+"""Classes that users do not construct: their entries have no arguments."""
 
 DEFAULTS = {"Missing.MISSING": "...", "UNSET": "...", "(EVERY,)": "('all',)"}
-"""How private names of defaults are shown."""
+"""The texts that replace private names of defaults."""
 
 
 def shorter_signature(  # noqa: PLR0913, PLR0917 (Sphinx's arguments)
     app: Sphinx, what: str, name: str, value: Any, options: Any, arguments: Any, result: Any
 ) -> tuple[str | None, str | None] | None:
-    """A signature without names that mean nothing to a user."""
+    """Return a signature without names that mean nothing to a user."""
     if name in MADE_BY_GRAPHC:
         return "", None
     for private, shown in DEFAULTS.items():
         arguments = arguments and arguments.replace(f" {private}", f" {shown}")
-    return _unquoted(arguments), _unquoted(result)
+    return _unquote(arguments), _unquote(result)
 
 
-def _unquoted(text: str | None) -> str | None:
-    """Without Sphinx's class for names of types that stay as they are written."""
+def _unquote(text: str | None) -> str | None:
+    """Remove Sphinx's class for unevaluated names of types."""
     return text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text)
 
 
@@ -249,9 +248,9 @@ CONVERSIONS = {"merged", "to_jax", "to_scipy", "with_scale"}
 def skip_protocols(
     app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Methods that graphc calls are told once: by the class of all operations, or structures."""
+    """Skip methods that only graphc calls: the base class documents them."""
     if type(value).__name__ == "_tuplegetter":
-        return True  # a named tuple's field, of which the class tells more
+        return True  # a field of a named tuple, which its class documents
     function = getattr(value, "__func__", value)
     path, _, method = getattr(function, "__qualname__", "").rpartition(".")
     cls = getattr(sys.modules.get(getattr(function, "__module__", "")), path, None)
@@ -262,7 +261,7 @@ def skip_protocols(
 
 
 def without_overloads(analyze: Callable[[ModuleAnalyzer], None]) -> Callable[..., None]:
-    """Read a source without overloads, which are for type checkers."""
+    """Wrap Sphinx's reader of sources to drop overloads, which are for type checkers."""
 
     def analyzed(self: ModuleAnalyzer) -> None:
         analyze(self)
@@ -272,7 +271,7 @@ def without_overloads(analyze: Callable[[ModuleAnalyzer], None]) -> Callable[...
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """The directives that the pages use."""
+    """Add the directives of the pages to Sphinx."""
     app.connect("autodoc-process-docstring", whole_sentences, priority=100)
     app.connect("autodoc-process-signature", shorter_signature)
     app.connect("autodoc-skip-member", skip_protocols)

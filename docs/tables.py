@@ -1,8 +1,7 @@
-"""Write into ``backends.md`` what each backend does with each operation; ``make docs`` runs this.
+"""Write the tables of ``backends.md`` and ``export.md``; ``make docs`` runs this.
 
-So too into ``export.md`` what is in no ONNX model.
-
-The operations are those that the contract suite runs on every backend.
+The first says how each backend computes each operation that the contract suite runs, the second
+which operations no ONNX model can have.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ ROOT = Path(__file__).parents[1]
 PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("backends", "export")}
 
 ALL_HAVE = "own"
-"""A lowering of its own."""
+"""The backend has a lowering."""
 
 IN_PARTS = "parts"
-"""What it is made of is computed."""
+"""The backend computes the simpler operations that the operation consists of."""
 
 CALLED_BACK = "NumPy"
-"""Its NumPy reference is called back."""
+"""The program calls the NumPy reference."""
 
 LENGTHS = "host"
-"""It is known while the backend compiles."""
+"""The backend knows the result when it compiles."""
 
 REASONS: dict[tuple[str, type], str] = {
     ("JAX", Nonzero): "of constants and static inputs: shapes are known before values",
@@ -43,28 +42,28 @@ REASONS: dict[tuple[str, type], str] = {
     ("JAX", CheckAndRaise): "the conditions are further results, looked at after the call",
     ("MLX", CheckAndRaise): "the conditions are further results, looked at after the call",
 }
-"""Where a cell needs more than a word."""
+"""The cells that need more than a word."""
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows in Markdown, the first of them the head."""
+    """Format rows as a table of Markdown; the first row is the head."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * (lines[0].count(" | ") + 1))
     return "\n".join(lines) + "\n"
 
 
 def gaps() -> str:
-    """A row for each gap of MLX's."""
+    """Return a table of the features that MLX lacks."""
     rows = [("unsupported", "where", "why", "what to do")]
-    rows += [(gap.what, gap.where, gap.reason, gap.remedy) for gap in load("MLX").gaps]
+    rows += [(gap.feature, gap.where, gap.reason, gap.remedy) for gap in load("MLX").gaps]
     return table(rows)
 
 
 def cell(backend: Backend, op: type[Op] | Elementwise) -> str:
-    """What a backend does with an operation.
+    """Return how a backend computes an operation.
 
     Raises:
-        LookupError: It can do nothing with it, and nobody says why.
+        LookupError: If the backend cannot compute the operation, and no reason is given.
     """
     cls = op if isinstance(op, type) else Elementwise
     for kind in cls.__mro__:
@@ -83,29 +82,29 @@ def cell(backend: Backend, op: type[Op] | Elementwise) -> str:
 
 
 def operations() -> str:
-    """A row for each operation, or for those of a file that all backends treat alike."""
+    """Return a table of operations; operations of one file with equal cells share a row."""
     sys.path.insert(0, str(ROOT))
     from tests.contract.operations import graphc_operations  # noqa: PLC0415 (a script's path)
 
     backends = [load(name) for name in names()]
-    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    by_subject: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for op in [*graphc_operations() - {Elementwise}, *ROWS.values()]:
         cells = tuple(cell(backend, op) for backend in backends)
         subject = (op if isinstance(op, type) else op.reference).__module__
         name = op.__name__ if isinstance(op, type) else op.name
-        place = "elementwise" if isinstance(op, Elementwise) else subject.split(".", 1)[1]
-        found.setdefault(place, {}).setdefault(cells, []).append(f"`{name}`")
+        title = "elementwise" if isinstance(op, Elementwise) else subject.split(".", 1)[1]
+        by_subject.setdefault(title, {}).setdefault(cells, []).append(f"`{name}`")
     rows = [("subject", "operations", *(backend.name for backend in backends))]
     rows += [
-        (place, ", ".join(sorted(ops)), *cells)
-        for place, kinds in sorted(found.items())
+        (title, ", ".join(sorted(ops)), *cells)
+        for title, kinds in sorted(by_subject.items())
         for cells, ops in sorted(kinds.items())
     ]
     return table(rows)
 
 
 def unexported() -> str:
-    """A row for each reason why an operation is in no ONNX model."""
+    """Return a table of the reasons why no ONNX model can have an operation."""
     rows = [("operations", "why", "what to do")]
     for gap in GAPS:
         ops = sorted(f"`{op.__name__}`" for op in gap.ops)
@@ -116,15 +115,15 @@ def unexported() -> str:
 BLOCKS = {"backends": {"gaps": gaps, "operations": operations}, "export": {"onnx": unexported}}
 
 
-def written(title: str, page: str) -> str:
-    """A page with the tables in their places."""
-    for name, made in BLOCKS[title].items():
+def fill_tables(title: str, page: str) -> str:
+    """Return the text of a page with new tables."""
+    for name, make_table in BLOCKS[title].items():
         start, end = f"<!-- {name}: written by docs/tables.py -->\n", f"<!-- end of {name} -->"
         before, block = page.split(start)
-        page = before + start + made() + block[block.index(end) :]
+        page = before + start + make_table() + block[block.index(end) :]
     return page
 
 
 if __name__ == "__main__":
     for _name, _page in PAGES.items():
-        _page.write_text(written(_name, _page.read_text(encoding="utf-8")), encoding="utf-8")
+        _page.write_text(fill_tables(_name, _page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -37,7 +37,7 @@ digit = gt.vector("digit", dtype="int32")
 
 
 def scores(weights: Sequence[gt.Tensor], biases: Sequence[gt.Tensor]) -> gt.Tensor:
-    """The network's score of each digit for each image; weights may be implicit arrays."""
+    """Return the score of each digit for each image; weights may be implicit arrays."""
     x = pixels
     for w, b in zip(weights[:-1], biases[:-1], strict=True):
         x = gt.maximum(x @ w + b, 0)
@@ -45,12 +45,12 @@ def scores(weights: Sequence[gt.Tensor], biases: Sequence[gt.Tensor]) -> gt.Tens
 
 
 def loss_of(score: gt.Tensor) -> gt.Tensor:
-    """The mean of minus the logarithm of the right digit's probability."""
+    """Return the mean of minus the logarithm of the right digit's probability."""
     return -gt.log_softmax(score, axis=1)[gt.arange(digit.shape[0]), digit].mean()
 
 
 def adam(loss: gt.Tensor, parameters: Sequence[graphc.Shared], rate: float) -> list[tuple]:
-    """One step of Adam for each parameter, as updates."""
+    """Return one step of Adam for each parameter, as updates."""
     steps = graphc.shared(np.float32(1), name="steps")
     updates = [(steps, steps + 1)]
     for p, g in zip(parameters, graphc.grad(loss, parameters), strict=True):
@@ -71,19 +71,19 @@ class Digits:
     labels: np.ndarray
 
     def train(self, step: graphc.Function, epochs: int) -> None:
-        """Call it with one batch after the other."""
+        """Call a training step with one batch after the other."""
         for _ in range(epochs):
             for start in range(0, len(self.labels), BATCH):
                 step(self.rows[start : start + BATCH], self.labels[start : start + BATCH])
 
     def accuracy(self, score: gt.Tensor, mode: str) -> float:
-        """The share that is read right."""
+        """Return the fraction of the images that are read right."""
         right = gt.eq(gt.argmax(score, axis=1), digit).mean()
         return float(graphc.function([pixels, digit], right, mode=mode)(self.rows, self.labels))
 
 
 def read(turned: bool) -> tuple[Digits, Digits]:
-    """The images to learn from, and every fifth one to test with."""
+    """Read the training images, and every fifth image to test with."""
     with np.load(ROOT / "examples" / "data" / "digits.npz") as file:
         images, labels = file["images"] / np.float32(16), file["labels"].astype("int32")
     images = np.rot90(images, axes=(1, 2)) if turned else images
@@ -92,11 +92,11 @@ def read(turned: bool) -> tuple[Digits, Digits]:
     return Digits(rows[~test], labels[~test]), Digits(rows[test], labels[test])
 
 
-def pretrained(mode: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Weights and biases that read upright digits."""
+def pretrain(mode: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Train weights and biases to read upright digits."""
     rng = np.random.default_rng(0)
-    drawn = [rng.normal(size=pair) * np.sqrt(2 / pair[0]) for pair in pairwise(SIZES)]
-    weights = [graphc.shared(w.astype("float32")) for w in drawn]
+    initial = [rng.normal(size=pair) * np.sqrt(2 / pair[0]) for pair in pairwise(SIZES)]
+    weights = [graphc.shared(w.astype("float32")) for w in initial]
     biases = [graphc.shared(np.zeros(n, "float32")) for n in SIZES[1:]]
     score = scores(weights, biases)
     loss = loss_of(score)
@@ -110,7 +110,7 @@ def pretrained(mode: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a backend found: accuracies, and bytes of the hidden weights."""
+    """Accuracies on a backend, and bytes of the hidden weights."""
 
     upright: float
     rounded: float
@@ -123,7 +123,7 @@ class Result:
 
 def run(mode: str) -> Result:
     """Train, round to four bits, adapt."""
-    dense, biases = pretrained(mode)
+    dense, biases = pretrain(mode)
     hidden = implicit.quantize(dense[:-1], "int4", group_size=GROUP)
     # One factor is zero at first, so that an adapter changes nothing.
     arrays = [implicit.LoRA.of(w, RANK, seed=seed) for seed, w in enumerate(hidden)]
@@ -142,8 +142,8 @@ def run(mode: str) -> Result:
         learning.train(step, epochs=20)
         after = testing.accuracy(score, mode)
     for w, array in zip(weights, arrays, strict=True):
-        kept, given = implicit.leaves(w.get_value().base), implicit.leaves(array.base)
-        if not all(map(np.array_equal, kept, given)):
+        after_training, frozen = implicit.leaves(w.get_value().base), implicit.leaves(array.base)
+        if not all(map(np.array_equal, after_training, frozen)):
             sys.exit("A frozen weight has changed.")
     return Result(
         upright.accuracy(plain, mode),
@@ -157,7 +157,7 @@ def run(mode: str) -> Result:
 
 
 def main() -> None:
-    """Do it on each backend, and print accuracies and bytes."""
+    """Run the experiment on each backend, and print accuracies and bytes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=MODES, action="append", help="by default all of them")
     modes = parser.parse_args().mode or MODES
@@ -166,12 +166,12 @@ def main() -> None:
         f"{'dense':>14}{'4 bits':>9}{'adapters':>10}"
     )
     for mode in modes:
-        found = run(mode)
+        result = run(mode)
         print(
-            f"{mode:<8}{found.upright:>10.1%}{found.rounded:>11.1%}{found.before:>9.1%}"
-            f"{found.after:>9.1%}{found.dense:>8,} bytes{found.frozen:>9,}{found.adapters:>10,}"
+            f"{mode:<8}{result.upright:>10.1%}{result.rounded:>11.1%}{result.before:>9.1%}"
+            f"{result.after:>9.1%}{result.dense:>8,} bytes{result.frozen:>9,}{result.adapters:>10,}"
         )
-        if found.after < WANTED:
+        if result.after < WANTED:
             sys.exit(f"The adapters have not learned on {mode}.")
 
 

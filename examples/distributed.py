@@ -56,12 +56,12 @@ class Network:
 
     @property
     def variables(self) -> dict:
-        """All that training goes on from."""
+        """All variables from which training continues."""
         named = [*self.weights, *self.speeds, self.step]
         return {"noise": self.stream, **{x.name: x for x in named}}
 
-    def compiled(self, mode: graphc.Mode) -> graphc.Function:
-        """A step of gradient descent with momentum, which returns the loss."""
+    def compile(self, mode: graphc.Mode) -> graphc.Function:
+        """Compile a step of gradient descent with momentum that returns the loss."""
         w_in, w, b, w_out = [gt.shard(x, ()) for x in self.weights]
 
         def advance(now, hidden):
@@ -78,7 +78,7 @@ class Network:
 
 
 def batch(step: int, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-    """Part of a batch: rows of years, as hundreds of spots, and what came after each."""
+    """Return a part of a batch: rows of years, as hundreds of spots, and the year after each."""
     table = np.loadtxt(ROOT / "examples" / "data" / "sunspots.csv", delimiter=",", skiprows=1)
     spots = table[:, 1] / 100
     windows = np.lib.stride_tricks.sliding_window_view(spots, YEARS + 1)
@@ -89,14 +89,14 @@ def batch(step: int, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]
 def train_here() -> Network:
     """Train on one device."""
     network = Network()
-    step = network.compiled(graphc.Mode("JAX"))
+    step = network.compile(graphc.Mode("JAX"))
     for i in range(STEPS):
         step(*batch(i))
     return network
 
 
 def train_together(process: int, address: str, folder: str) -> None:
-    """What each of the processes does."""
+    """Train in one of the processes."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", DEVICES)
     graphc.distributed.initialize(address, PROCESSES, process, heartbeat_timeout_seconds=HEARTBEAT)
@@ -105,7 +105,7 @@ def train_together(process: int, address: str, folder: str) -> None:
     if graphc.distributed.has_checkpoint(folder):
         graphc.distributed.load_checkpoint(folder, network.variables, mode)
     first = int(network.step.get_value())
-    step = network.compiled(mode)
+    step = network.compile(mode)
     graphc.distributed.print_once(f"Training on {mode.mesh_axes} from step {first}", flush=True)
     own = slice(process * BATCH // PROCESSES, (process + 1) * BATCH // PROCESSES)
     for i in range(first, STEPS):
@@ -121,7 +121,7 @@ def train_together(process: int, address: str, folder: str) -> None:
 
 
 def start(folder: str) -> list[subprocess.Popen]:
-    """Start the processes; what the first one prints comes by a pipe."""
+    """Start the processes; the first one prints into a pipe."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
@@ -134,7 +134,7 @@ def start(folder: str) -> list[subprocess.Popen]:
 
 
 def follow(processes: list[subprocess.Popen]) -> None:
-    """Print the progress of training until it is done, without what its transport says."""
+    """Print the progress of training until it is done, without messages of the transport."""
     for line in processes[0].stdout:
         if line.startswith(("Training", "step")):
             print(line, end="", flush=True)
@@ -144,10 +144,10 @@ def follow(processes: list[subprocess.Popen]) -> None:
 
 
 def difference(folder: str, network: Network) -> float:
-    """The largest difference of weights in a checkpoint from those of a network."""
-    found = Network()
-    graphc.distributed.load_checkpoint(folder, found.variables)
-    pairs = zip(found.weights, network.weights, strict=True)
+    """Return the largest difference between weights of a checkpoint and of a network."""
+    saved = Network()
+    graphc.distributed.load_checkpoint(folder, saved.variables)
+    pairs = zip(saved.weights, network.weights, strict=True)
     return max(float(np.abs(a.get_value() - b.get_value()).max()) for a, b in pairs)
 
 

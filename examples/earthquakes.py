@@ -48,9 +48,9 @@ log_pmf = counts[:, None] * log_means - gt.exp(log_means) - gt.gammaln(counts + 
 
 
 def log_likelihood(pmf, total):
-    """Of all years, given the logarithms of their probabilities in each state.
+    """Return the log likelihood of all years, given their log probabilities in each state.
 
-    ``total`` takes logarithms of the shares of paths to those of all of them, along an axis.
+    ``total`` adds up the shares of paths along an axis; it takes and returns logarithms.
     """
     last = graphc.scan(
         lambda now, before: total(before[:, None] + log_moves, axis=0) + now,
@@ -66,30 +66,30 @@ path = gt.argmax(graphc.grad(log_likelihood(log_pmf, gt.max), log_pmf), axis=1)
 
 
 def fit(observed: np.ndarray, n: int, mode: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """The most likely means and odds of n states, and the logarithm of their likelihood."""
+    """Fit means and odds of n states; return them and the logarithm of their likelihood."""
     slopes = graphc.grad(likelihood, [log_means, log_odds])
     evaluate = graphc.function([log_means, log_odds, counts], [likelihood, *slopes], mode=mode)
     aside = ~np.eye(n, dtype=bool)
 
-    def unpacked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         odds = np.zeros((n, n))
         odds[aside] = x[n:]
         return x[:n], odds
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, by_means, by_odds = map(np.asarray, evaluate(*unpacked(x), observed))
+        value, by_means, by_odds = map(np.asarray, evaluate(*unpack(x), observed))
         return -float(value), -np.concatenate([by_means, by_odds[aside]])
 
     quantiles = np.quantile(observed, (np.arange(n) + 0.5) / n)
     start = np.concatenate([np.log(quantiles), np.full(n * (n - 1), -2.0)])
-    found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B")
-    if not found.success:
-        raise RuntimeError(f"The fit did not converge on {mode}: {found.message}")
-    return *unpacked(found.x), -found.fun
+    fitted = minimize(value_and_slope, start, jac=True, method="L-BFGS-B")
+    if not fitted.success:
+        raise RuntimeError(f"The fit did not converge on {mode}: {fitted.message}")
+    return *unpack(fitted.x), -fitted.fun
 
 
 def draw(picture: Path, table: np.ndarray, means: np.ndarray, odds: np.ndarray) -> None:
-    """The counts, the mean of the most likely state, and how likely each state was."""
+    """Plot the counts, the mean of the most likely state, and the probability of each state."""
     evaluate = graphc.function([log_means, log_odds, counts], [path, chances])
     states, likely = evaluate(means, odds, table[:, 1])
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")

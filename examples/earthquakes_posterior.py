@@ -33,10 +33,10 @@ ROUNDED = 0.0005  # the published figures have three digits
 
 
 def hidden_markov(counts: np.ndarray) -> pm.Model:
-    """A state for each year, whose mean its number of earthquakes has; the states are summed out.
+    """Return a model in which each year has a state; its likelihood sums over the states.
 
-    Variables: ``means`` of the states, ascending; ``moves``, how likely a state is to follow each;
-    ``shares`` of the states in the long run, in which the first year has them, too.
+    Variables: ``means`` of the states, ascending; ``moves``, the probability of each next state;
+    ``shares``, the stationary distribution of the states, from which the first year's is drawn.
     """
     with pm.Model() as model:
         means = pm.Gamma(
@@ -66,11 +66,11 @@ def hidden_markov(counts: np.ndarray) -> pm.Model:
 
 
 def draw(picture: Path, means: np.ndarray) -> None:
-    """How often each mean was drawn, and each chain's draws in order, as a PNG file.
+    """Plot a histogram of each mean, and each chain's draws in order, as a PNG file.
 
     Args:
-        picture: Where.
-        means: By chain, draw and state.
+        picture: Path of the file.
+        means: Draws of the means, by chain, draw and state.
     """
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     rows = figure.subplots(STATES, 2, width_ratios=[1, 2])
@@ -110,11 +110,13 @@ def main() -> None:
             progressbar=sys.stdout.isatty(),
             compile_kwargs={"mode": mode("JAX")},
         )
-    found = pm.stats.summary(trace, var_names=list(PUBLISHED), round_to="none")
+    summary = pm.stats.summary(trace, var_names=list(PUBLISHED), round_to="none")
     wanted = np.array([row for rows in PUBLISHED.values() for row in rows])
 
     print(f"{'':<12}{'PyMC':>9}{'±':>8}{'Stan':>10}{'±':>8}{'draws worth':>14}{'R-hat':>8}")
-    for name, row, (mean, spread, _) in zip(found.index, found.itertuples(), wanted, strict=True):
+    for name, row, (mean, spread, _) in zip(
+        summary.index, summary.itertuples(), wanted, strict=True
+    ):
         print(
             f"{name:<12}{row.mean:>9.3f}{row.sd:>8.3f}{mean:>10.3f}{spread:>8.3f}"
             f"{row.ess_bulk:>14.0f}{row.r_hat:>8.3f}"
@@ -125,10 +127,10 @@ def main() -> None:
     print(f"Picture: {picture.relative_to(ROOT)}")
 
     for column, error, published in [("mean", "mcse_mean", 0), ("sd", "mcse_sd", 1)]:
-        errors = np.hypot(found[error], wanted[:, 2]) + ROUNDED
-        if np.any(np.abs(found[column] - wanted[:, published]) > STRAY * errors):
+        errors = np.hypot(summary[error], wanted[:, 2]) + ROUNDED
+        if np.any(np.abs(summary[column] - wanted[:, published]) > STRAY * errors):
             sys.exit("The draws are not of the published posterior.")
-    if np.any(found["r_hat"] > 1.02):
+    if np.any(summary["r_hat"] > 1.02):
         sys.exit("The chains have not settled.")
 
 

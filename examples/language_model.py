@@ -47,7 +47,7 @@ START = "\nShall I compare thee to a "
 SLOPES = 2.0 ** -np.arange(1, HEADS + 1, dtype="float32")  # how fast a head forgets
 
 Weights = dict[str, Any]
-"""Shared arrays of a name each: the bytes' vectors, and four stacks of the layers' matrices."""
+"""Shared arrays by name: the bytes' vectors, and four stacks of the layers' matrices."""
 
 SHAPES = {
     "words": (BYTES, WIDTH),
@@ -68,38 +68,38 @@ token = gt.tensor("token", shape=(BATCH, LENGTH), dtype="int32", sharding=("data
 stanza = gt.tensor("stanza", shape=(BATCH, LENGTH), dtype="int32", sharding=("data", None))
 
 
-def drawn() -> dict[str, np.ndarray]:
-    """Weights before training."""
+def draw_weights() -> dict[str, np.ndarray]:
+    """Draw the weights before training."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.normal(size=shape) * shape[-2] ** -0.5 for name, shape in SHAPES.items()}
     return {name: x.astype("float32") for name, x in arrays.items()}
 
 
 def shared(arrays: dict[str, Any]) -> Weights:
-    """Variables of these arrays, which may be implicit."""
+    """Return shared variables of arrays, which may be implicit."""
     return {
         name: graphc.shared(x, name=name, sharding=SHARDING.get(name)) for name, x in arrays.items()
     }
 
 
 def normal(x: gt.Tensor) -> gt.Tensor:
-    """Rows whose mean square is 1."""
+    """Scale rows to a mean square of 1."""
     return x / gt.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
 
 
 def perceptron(up: gt.Tensor, down: gt.Tensor, x: gt.Tensor) -> gt.Tensor:
-    """The second half of a layer."""
+    """Apply the perceptron of a layer, its second half."""
     return x + gt.maximum(normal(x) @ up, 0) @ down
 
 
-def seen(b, h, q_idx, kv_idx):
-    """A byte sees those before it in its stanza."""
+def is_seen(b, h, q_idx, kv_idx):
+    """Return whether a byte sees another one: those before it in its stanza."""
     return (stanza[b, q_idx] == stanza[b, kv_idx]) & (q_idx >= kv_idx)
 
 
 def scores(p: Weights) -> gt.Tensor:
-    """How much speaks for each byte to come next, after each byte of the sequences."""
-    mask = attention.create_block_mask(seen, BATCH, None, LENGTH, LENGTH, BLOCK)
+    """Return the score of each byte to come next, after each byte of the sequences."""
+    mask = attention.create_block_mask(is_seen, BATCH, None, LENGTH, LENGTH, BLOCK)
 
     def nearer(score, b, h, q_idx, kv_idx):
         return score - gt.as_tensor(SLOPES)[h] * (q_idx - kv_idx)
@@ -116,14 +116,14 @@ def scores(p: Weights) -> gt.Tensor:
 
 
 def loss_of(p: Weights) -> gt.Tensor:
-    """The mean of minus the logarithm of the right byte's probability."""
+    """Return the mean of minus the logarithm of the right byte's probability."""
     right = gt.take_along_axis(gt.log_softmax(scores(p), axis=-1)[:, :-1], token[:, 1:, None], -1)
     counts = gt.eq(stanza[:, 1:], stanza[:, :-1]) & (stanza[:, 1:] >= 0)
     return -gt.where(counts, right[..., 0], 0).sum() / counts.sum()
 
 
 def adam(loss: gt.Tensor, learned: Sequence[Any]) -> list[tuple]:
-    """One step of Adam for each parameter, as updates; the steps become smaller."""
+    """Return one step of Adam for each parameter, as updates; the steps become smaller."""
     steps = graphc.shared(np.float32(1), name="steps")
     updates, rate = [(steps, steps + 1)], RATE / (1 + steps / 50)
     for p, g in zip(learned, graphc.grad(loss, learned), strict=True):
@@ -137,26 +137,26 @@ def adam(loss: gt.Tensor, learned: Sequence[Any]) -> list[tuple]:
 
 
 def writer(p: Weights, mode: Any) -> graphc.Function:
-    """A function that goes on from ``START``: bytes (WRITTEN, WRITERS), new ones in each call."""
+    """Compile a function that continues ``START``: new bytes (WRITTEN, WRITERS) in each call."""
     stream = graphc.random.RandomStream(1)
     noise = stream.gumbel(size=(WRITTEN, WRITERS, BYTES)).astype("float32")
-    given = np.frombuffer(START.encode(), "uint8").astype("int32")
+    start = np.frombuffer(START.encode(), "uint8").astype("int32")
     empty = np.zeros((LAYERS, WRITERS, HEADS, WRITTEN, SIZE), "float32")
     cache = gt.as_tensor(implicit.quantize(empty, "int8", group_size=SIZE))
 
-    def step(place, noise, byte, keys, values):
+    def step(position, noise, byte, keys, values):
         visible = attention.create_block_mask(
-            lambda b, h, q_idx, kv_idx: kv_idx <= place, None, None, 1, WRITTEN
+            lambda b, h, q_idx, kv_idx: kv_idx <= position, None, None, 1, WRITTEN
         )
 
         def nearer(score, b, h, q_idx, kv_idx):
-            return score - gt.as_tensor(SLOPES)[h] * (place - kv_idx)
+            return score - gt.as_tensor(SLOPES)[h] * (position - kv_idx)
 
         def layer(attend, merge, up, down, *state):
             keys, values, x = state
             heads = (normal(x) @ attend).reshape((WRITERS, HEADS, 3, SIZE))
-            keys = gt.set_subtensor(keys[:, :, place], heads[:, :, 1])
-            values = gt.set_subtensor(values[:, :, place], heads[:, :, 2])
+            keys = gt.set_subtensor(keys[:, :, position], heads[:, :, 1])
+            values = gt.set_subtensor(values[:, :, position], heads[:, :, 2])
             q = heads[:, :, :1]
             mixed = attention.flex_attention(q, keys, values, nearer, visible)
             return perceptron(up, down, x + mixed.reshape(x.shape) @ merge), keys, values
@@ -168,11 +168,11 @@ def writer(p: Weights, mode: Any) -> graphc.Function:
         )
         score = normal(x[-1]) @ p["words"].T / COLD
         following = gt.argmax(score + noise, axis=-1)
-        last = len(given) - 1
-        prescribed = gt.as_tensor(given)[gt.minimum(place + 1, last)]
-        return gt.where(place < last, prescribed, following).astype("int32"), keys, values
+        last = len(start) - 1
+        prescribed = gt.as_tensor(start)[gt.minimum(position + 1, last)]
+        return gt.where(position < last, prescribed, following).astype("int32"), keys, values
 
-    first = gt.full((WRITERS,), given[0], dtype="int32")
+    first = gt.full((WRITERS,), start[0], dtype="int32")
     written, *_ = graphc.scan(
         step, sequences=[gt.arange(WRITTEN), noise], outputs_info=[first, cache, cache]
     )
@@ -180,15 +180,15 @@ def writer(p: Weights, mode: Any) -> graphc.Function:
 
 
 def stanzas() -> list[np.ndarray]:
-    """Their bytes: four lines each, and two in the end of a sonnet."""
+    """Read the bytes of the stanzas: four lines each, and two at the end of a sonnet."""
     text = (ROOT / "examples" / "data" / "sonnets.txt").read_text(encoding="ascii")
     sonnets = [sonnet.strip().split("\n") for sonnet in text.split("\n\n")]
     parts = ["\n".join(["", *lines[i : i + 4], ""]) for lines in sonnets for i in (0, 4, 8, 12)]
     return [np.frombuffer(part.encode(), "uint8") for part in parts]
 
 
-def packed(parts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Arguments for ``token`` and ``stanza``: sequences of whole stanzas, in this order."""
+def pack(parts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield arguments for ``token`` and ``stanza``: sequences of complete stanzas, in order."""
     ends = np.cumsum([len(part) for part in parts])
     rows, start, done = [], 0, 0
     while start < len(parts):
@@ -204,10 +204,10 @@ def packed(parts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray
 
 
 def batches(parts: Sequence[np.ndarray], count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """So many, of stanzas in another order each time."""
+    """Yield ``count`` batches; the stanzas come in another order each time."""
     rng = np.random.default_rng(0)
     while True:
-        for batch in packed([parts[i] for i in rng.permutation(len(parts))]):
+        for batch in pack([parts[i] for i in rng.permutation(len(parts))]):
             if not count:
                 return
             yield batch
@@ -216,12 +216,12 @@ def batches(parts: Sequence[np.ndarray], count: int) -> Iterator[tuple[np.ndarra
 
 PARTS = stanzas()
 LEARNED = [part for i, part in enumerate(PARTS) if i % 5]
-KEPT = next(packed(PARTS[::5]))  # to test with
+KEPT = next(pack(PARTS[::5]))  # to test with
 
 
-def trained(mode: Any, count: int) -> tuple[dict[str, np.ndarray], list[float]]:
-    """Weights after so many steps, and the losses on the way."""
-    p = shared(drawn())
+def train(mode: Any, count: int) -> tuple[dict[str, np.ndarray], list[float]]:
+    """Train for ``count`` steps; return the weights, and the loss of each step."""
+    p = shared(draw_weights())
     loss = loss_of(p)
     updates = adam(loss, [*p.values()])
     step = graphc.function([token, stanza], loss, updates=updates, mode=mode)
@@ -229,15 +229,15 @@ def trained(mode: Any, count: int) -> tuple[dict[str, np.ndarray], list[float]]:
     return {name: x.get_value() for name, x in p.items()}, losses
 
 
-def rounded(arrays: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
-    """The same with the layers' weights as codes."""
+def round_weights(arrays: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
+    """Quantize the weights of the layers."""
     return implicit.quantize(
         arrays, kind, group_size=GROUP, where=lambda path, _: path[0] in STACKS
     )
 
 
-def adapted(arrays: dict[str, Any], mode: str) -> dict[str, Any]:
-    """The same with adapters, of which one factor is zero at first, and which then learn."""
+def adapt(arrays: dict[str, Any], mode: str) -> dict[str, Any]:
+    """Add adapters to the layers' weights, and train the adapters; they begin as zero."""
     p = shared(
         {
             name: implicit.LoRA.of(x, RANK, seed=0) if name in STACKS else x
@@ -254,13 +254,13 @@ def adapted(arrays: dict[str, Any], mode: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Result:
-    """What becomes of a model.
+    """Size, loss and speed of a model.
 
     Attributes:
-        bytes: What its layers' weights take.
-        loss: On stanzas that it has not seen.
-        speed: How many bytes it writes in a second.
-        text: Of these.
+        bytes: Bytes of the layers' weights.
+        loss: Loss on stanzas that the model has not seen.
+        speed: Bytes of text that the model writes in a second.
+        text: The text that the model wrote.
     """
 
     bytes: int
@@ -284,13 +284,13 @@ def result(arrays: dict[str, Any], mode: str) -> Result:
 
 
 def run(mode: str, dense: dict[str, np.ndarray]) -> Iterator[tuple[str, Result]]:
-    """Round the weights, adapt them, and say what became of each model."""
+    """Round the weights, adapt them, and yield the result of each model."""
     yield "dense", result(dense, mode)
     with implicit.materializing("error"):
-        yield "4 bits", result(rounded(dense, "int4"), mode)
-        ternary = rounded(dense, "ternary")
+        yield "4 bits", result(round_weights(dense, "int4"), mode)
+        ternary = round_weights(dense, "ternary")
         yield "ternary", result(ternary, mode)
-        yield "adapted", result(adapted(ternary, mode), mode)
+        yield "adapted", result(adapt(ternary, mode), mode)
 
 
 def main() -> None:
@@ -299,24 +299,24 @@ def main() -> None:
     parser.add_argument("--mode", choices=MODES, action="append", help="by default all of them")
     modes = parser.parse_args().mode or MODES
     jax.config.update("jax_num_cpu_devices", DATA * MODEL)
-    dense, losses = trained("JAX", STEPS)
+    dense, losses = train("JAX", STEPS)
     print(f"loss {losses[0]:.2f} to {np.mean(losses[-5:]):.2f} in {STEPS} steps")
     others = {mode: mode for mode in modes if mode != "JAX"}
     others[f"{DATA} x {MODEL} devices"] = graphc.Mode(
         "JAX", mesh=graphc.mesh(data=DATA, model=MODEL)
     )
     for name, mode in others.items():
-        _, found = trained(mode, 3)
-        print(f"the first three on {name}: {', '.join(f'{x:.4f}' for x in found)}")
-        if not np.allclose(found, losses[:3], 1e-4):
+        _, first = train(mode, 3)
+        print(f"the first three on {name}: {', '.join(f'{x:.4f}' for x in first)}")
+        if not np.allclose(first, losses[:3], 1e-4):
             sys.exit(f"The losses on {name} are others than {losses[:3]}.")
     for mode in modes:
         print(f"\n{mode:<8}{'bytes':>10}{'loss':>8}{'bytes/s':>10}")
         losses = {}
-        for name, found in run(mode, dense):
-            print(f"{name:<8}{found.bytes:>10,}{found.loss:>8.2f}{found.speed:>10,.0f}")
-            losses[name] = found.loss
-        print(found.text)
+        for name, model in run(mode, dense):
+            print(f"{name:<8}{model.bytes:>10,}{model.loss:>8.2f}{model.speed:>10,.0f}")
+            losses[name] = model.loss
+        print(model.text)
         # Of what is lost by the rounding, adapters are to make good a half.
         if losses["adapted"] > (losses["dense"] + losses["ternary"]) / 2:
             sys.exit(f"The adapters have not learned on {mode}.")

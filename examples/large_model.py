@@ -33,25 +33,27 @@ WEIGHTS = {
 
 
 def normal(x: gt.Tensor) -> gt.Tensor:
-    """Rows whose mean square is 1."""
+    """Scale rows to a mean square of 1."""
     return x / gt.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
 
 
 def layer(
     attend: gt.Tensor, merge: gt.Tensor, up: gt.Tensor, down: gt.Tensor, x: gt.Tensor
 ) -> gt.Tensor:
-    """Causal attention and a perceptron; each ends in one sum over the devices of its parts."""
+    """Apply causal attention and a perceptron; each ends in one sum over devices."""
     heads = (normal(x) @ attend).reshape((BATCH, LENGTH, HEADS, 3, WIDTH // HEADS))
     q, k, v = (heads[:, :, :, i].swapaxes(1, 2) for i in range(3))
-    place = gt.arange(LENGTH)
-    scores = gt.where(place[:, None] >= place, q @ k.swapaxes(2, 3) / sqrt(WIDTH // HEADS), -1e9)
+    position = gt.arange(LENGTH)
+    scores = gt.where(
+        position[:, None] >= position, q @ k.swapaxes(2, 3) / sqrt(WIDTH // HEADS), -1e9
+    )
     mixed = (gt.softmax(scores, axis=-1) @ v).swapaxes(1, 2).reshape(x.shape)
     x = gt.shard(x + gt.shard(mixed, COLUMNS) @ merge, ROWS)
     return gt.shard(x + gt.shard(gt.maximum(normal(x) @ up, 0), COLUMNS) @ down, ROWS)
 
 
 def step(mesh: jax.sharding.Mesh) -> graphc.Function:
-    """A step of gradient descent: the loss and new weights, from tokens and weights."""
+    """Compile a step of gradient descent: from tokens and weights to the loss and new weights."""
     token, following = (
         gt.tensor(name, shape=(BATCH, LENGTH), dtype="int32", sharding=("data", None))
         for name in ("token", "following")
@@ -76,8 +78,8 @@ def step(mesh: jax.sharding.Mesh) -> graphc.Function:
     return graphc.function([token, following, *weights.values()], [loss, *new], mode=mode)
 
 
-def counted() -> dict[str, int]:
-    """What one counts by hand, in bytes on one device."""
+def count_by_hand() -> dict[str, int]:
+    """Compute memory and communication by hand, in bytes on one device."""
     parameters = sum(prod(shape) for shape, _ in WEIGHTS.values())
     own = parameters // MODEL * SIZE
     tokens = BATCH // DATA * LENGTH  # on one device
@@ -98,33 +100,33 @@ def counted() -> dict[str, int]:
     }
 
 
-def planned(f: graphc.Function) -> dict[str, int]:
-    """The same as the plan has it; a collective in the loop is one of each layer."""
+def read_plan(f: graphc.Function) -> dict[str, int]:
+    """Read memory and communication from the plan; a collective in the loop runs in each layer."""
     placement = f.plan().placement
     assert placement is not None
     assert placement.memory is not None
     sys.stdout.write(f"  {placement.memory}\n")
-    found = defaultdict[str, int](int)
-    for made in placement.collectives:
-        where, times = ("layers", LAYERS) if made.loop else ("besides", 1)
-        key = f"exchanged {'by ' if made.loop else ''}{where}"
-        found[key] += made.bytes * times
-        sys.stdout.write(f"  {made}\n")
+    exchanged = defaultdict[str, int](int)
+    for collective in placement.collectives:
+        where, times = ("layers", LAYERS) if collective.loop else ("besides", 1)
+        key = f"exchanged {'by ' if collective.loop else ''}{where}"
+        exchanged[key] += collective.bytes * times
+        sys.stdout.write(f"  {collective}\n")
     return {
         "arguments": placement.memory.arguments,
         "results": placement.memory.results,
         "on the way": placement.memory.temporary,
-        **found,
+        **exchanged,
     }
 
 
 def main() -> None:
     jax.config.update("jax_num_cpu_devices", DATA * MODEL)
     sys.stdout.write(f"on {DATA} x {MODEL} devices\n")
-    found = planned(step(graphc.mesh(data=DATA, model=MODEL)))
+    plan = read_plan(step(graphc.mesh(data=DATA, model=MODEL)))
     sys.stdout.write(f"{'bytes on a device':<24} {'plan':>15} {'by hand':>15}\n")
-    for name, wanted in counted().items():
-        sys.stdout.write(f"{name:<24} {found[name]:>15,} {wanted:>15,}\n")
+    for name, wanted in count_by_hand().items():
+        sys.stdout.write(f"{name:<24} {plan[name]:>15,} {wanted:>15,}\n")
 
 
 if __name__ == "__main__":

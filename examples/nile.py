@@ -30,7 +30,7 @@ noise, move = gt.exp(logs[0]), gt.exp(logs[1])
 
 
 def update(observed, level, variance):
-    """The level's mean and variance once a year is observed, and that year's log likelihood."""
+    """Return the level's mean and variance after a year is observed, and its log likelihood."""
     spread = variance + move
     total = spread + noise
     surprise = observed - level
@@ -40,13 +40,13 @@ def update(observed, level, variance):
 
 
 def smooth(level, variance, later_level, later_variance):
-    """The level's mean and variance given all years, from the filtered ones and the next year's."""
+    """Return the level's mean and variance given all years, from the filtered ones and the next."""
     back = variance / (variance + move)
     mean = level + back * (later_level - level)
     return mean, variance + back**2 * (later_variance - variance - move)
 
 
-# Nothing is known of the level before the first year, which therefore tells nothing but the level.
+# The level before the first year has no prior, so the first year determines the level alone.
 levels, variances, likelihoods = graphc.scan(
     update, sequences=flow[1:], outputs_info=[flow[0], noise, None]
 )
@@ -66,7 +66,7 @@ curves = [
 
 
 def fit(observed: np.ndarray, mode: str) -> tuple[np.ndarray, float, int]:
-    """The most likely variances, the logarithm of their likelihood, and the steps it took."""
+    """Fit the variances; return them, the logarithm of their likelihood, and the steps taken."""
     evaluate = graphc.function([logs, flow], [loss, graphc.grad(loss, logs)], mode=mode)
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -74,14 +74,14 @@ def fit(observed: np.ndarray, mode: str) -> tuple[np.ndarray, float, int]:
         return float(value), np.asarray(slope)
 
     start = np.log([observed.var() / 2] * 2)
-    found = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 1e-6})
-    if not found.success:
-        raise RuntimeError(f"BFGS did not converge on {mode}: {found.message}")
-    return np.exp(found.x), -found.fun, found.nit
+    fitted = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 1e-6})
+    if not fitted.success:
+        raise RuntimeError(f"BFGS did not converge on {mode}: {fitted.message}")
+    return np.exp(fitted.x), -fitted.fun, fitted.nit
 
 
 def draw(picture: Path, years: np.ndarray, observed: np.ndarray, estimate: np.ndarray) -> None:
-    """The flow, the smoothed level and its 95 % band, as a PNG file."""
+    """Plot the flow, the smoothed level and its 95 % band, as a PNG file."""
     smoother = graphc.function([logs, flow], curves)
     level, variance = smoother(np.log(estimate), observed)
     margin = 1.96 * np.sqrt(variance)

@@ -22,11 +22,11 @@ PUBLISHED = np.array([15099.0, 1469.1])  # Durbin & Koopman: variances of noise 
 STEADY = 0.005  # how near to them the estimates are to come, relatively
 
 Likelihood = Callable[[np.ndarray, np.ndarray], tuple]
-"""From logarithms of the variances and the flow to minus the log likelihood and its gradient."""
+"""A function of log variances and flow: minus the log likelihood, and its gradient."""
 
 
 def write(folder: Path) -> None:
-    """The function as a file with programs for JAX and MLX, and as a model for onnxruntime."""
+    """Write the function as a file with programs for JAX and MLX, and as an ONNX model."""
     import nile  # noqa: PLC0415
 
     import graphc  # noqa: PLC0415 (readers do without)
@@ -41,7 +41,7 @@ def write(folder: Path) -> None:
 
 
 def read(reader: str, folder: Path) -> Likelihood:
-    """The function from a file, without graphc."""
+    """Read the function from a file, without graphc."""
     sys.modules["graphc"] = None  # so that importing it fails
     if reader == "onnxruntime":
         import onnxruntime  # noqa: PLC0415
@@ -55,7 +55,7 @@ def read(reader: str, folder: Path) -> Likelihood:
 
 
 def fit(likelihood: Likelihood) -> np.ndarray:
-    """The most likely variances, their log likelihood, and the steps that it took."""
+    """Fit the variances; return them, their log likelihood, and the steps taken."""
     table = np.loadtxt(ROOT / "examples" / "data" / "nile.csv", delimiter=",", skiprows=1)
     flow = table[:, 1]
 
@@ -64,16 +64,16 @@ def fit(likelihood: Likelihood) -> np.ndarray:
         return float(value), np.asarray(slope, "float64")
 
     start = np.log([flow.var() / 2] * 2)
-    found = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 1e-3})
-    return np.array([*np.exp(found.x), -found.fun, found.nit])
+    fitted = minimize(value_and_slope, start, jac=True, method="BFGS", options={"gtol": 1e-3})
+    return np.array([*np.exp(fitted.x), -fitted.fun, fitted.nit])
 
 
 def main() -> None:
-    """Write the files and have them read, or read one of them."""
+    """Write the files and start processes that read them; with ``--read``, read one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--read", nargs=2, metavar=("READER", "FOLDER"), help="one file")
-    if given := parser.parse_args().read:
-        reader, folder = given
+    if request := parser.parse_args().read:
+        reader, folder = request
         print(*fit(read(reader, Path(folder))))
         return
     with tempfile.TemporaryDirectory() as name:

@@ -35,12 +35,12 @@ curves = [gt.sigmoid(logit), gt.sigmoid(logit - margin), gt.sigmoid(logit + marg
 
 
 def design(temperature: np.ndarray) -> np.ndarray:
-    """A row for each temperature: 1 and the temperature itself."""
+    """Return a row for each temperature: 1 and the temperature."""
     return np.column_stack([np.ones_like(temperature), temperature])
 
 
 def fit(temperature: np.ndarray, observed: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
-    """The most likely beta, and its covariance: the inverse of the Hessian there."""
+    """Fit beta; return it and its covariance, the inverse of the Hessian at the maximum."""
     derivatives = [graphc.grad(loss, beta), graphc.hessian(loss, beta)]
     evaluate = graphc.function([x, distress, beta], derivatives, mode=mode)
     estimate = np.zeros(2)
@@ -54,7 +54,7 @@ def fit(temperature: np.ndarray, observed: np.ndarray, mode: str) -> tuple[np.nd
 
 
 def draw(picture: Path, temperature: np.ndarray, observed: np.ndarray, *fitted: np.ndarray) -> None:
-    """The flights, the fitted probability and its 95 % band, as a PNG file."""
+    """Plot the flights, the fitted probability and its 95 % band, as a PNG file."""
     degrees = np.linspace(FORECAST - 1, 85, 200)
     middle, low, high = graphc.function([x, beta, covariance], curves)(design(degrees), *fitted)
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")

@@ -69,9 +69,9 @@ def sample(density, start: dict, key: jax.Array) -> tuple[dict, float]:
 
 
 def by_grid(degrees: np.ndarray, damaged: np.ndarray) -> np.ndarray:
-    """The posterior's means, standard deviations and fourth roots of the fourth central moment.
+    """Return the posterior's means, standard deviations and fourth roots of the 4th central moment.
 
-    Summed up over a grid by SciPy's densities, without graphc or JAX.
+    The sum over a grid uses SciPy's densities, without graphc or JAX.
     """
     a, b = np.meshgrid(np.linspace(-8, 6, 1201), np.linspace(-12, 5, 1201), indexing="ij")
     chance = 1 / (1 + np.exp(-logits(a[..., None], b[..., None], degrees)))
@@ -90,7 +90,7 @@ def by_grid(degrees: np.ndarray, damaged: np.ndarray) -> np.ndarray:
 
 
 def draw(picture: Path, draws: dict, degrees: np.ndarray, damaged: np.ndarray) -> None:
-    """The chance of distress by temperature and its 90 % band, as a PNG file."""
+    """Plot the probability of distress by temperature and its 90 % band, as a PNG file."""
     axis = np.linspace(28, 84, 113)
     flat = {name: np.asarray(x).reshape(-1, 1) for name, x in draws.items()}
     chances = 1 / (1 + np.exp(-logits(**flat, degrees=axis)))

@@ -39,7 +39,11 @@ label = gt.vector("label", shape=(LENGTH,), dtype="int32")  # the digit it is of
 
 
 def mask_of(number: np.ndarray) -> attention.BlockMask:
-    """A token sees those of its own digit, by the number of that in the sequence."""
+    """Return the mask in which a token sees the tokens of its digit.
+
+    Args:
+        number: Index of each token's digit in the sequence.
+    """
     own = attention.document(number)
     return attention.create_block_mask(own, None, None, LENGTH, LENGTH, BLOCK)
 
@@ -49,30 +53,30 @@ tokens = [place, shade, mask, label]
 
 
 def parameters() -> dict[str, graphc.Shared]:
-    """What is learned."""
+    """Draw the parameters before training."""
     rng = np.random.default_rng(0)
 
-    def drawn(name: str, *shape: int, scale: float) -> graphc.Shared:
+    def draw(name: str, *shape: int, scale: float) -> graphc.Shared:
         values = rng.normal(size=shape) * scale
         return graphc.shared(values.astype("float32"), name=name, shape=shape)
 
     return {
-        "place": drawn("place", SIDE**2, WIDTH, scale=1.0),
-        "heads": drawn("heads", WIDTH, 3 * WIDTH, scale=WIDTH**-0.5),
-        "nearness": drawn("nearness", HEADS, 2 * SIDE - 1, 2 * SIDE - 1, scale=0.1),
-        "hidden": drawn("hidden", WIDTH, 2 * WIDTH, scale=WIDTH**-0.5),
-        "digit": drawn("digit", 2 * WIDTH, 10, scale=0.1),
+        "place": draw("place", SIDE**2, WIDTH, scale=1.0),
+        "heads": draw("heads", WIDTH, 3 * WIDTH, scale=WIDTH**-0.5),
+        "nearness": draw("nearness", HEADS, 2 * SIDE - 1, 2 * SIDE - 1, scale=0.1),
+        "hidden": draw("hidden", WIDTH, 2 * WIDTH, scale=WIDTH**-0.5),
+        "digit": draw("digit", 2 * WIDTH, 10, scale=0.1),
     }
 
 
 def normal(x: gt.Tensor) -> gt.Tensor:
-    """Rows of mean 0 and variance 1."""
+    """Normalize rows to mean 0 and variance 1."""
     x = x - x.mean(axis=1, keepdims=True)
     return x / gt.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5)
 
 
-def attended(x: gt.Tensor, p: dict[str, graphc.Shared]) -> gt.Tensor:
-    """What each token learns of those it sees."""
+def attend(x: gt.Tensor, p: dict[str, graphc.Shared]) -> gt.Tensor:
+    """Return the attention of each token to the tokens that it sees."""
     q, k, v = (
         gt.moveaxis(part.reshape((LENGTH, HEADS, -1)), 1, 0)[None]
         for part in gt.array_split(x @ p["heads"], 3, axis=1)
@@ -89,20 +93,20 @@ def attended(x: gt.Tensor, p: dict[str, graphc.Shared]) -> gt.Tensor:
 
 
 def scores(p: dict[str, graphc.Shared]) -> gt.Tensor:
-    """For each token, how much speaks for each of the ten digits."""
-    seen = normal(attended(shade[:, None] * p["place"][place], p))
+    """Return the score of each of the ten digits for each token."""
+    seen = normal(attend(shade[:, None] * p["place"][place], p))
     return gt.maximum(seen @ p["hidden"], 0) @ p["digit"]
 
 
 def loss_of(score: gt.Tensor) -> gt.Tensor:
-    """The mean over tokens of minus the logarithm of the right digit's probability."""
+    """Return the mean over tokens of minus the logarithm of the right digit's probability."""
     right = gt.log_softmax(score, axis=1)[gt.arange(LENGTH), gt.maximum(label, 0)]
     counts = (label >= 0).astype("float32")
     return -(right * counts).sum() / counts.sum()
 
 
 def adam(loss: gt.Tensor, learned: list[graphc.Shared]) -> list[tuple]:
-    """One step of Adam for each parameter, as updates; the steps become smaller."""
+    """Return one step of Adam for each parameter, as updates; the steps become smaller."""
     steps = graphc.shared(np.float32(1), name="steps")
     updates, rate = [(steps, steps + 1)], RATE / (1 + steps / 100)
     for p, g in zip(learned, graphc.grad(loss, learned), strict=True):
@@ -116,14 +120,14 @@ def adam(loss: gt.Tensor, learned: list[graphc.Shared]) -> list[tuple]:
 
 
 class Packed(NamedTuple):
-    """A sequence of digits one behind the other, filled up with tokens of none.
+    """A sequence of digits one behind the other, and padding.
 
     Attributes:
-        place: The number of each token's pixel (LENGTH,).
-        shade: How dark that is, above 0 and up to 1.
-        number: Which of the sequence's digits it is of.
-        label: What that digit is; -1 for none.
-        images: Which images these digits are.
+        place: Index of each token's pixel (LENGTH,).
+        shade: Darkness of each pixel, above 0 and up to 1.
+        number: Index of each token's digit in the sequence.
+        label: The digit, 0 to 9; -1 for padding.
+        images: Indices of the digits' images.
     """
 
     place: np.ndarray
@@ -146,7 +150,7 @@ class Digits:
     labels: np.ndarray
 
     def packed(self, order: np.ndarray) -> Iterator[Packed]:
-        """Sequences of whole digits, in this order."""
+        """Yield sequences of complete digits, in the given order."""
         ends = np.cumsum([np.count_nonzero(self.images[i]) for i in order])
         start, done = 0, 0
         while start < len(order):
@@ -155,7 +159,7 @@ class Digits:
             start, done = stop, ends[stop - 1]
 
     def sequence(self, chosen: np.ndarray) -> Packed:
-        """One sequence, of these images."""
+        """Return one sequence, of the chosen images."""
         number, place = np.nonzero(self.images[chosen])
         shade, label = self.images[chosen][number, place], self.labels[chosen][number]
         rest = (0, LENGTH - len(place))
@@ -169,7 +173,7 @@ class Digits:
 
 
 def read() -> tuple[Digits, Digits]:
-    """The images to learn from, and every fifth one to test with."""
+    """Read the training images, and every fifth image to test with."""
     with np.load(ROOT / "examples" / "data" / "digits.npz") as file:
         images, labels = file["images"] / np.float32(16), file["labels"].astype("int32")
     images = images.reshape(len(images), -1)
@@ -178,24 +182,24 @@ def read() -> tuple[Digits, Digits]:
 
 
 def votes(f: graphc.Function, digits: Digits, order: np.ndarray) -> np.ndarray:
-    """The mean score of each image's tokens (count, 10), packed in this order."""
-    found = np.zeros((len(digits.labels), 10))
+    """Return the mean score of each image's tokens (count, 10), packed in the given order."""
+    means = np.zeros((len(digits.labels), 10))
     for sequence in digits.packed(order):
         score = f(*sequence.given[:3])
         for i, image in enumerate(sequence.images):
-            found[image] = score[sequence.number == i].mean(axis=0)
-    return found
+            means[image] = score[sequence.number == i].mean(axis=0)
+    return means
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a backend found.
+    """Losses and accuracy on a backend.
 
     Attributes:
-        losses: One for each step, each of other digits packed in another way.
-        accuracy: The share of digits read right.
-        apart: By how much a digit's scores differ beside other digits, at most.
-        programs: How many programs the steps took.
+        losses: Loss of each step, each of other digits packed in another way.
+        accuracy: The fraction of the digits that are read right.
+        apart: Largest difference of a digit's scores beside other digits.
+        programs: Number of programs that the steps took.
     """
 
     losses: list[float]
@@ -205,7 +209,7 @@ class Result:
 
 
 def run(mode: str) -> Result:
-    """Train, then read the digits that were kept back."""
+    """Train, then read the test digits."""
     learning, testing = read()
     p = parameters()
     score = scores(p)
@@ -215,19 +219,19 @@ def run(mode: str) -> Result:
     for _ in range(EPOCHS):
         order = rng.permutation(len(learning.labels))
         losses += [float(step(*sequence.given)) for sequence in learning.packed(order)]
-    made = step.stats.compiles + step.stats.loads + step.stats.hits
+    programs = step.stats.compiles + step.stats.loads + step.stats.hits
 
     f = graphc.function(tokens[:3], score, mode=mode)
     order = np.arange(len(testing.labels))
-    found = votes(f, testing, order)
+    means = votes(f, testing, order)
     # In another order, each digit has other neighbours and lies elsewhere.
-    apart = np.abs(found - votes(f, testing, order[::-1])).max()
-    right = np.mean(found.argmax(axis=1) == testing.labels)
-    return Result(losses, float(right), float(apart), made)
+    apart = np.abs(means - votes(f, testing, order[::-1])).max()
+    right = np.mean(means.argmax(axis=1) == testing.labels)
+    return Result(losses, float(right), float(apart), programs)
 
 
 def main() -> None:
-    """Do it on each backend, and print what was read."""
+    """Run the experiment on each backend, and print losses and accuracy."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=("NUMPY", *MODES), action="append")
     modes = parser.parse_args().mode or MODES
@@ -236,16 +240,16 @@ def main() -> None:
     print(mask_of(first.number).picture())
     print(f"\n{'':<8}{'loss':>16}{'read right':>13}{'packings':>10}{'programs':>10}")
     for mode in modes:
-        found = run(mode)
-        before, after = np.mean(found.losses[:5]), np.mean(found.losses[-5:])
+        result = run(mode)
+        before, after = np.mean(result.losses[:5]), np.mean(result.losses[-5:])
         print(
-            f"{mode:<8}{before:>7.3f} to {after:.3f}{found.accuracy:>13.1%}"
-            f"{len(found.losses):>10}{found.programs:>10}"
+            f"{mode:<8}{before:>7.3f} to {after:.3f}{result.accuracy:>13.1%}"
+            f"{len(result.losses):>10}{result.programs:>10}"
         )
-        if found.accuracy < WANTED:
+        if result.accuracy < WANTED:
             sys.exit(f"The digits have not been learned on {mode}.")
-        if found.apart > 1e-3:
-            sys.exit(f"Digits have seen each other on {mode}: {found.apart}.")
+        if result.apart > 1e-3:
+            sys.exit(f"Digits have seen each other on {mode}: {result.apart}.")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ size, fade, period, shape, noise = (gt.exp(logs[i]) for i in range(5))
 
 
 def covariance(a, b):
-    """How the process at years a and at years b varies together."""
+    """Return the covariance of the process at years a and at years b."""
     apart = gt.abs(a[:, None] - b)
     near = gt.exp(-((apart / fade) ** 2) / 2)
     return size**2 * near * gt.exp(-2 * (gt.sin(np.pi * apart / period) / shape) ** 2)
@@ -50,36 +50,36 @@ likelihood = -(values @ weights + gt.linalg.logdet(observed) + n * np.log(2 * np
 
 across = covariance(later, years)
 forecast = across @ weights
-left = size**2 - (across * gt.linalg.solve(observed, across.T).T).sum(axis=1)
-curves = [forecast, gt.sqrt(left + noise**2)]
+remaining = size**2 - (across * gt.linalg.solve(observed, across.T).T).sum(axis=1)
+curves = [forecast, gt.sqrt(remaining + noise**2)]
 
 
-def fit(when: np.ndarray, what: np.ndarray, mode: str) -> tuple[np.ndarray, float]:
-    """The most likely parameters, and the logarithm of their likelihood."""
+def fit(times: np.ndarray, roots: np.ndarray, mode: str) -> tuple[np.ndarray, float]:
+    """Fit the parameters; return them and the logarithm of their likelihood."""
     slope = graphc.grad(likelihood, logs)
     evaluate = graphc.function([logs, years, values], [likelihood, slope], mode=mode)
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = evaluate(x, when, what)
+        value, slope = evaluate(x, times, roots)
         return -float(value), -np.asarray(slope)
 
-    found = minimize(value_and_slope, START, jac=True, method="L-BFGS-B")
-    if not found.success:
-        raise RuntimeError(f"The fit did not converge on {mode}: {found.message}")
-    return np.exp(found.x), -found.fun
+    fitted = minimize(value_and_slope, START, jac=True, method="L-BFGS-B")
+    if not fitted.success:
+        raise RuntimeError(f"The fit did not converge on {mode}: {fitted.message}")
+    return np.exp(fitted.x), -fitted.fun
 
 
-def by_scipy(when: np.ndarray, what: np.ndarray, parameters: np.ndarray) -> float:
-    """The logarithm of the likelihood once more, by NumPy and SciPy alone."""
+def by_scipy(times: np.ndarray, roots: np.ndarray, parameters: np.ndarray) -> float:
+    """Return the logarithm of the likelihood, computed by NumPy and SciPy alone."""
     size, fade, period, shape, noise = parameters
-    apart = np.abs(np.subtract.outer(when, when))
+    apart = np.abs(np.subtract.outer(times, times))
     waves = np.exp(-2 * (np.sin(np.pi * apart / period) / shape) ** 2)
-    matrix = size**2 * np.exp(-((apart / fade) ** 2) / 2) * waves + noise**2 * np.eye(len(when))
-    return multivariate_normal(cov=matrix).logpdf(what)
+    matrix = size**2 * np.exp(-((apart / fade) ** 2) / 2) * waves + noise**2 * np.eye(len(times))
+    return multivariate_normal(cov=matrix).logpdf(roots)
 
 
 def draw(picture: Path, table: np.ndarray, mean: float, parameters: np.ndarray) -> None:
-    """The numbers, and where the process goes from there with its 95 % band, as a PNG file."""
+    """Plot the numbers, and the forecast with its 95 % band, as a PNG file."""
     ahead = table[-1, 0] + 1 + np.arange(AHEAD)
     evaluate = graphc.function([logs, years, values, later], curves)
     middle, spread = evaluate(np.log(parameters), table[:, 0], np.sqrt(table[:, 1]) - mean, ahead)

@@ -28,12 +28,12 @@ years = gt.lscalar("years")
 
 
 def expected(last, before):
-    """The number to be expected after those of the last year and the year before."""
+    """Return the expected number, given the last year's and the number of the year before."""
     return beta[0] + beta[1] * last + beta[2] * before
 
 
 def ripple(last, before):
-    """What a surprise has grown to, a year later."""
+    """Return the effect of a surprise a year later."""
     return beta[1] * last + beta[2] * before
 
 
@@ -54,7 +54,7 @@ curves = [forecast, 1.96 * gt.sqrt(variance)]
 
 
 def fit(observed: np.ndarray, mode: str) -> np.ndarray:
-    """The coefficients of least squares, by one step of Newton's, as the loss is quadratic."""
+    """Fit the coefficients by one step of Newton's method, as the loss is quadratic."""
     derivatives = [graphc.grad(loss, beta), graphc.hessian(loss, beta)]
     evaluate = graphc.function([spots, beta], derivatives, mode=mode)
     gradient, hessian = map(np.asarray, evaluate(observed, np.zeros(3)))
@@ -62,19 +62,19 @@ def fit(observed: np.ndarray, mode: str) -> np.ndarray:
 
 
 def least_squares(observed: np.ndarray) -> np.ndarray:
-    """The same by NumPy alone, of a matrix with a row for each year."""
+    """Fit the coefficients by NumPy's least squares, with a row for each year."""
     rows = np.column_stack([np.ones(len(observed) - 2), observed[1:-1], observed[:-2]])
     return np.linalg.lstsq(rows, observed[2:])[0]
 
 
 def period(estimate: np.ndarray) -> float:
-    """Years from a maximum to the next: two pi by the angle of the characteristic root."""
+    """Return the years between maxima: two pi over the angle of the characteristic root."""
     _, first, second = estimate
     return 2 * np.pi / np.arccos(first / (2 * np.sqrt(-second)))
 
 
 def draw(picture: Path, table: np.ndarray, middle: np.ndarray, margin: np.ndarray) -> None:
-    """The last century of the numbers and the forecast with its 95 % band, as a PNG file."""
+    """Plot the numbers since 80 years before ``LAST``, and the forecast with its 95 % band."""
     year, number = table[table[:, 0] >= LAST - 80].T
     ahead = LAST + 1 + np.arange(len(middle))
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")

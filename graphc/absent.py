@@ -189,7 +189,7 @@ def problem(path: str) -> str:
         No module named 'graphc.typed_list'. Use a Python list of arrays, or one array with
         an axis more. docs/migrating.md says where PyTensor's names are, and why some are missing.
     """
-    parts = path.split(".")[1:]
-    packages = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    names = path.split(".")[1:]
+    packages = [".".join(names[:n]) for n in range(len(names), 0, -1)]
     remedy = next((f" {REMEDIES[p]}" for p in packages if p in REMEDIES), "")
     return f"No module named {path!r}.{remedy} {PAGE}"

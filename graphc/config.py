@@ -159,7 +159,7 @@ class Config:
 
     @contextmanager
     def change_flags(self, **settings: Any) -> Iterator[None]:
-        """A context with other settings; the earlier ones are restored at its end."""
+        """Change settings within a ``with`` block, and restore the previous values at its end."""
         before = {name: getattr(self, name) for name in settings}
         try:
             for name, value in settings.items():

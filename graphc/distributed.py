@@ -1,7 +1,7 @@
 """Programs of several processes: they begin together, share batches, print once and save.
 
 JAX is the engine, ``jax.distributed`` and its arrays, and MLX where its processes each have a part
-of a batch; the page on shardings shows whole programs.
+of a batch; the page on shardings shows complete programs.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def initialize(
 ) -> None:
     """Join the other processes of a program.
 
-    It is called once in each process, before anything is computed. With JAX, meshes have the
-    devices of all processes from then on. The arguments are those of
-    ``jax.distributed.initialize``, which finds out the missing ones where it knows the environment:
-    on TPUs, and under Slurm, Open MPI and Kubernetes.
+    Call it once in each process, before anything is computed. With JAX, meshes then have the
+    devices of all processes. The arguments are passed to ``jax.distributed.initialize``, which
+    finds missing arguments in the environments that it knows: on TPUs, and under Slurm, Open MPI
+    and Kubernetes.
 
-    With MLX, each process computes with arrays of its own, and ``graphc.tensor.all_sum`` and
-    ``all_mean`` are over all of them. ``mlx.launch -n 2 python script.py`` starts the processes,
-    and tells them of each other by ``MLX_RANK`` and ``MLX_HOSTFILE`` in the environment.
+    With MLX, each process computes with its own arrays, and ``graphc.tensor.all_sum`` and
+    ``all_mean`` reduce over all processes. ``mlx.launch -n 2 python script.py`` starts the
+    processes, which find each other by ``MLX_RANK`` and ``MLX_HOSTFILE`` in the environment.
 
     Args:
         coordinator_address: Host and port of process 0, ``"10.0.0.1:1234"``.

@@ -215,7 +215,7 @@ class NarrowingWarning(UserWarning):
 
 
 class ShardingWarning(UserWarning):
-    """An argument that was declared as sharded, and that the compiled program makes whole."""
+    """An argument that is declared as sharded, and that the compiled program replicates."""
 
 
 class CapturedConstantWarning(UserWarning):

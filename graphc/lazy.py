@@ -1,11 +1,11 @@
-"""Names of modules that are imported when they are first used (PEP 562).
+"""Names of modules that are imported on first use (PEP 562).
 
-A higher layer can provide a lower one with names: the lower layer does not import what is above it.
-A path is a module without a file, which has names of others.
+A higher layer can provide a lower layer with names, which the lower layer does not import itself.
+A path is a module without a file that has names of other modules.
 
 Example:
     >>> provide("graphc.example", names={"math": "sqrt tau"})
-    >>> provided("graphc.example", "sqrt")(16.0)
+    >>> import_provided("graphc.example", "sqrt")(16.0)
     4.0
 """
 
@@ -21,11 +21,11 @@ from types import FrameType, ModuleType, NoneType
 from typing import Any
 
 SOURCES: dict[str, dict[str, tuple[str, str | None]]] = {}
-"""For each module and name: the module that has it and its name there, None for that module."""
+"""For each module and name: the defining module and the name there; None for the module itself."""
 
 
 PATHS: dict[str, tuple[str, ...]] = {}
-"""For each path: the modules that it has the names of, in order."""
+"""For each path: the modules whose names it has, in order."""
 
 IMPORT_FROM = opmap["IMPORT_FROM"]
 """The instruction of ``from module import name`` that reads the name."""
@@ -34,13 +34,13 @@ IMPORT_FROM = opmap["IMPORT_FROM"]
 def provide(
     module: str, *, modules: Sequence[str] = (), names: Mapping[str, str] | None = None
 ) -> None:
-    """Provide a module with names of others, none of which is imported yet.
+    """Provide a module with names of other modules, without importing these.
 
     Args:
-        module: The module's full name; it need not be imported either.
+        module: The module's full name; the module need not be imported.
         modules: Modules by their full names, provided under the last part.
-        names: For each other module by its full name: names in it, separated by spaces; where the
-            module is to have another name for something, ``other=name``.
+        names: Names in other modules, separated by spaces, by the full name of the defining module;
+            ``new=name`` provides ``name`` under the name ``new``.
     """
     sources = SOURCES.setdefault(module, {})
     sources.update((path.rpartition(".")[2], (path, None)) for path in modules)
@@ -50,11 +50,11 @@ def provide(
             sources[name] = (path, own or name)
 
 
-def provided(module: str, name: str) -> Any:
-    """Import and return what a module is provided with under a name.
+def import_provided(module: str, name: str) -> Any:
+    """Import and return the value that a module is provided with under a name.
 
     Raises:
-        KeyError: It is provided with no such name.
+        KeyError: If the module is not provided with this name.
     """
     path, attribute = SOURCES[module][name]
     source = import_module(path)
@@ -62,7 +62,7 @@ def provided(module: str, name: str) -> Any:
 
 
 def listing(namespace: Mapping[str, Any], more: str = "") -> Callable[[], list[str]]:
-    """Return the ``__dir__`` of a module, by which editors complete names: the public ones alone.
+    """Return the ``__dir__`` of a module: the public names, which editors complete.
 
     Args:
         namespace: The module's ``globals()``.
@@ -103,14 +103,14 @@ def attributes(
                 if _is_from_import(sys._getframe(1)):
                     raise ImportError(problem, name=module)
             raise AttributeError(problem, name=name, obj=sys.modules[module])
-        namespace[name] = value = provided(module, name)
+        namespace[name] = value = import_provided(module, name)
         return value
 
     return __getattr__, listing(namespace, more)
 
 
 class Path(ModuleType):
-    """A module without a file that has the names of others, which are imported on first use."""
+    """A module without a file: it has names of other modules and imports these on first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -118,9 +118,9 @@ class Path(ModuleType):
         path = self.__name__
         if f"{path}.{name}" in PATHS:
             return sys.modules[f"{path}.{name}"]
-        for found in self._found(name):
-            self.__dict__[name] = found
-            return found
+        for value in self._import_public(name):
+            self.__dict__[name] = value
+            return value
         from graphc.absent import problem_of_name  # noqa: PLC0415 (for errors alone)
 
         problem = problem_of_name(path, name)
@@ -128,12 +128,12 @@ class Path(ModuleType):
             raise ImportError(problem, name=path)
         raise AttributeError(problem, name=name, obj=self)
 
-    def _found(self, name: str) -> Iterator[Any]:
-        """What has a public name, in the modules whose names these are."""
+    def _import_public(self, name: str) -> Iterator[Any]:
+        """Yield the values of a public name in the modules whose names the path has."""
         if name.startswith("_"):
             return
         if name in SOURCES.get(self.__name__, ()):
-            yield provided(self.__name__, name)
+            yield import_provided(self.__name__, name)
         for source in PATHS[self.__name__]:
             module = import_module(source)
             value = getattr(module, name, None)
@@ -148,41 +148,41 @@ class Path(ModuleType):
 
 
 def _is_from_import(frame: FrameType) -> bool:
-    """Whether a frame is at ``from module import name``, which hides any AttributeError."""
+    """Return whether a frame runs ``from module import name``, which hides any AttributeError."""
     return frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM
 
 
 def add_paths(listed: Mapping[str, str]) -> None:
-    """Let modules be imported by other paths too; nothing is imported yet.
+    """Add paths from which the names of modules can be imported, without importing these.
 
-    A path may end as a function is called: ``from graphc.scan import until`` finds the path, and
-    ``graphc.scan`` stays the function, as nothing sets an attribute of a module.
+    A path may end with the name of a function: ``from graphc.scan import until`` imports from the
+    path, and ``graphc.scan`` stays the function, as no attribute of a module is set.
 
     Args:
-        listed: For modules by their full names, separated by spaces: the paths that have their
-            names, separated by spaces. A name is looked for in the modules in that order, after
-            those that ``provide`` gives the path.
+        listed: Paths, separated by spaces, by the full names of the modules whose names they have,
+            separated by spaces. A name is looked up first among the names that ``provide`` gives
+            the path, then in the modules in this order.
     """
     for modules, paths in listed.items():
         for path in paths.split():
             PATHS[path] = tuple(modules.split())
-            sys.modules[path] = made = Path(path, f"PyTensor's path of names of {modules}.")
-            made.__spec__ = ModuleSpec(path, None, is_package=True)
+            sys.modules[path] = module = Path(path, f"PyTensor's path of names of {modules}.")
+            module.__spec__ = ModuleSpec(path, None, is_package=True)
             # As of a package, so that the import of a module in it reaches the last finder.
-            made.__path__ = []
+            module.__path__ = []
 
 
 class AbsentFinder:
-    """The last finder of modules, which only an import that fails reaches."""
+    """The last finder of modules, which is asked only when an import fails."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Say what to use for a module of PyTensor's that graphc lacks.
+        """Raise an error that names the replacement of a PyTensor module that graphc lacks.
 
         Raises:
-            ModuleNotFoundError: The module's name begins as graphc's do.
+            ModuleNotFoundError: If the module's name begins with ``graphc.``.
         """
-        # Tools that look for a file elsewhere, as pytest does, give places of their own.
+        # Tools that search other folders for a file, as pytest does, pass other paths.
         parent = sys.modules.get(name.rpartition(".")[0])
         if name.startswith("graphc.") and path is getattr(parent, "__path__", None):
             from graphc.absent import problem  # noqa: PLC0415 (for errors alone)
@@ -191,8 +191,8 @@ class AbsentFinder:
 
 
 def load_all() -> None:
-    """Import what every module is provided with, without what needs libraries that are not here."""
+    """Import all provided names, except those that need libraries that are not installed."""
     for module, sources in [*SOURCES.items()]:  # what is imported may add others
         for name in sources:
             with suppress(ModuleNotFoundError):
-                provided(module, name)
+                import_provided(module, name)

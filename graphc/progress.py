@@ -1,8 +1,8 @@
-"""Progress of long compilations: after two seconds a line tells what is done, until it is over.
+"""Progress of long compilations: after two seconds, a line shows the current stage.
 
-The line is written over itself by a thread, which is started once a compilation has taken longer
-than a thread costs, or where only a thread can tell. Nothing is written, and no thread started,
-where nobody looks: see ``config.progress``.
+A thread rewrites the line. The thread starts once a compilation has taken longer than a thread
+costs, or at once for a stage that blocks. If nobody looks, nothing is written and no thread starts:
+see ``config.progress``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ EVERY = 0.25
 """Seconds from one state of a line to the next."""
 
 WORTHWHILE = 0.02
-"""Seconds of work that a thread, which takes 30 microseconds to start, does not slow down."""
+"""Seconds of work after which a thread, which takes 30 microseconds to start, costs little."""
 
 Text = str | Callable[[], str]
-"""What is done, or a function that tells it when the line is drawn."""
+"""The text of a stage, or a function that returns it when the line is drawn."""
 
 
 def terminal() -> TextIO | None:
-    """Where the line is shown: standard error, if ``config.progress`` wants it."""
+    """Return the stream of the line: standard error, or None if ``config.progress`` shows none."""
     stream = sys.stderr
     if stream is None or config.progress == "off":
         return None
@@ -41,11 +41,11 @@ def terminal() -> TextIO | None:
 
 
 class Ticker:
-    """The thread of a line: it draws the line after a while, and again and again.
+    """The thread that draws a line after a delay, and then repeatedly.
 
     Args:
-        line: What is told.
-        stream: Where it is shown.
+        line: The line to draw.
+        stream: The stream to which the thread writes.
     """
 
     def __init__(self, line: Line, stream: TextIO) -> None:
@@ -57,16 +57,16 @@ class Ticker:
         self._stopped.acquire()
 
     def run(self) -> None:
-        """Draw the line until it is stopped."""
+        """Draw the line repeatedly until ``stop`` is called."""
         pause = max(0.0, DELAY - self._line.seconds)
-        # The lock is free from the end on. An exception would end up on the user's screen.
+        # ``stop`` releases the lock. An exception would end up on the user's screen.
         with suppress(OSError, ValueError):
             while not self._stopped.acquire(timeout=pause):
                 self.draw()
                 pause = EVERY
 
     def draw(self) -> None:
-        """Write the line over what it was, unless it is over."""
+        """Write the line over its previous text, unless ``stop`` was called."""
         text = self._line.text()
         text = text[: shutil.get_terminal_size().columns - 1]
         with self._drawing:
@@ -88,12 +88,12 @@ class Ticker:
 
 
 class Line:
-    """The line about the compilation that a thread is in.
+    """The line about the compilation that runs in a thread.
 
     Args:
-        clock: Gives the time in seconds.
-        screen: Gives where the line is shown; None for nowhere.
-        spawn: Runs a function in a thread.
+        clock: Returns the time in seconds.
+        screen: Returns the stream of the line, or None to show no line.
+        spawn: Runs a function in a new thread.
     """
 
     def __init__(
@@ -111,14 +111,13 @@ class Line:
 
     @property
     def seconds(self) -> float:
-        """How long the compilation has taken so far."""
+        """Seconds since the compilation began."""
         return self._clock() - self._start
 
     def text(self) -> str:
-        """Return what is shown."""
-        texts = self._texts[-1:]
-        told = [text if isinstance(text, str) else text() for text in texts]
-        return f"graphc: {''.join(told)} ... {self.seconds:.0f} s"
+        """Return the line's text: the innermost stage, and the seconds so far."""
+        texts = [text if isinstance(text, str) else text() for text in self._texts[-1:]]
+        return f"graphc: {''.join(texts)} ... {self.seconds:.0f} s"
 
     def enter(self, text: Text) -> None:
         """Begin a stage."""
@@ -134,13 +133,13 @@ class Line:
                 self.watch()
 
     def watch(self) -> None:
-        """Start the thread that shows the line, where somebody looks."""
+        """Start the thread that shows the line, if the line is shown at all."""
         if self._ticker is None and (stream := self._screen()) is not None:
             self._ticker = Ticker(self, stream)
             self._spawn(self._ticker.run, ())
 
     def leave(self) -> None:
-        """End the innermost stage, and with the outermost the line."""
+        """End the innermost stage; the end of the outermost stage removes the line."""
         self._texts.pop()
         if not self._texts and self._ticker is not None:
             self._ticker.stop()
@@ -159,8 +158,8 @@ class stage:  # noqa: N801 (reads as a statement)
     """A context for a stage of a compilation; stages within it take over its line.
 
     Args:
-        text: What is done, such as ``"rewriting"``, or a function that gives it.
-        blocking: Whether nothing in it calls ``tell``, so that a thread is started at once.
+        text: The stage's text, such as ``"rewriting"``, or a function that returns it.
+        blocking: Whether nothing in the stage calls ``tell``, so that the thread starts at once.
 
     Example:
         >>> with stage("rewriting"):
@@ -185,5 +184,5 @@ class stage:  # noqa: N801 (reads as a statement)
 
 
 def tell(text: Text) -> None:
-    """Say what the stage that this thread is in does now; outside of a stage it is ignored."""
+    """Set the text of this thread's innermost stage; outside of a stage, do nothing."""
     _thread_local.line.tell(text)

@@ -1,4 +1,4 @@
-"""The user's file and line: found by a cheap walk up the stack, worked out only when asked for."""
+"""The user's file and line: a cheap walk up the stack; the line is computed only on demand."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 INTERNAL = "<graphc "
-"""How the file names of generated code begin."""
+"""The prefix of the file names of generated code."""
 
 _LIBRARIES = Path(np.__file__).resolve().parent.parent
 """The folder of NumPy and of other libraries, which may call methods of symbolic arrays."""
 
 _ROOT = str(Path(__file__).resolve().parent) + "/"
 _CACHES_AND_CONTEXTS = {functools.__file__, contextlib.__file__}
-_owned: tuple[str, ...] = (
+_own_prefixes: tuple[str, ...] = (
     _ROOT,
     INTERNAL,
     "<frozen ",
@@ -31,7 +31,7 @@ _owned: tuple[str, ...] = (
 )
 
 Site = tuple[CodeType, int]
-"""A code object and the offset of an instruction in it: a line, before anyone asks which."""
+"""A code object and the offset of an instruction in it, from which ``where`` computes a line."""
 
 
 class _Origin(threading.local):
@@ -42,7 +42,7 @@ _origin = _Origin()
 
 
 def here() -> Site | None:
-    """The user's innermost frame, or the site that nodes are derived from at the moment."""
+    """Return the site of the user's innermost frame, or the site of ``derived_from``, if any."""
     if _origin.site is not None:
         return _origin.site
     frame: FrameType | None = sys._getframe(1)
@@ -54,7 +54,7 @@ def here() -> Site | None:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Whether a frame runs graphc's code, code generated for it, or its caches and contexts."""
+    """Return whether a frame runs graphc's or generated code, or their caches and contexts."""
     name = frame.f_code.co_filename
     if name == "<string>":  # as of a dataclass
         generated = frame.f_code.co_name == "__init__"
@@ -64,19 +64,19 @@ def is_own(frame: FrameType) -> bool:
 
 @functools.lru_cache(4096)
 def _is_own_file(name: str) -> bool:
-    return name.startswith(_owned) or name in _CACHES_AND_CONTEXTS
+    return name.startswith(_own_prefixes) or name in _CACHES_AND_CONTEXTS
 
 
 def mark_own(prefix: str) -> None:
     """Treat files whose names begin with a prefix as graphc's own, not as the user's code."""
-    global _owned  # noqa: PLW0603 (one table for the process)
-    if prefix not in _owned:
-        _owned += (prefix,)
+    global _own_prefixes  # noqa: PLW0603 (one table for the process)
+    if prefix not in _own_prefixes:
+        _own_prefixes += (prefix,)
     _is_own_file.cache_clear()
 
 
 def frames_up() -> int:
-    """The ``stacklevel`` of a warning, given by the caller, that names the user's line."""
+    """Return the ``stacklevel`` with which a warning of the caller names the user's line."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and is_own(frame):
@@ -86,7 +86,7 @@ def frames_up() -> int:
 
 
 def is_users_call(wrappers: str) -> bool:
-    """Whether the user's code called the function that asks the caller, maybe through a wrapper.
+    """Return whether the user's code called the caller's caller, directly or through a wrapper.
 
     Args:
         wrappers: The file whose functions are wrappers, such as methods.
@@ -100,7 +100,7 @@ def is_users_call(wrappers: str) -> bool:
 
 
 class derived_from:  # noqa: N801 (reads as a statement)
-    """A context whose new nodes and errors have that site: of a derivative, or of a rewrite."""
+    """A context in which new nodes and errors have a given site, as in derivatives and rewrites."""
 
     __slots__ = ("before", "site")
 
@@ -113,7 +113,7 @@ class derived_from:  # noqa: N801 (reads as a statement)
         return self
 
     def move(self, site: Site | None) -> None:
-        """Derive from another site within the context, which costs less than one for each."""
+        """Change the site within the context, which costs less than a new context."""
         _origin.site = site
 
     def __exit__(self, *error: object) -> None:
@@ -141,7 +141,7 @@ def _file_and_line(file: str, code: CodeType, offset: int) -> str:
 
 @functools.lru_cache(4096)
 def site_at(file: str, line: int) -> Site:
-    """A site of a line that another library or process has noted.
+    """Return a site for a file and line that another library or process recorded.
 
     Example:
         >>> where(site_at("model.py", 41))
@@ -153,7 +153,7 @@ def site_at(file: str, line: int) -> Site:
 
 
 def user_line() -> str | None:
-    """The ``file:line`` of the user's code that is running; None where there is none."""
+    """Return the ``file:line`` of the running user code, or None."""
     return where(here())
 
 
@@ -161,24 +161,25 @@ Targets = list[Any]
 """The names that an assignment unpacks to; a list for a nested target, as in ``[a, b], c = x``."""
 
 
-def unpacked_to() -> Targets | None:
-    """The targets of the assignment to which the user's running line unpacks a result.
+def unpacking_targets() -> Targets | None:
+    """Return the targets to which the user's running line unpacks a result.
 
-    None where it unpacks none: ``a, b = f(x)`` does, ``c = f(x)`` and ``a, *b = f(x)`` do not. A
-    function of the user that returns the result as it is leaves the matter to its caller.
+    Returns:
+        The targets of ``a, b = f(x)``; None for ``c = f(x)`` and ``a, *b = f(x)``. If a function of
+        the user returns the result unchanged, the line of its caller counts.
     """
-    instructions = _uses()
+    instructions = _next_instructions()
     if not instructions or instructions[0].opname != UNPACK:
         return None
     return _names(_stores(instructions[1:]), instructions[0].arg or 0)
 
 
-def index_taken() -> Any:
-    """The constant by which the user's running line indexes a result at once, as ``f(x)[0]`` does.
+def constant_index() -> Any:
+    """Return the constant with which the user's running line indexes a result: 0 of ``f(x)[0]``.
 
-    None where it does not, or by what is no constant.
+    None if the line does not index the result, or if the index is not a constant.
     """
-    match _uses()[:2]:
+    match _next_instructions()[:2]:
         case (load, take) if load.opname in LOADS and (
             take.opname == "BINARY_SUBSCR" or (take.opname, take.argrepr) == ("BINARY_OP", "[]")
         ):
@@ -187,9 +188,11 @@ def index_taken() -> Any:
 
 
 class Comparison(NamedTuple):
-    """What an instruction of the user compares by: ``==`` or ``!=``; whether it keeps the result.
+    """A comparison in the user's code.
 
-    A result that only decides where the code goes on, as in ``if a == b:``, is not kept.
+    Attributes:
+        operator: ``==`` or ``!=``.
+        is_kept: Whether the code keeps the result. ``if a == b:`` only branches on it.
     """
 
     operator: str
@@ -198,14 +201,14 @@ class Comparison(NamedTuple):
 
 @functools.lru_cache(1024)
 def compares(code: CodeType, offset: int) -> Comparison | None:
-    """Return what an instruction compares; None where it is no ``==`` or ``!=``."""
-    found = _following(code, offset)
-    if not found or found[0].opname != "COMPARE_OP":
+    """Return the comparison that an instruction makes, or None if it is no ``==`` or ``!=``."""
+    instructions = _instructions_from(code, offset)
+    if not instructions or instructions[0].opname != "COMPARE_OP":
         return None
-    operator = str(found[0].argval)
+    operator = str(instructions[0].argval)
     if operator not in ("==", "!="):
         return None
-    names = [x.opname for x in found[1:3]]
+    names = [x.opname for x in instructions[1:3]]
     decides = any(name.startswith(DECISIONS) for name in names[: 2 if "COPY" in names[:1] else 1])
     return Comparison(operator, not decides)
 
@@ -213,26 +216,32 @@ def compares(code: CodeType, offset: int) -> Comparison | None:
 DECISIONS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 
 
-def _uses() -> tuple[dis.Instruction, ...]:
-    """What the user's code does next with a result, up to the end of the function."""
+def _next_instructions() -> tuple[dis.Instruction, ...]:
+    """Return the instructions that follow the running call in the user's innermost frame.
+
+    A frame that returns the result at once is skipped.
+    """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if not is_own(frame):
-            found = _following(frame.f_code, frame.f_lasti)
-            if not found or found[0].opname != "RETURN_VALUE":
-                return found
+            instructions = _instructions_from(frame.f_code, frame.f_lasti)
+            if not instructions or instructions[0].opname != "RETURN_VALUE":
+                return instructions
         frame = frame.f_back
     return ()
 
 
 @functools.lru_cache(1024)
-def _following(code: CodeType, offset: int) -> tuple[dis.Instruction, ...]:
-    """The instructions from an offset on, without a call there; from the outermost unpacking on."""
+def _instructions_from(code: CodeType, offset: int) -> tuple[dis.Instruction, ...]:
+    """Return the instructions from an offset on, without the call at the offset.
+
+    If the offset is within a nested unpacking, they begin at the outermost one.
+    """
     instructions = [x for x in dis.get_instructions(code) if x.opname != "CACHE"]
-    places = [i for i, x in enumerate(instructions) if x.offset <= offset]
-    if not places:
+    positions = [i for i, x in enumerate(instructions) if x.offset <= offset]
+    if not positions:
         return ()
-    first = places[-1]
+    first = positions[-1]
     if instructions[first].opname.startswith("CALL"):
         first += 1
     while first and instructions[first - 1].opname == UNPACK:
@@ -245,7 +254,7 @@ UNPACK = "UNPACK_SEQUENCE"
 
 
 def _stores(instructions: Iterable[dis.Instruction]) -> Iterator[int | str]:
-    """The names that instructions store to; the number of targets where one unpacks."""
+    """Yield the names that instructions store to, and the number of targets of each unpacking."""
     for x in instructions:
         if x.opname == UNPACK:
             yield x.arg or 0
@@ -257,20 +266,20 @@ def _stores(instructions: Iterable[dis.Instruction]) -> Iterator[int | str]:
             yield "_"
 
 
-def _names(left: Iterator[int | str], count: int) -> Targets:
-    found: Targets = []
-    for x in left if count else ():
-        found.append(_names(left, x) if isinstance(x, int) else x)
-        if len(found) == count:
+def _names(stores: Iterator[int | str], count: int) -> Targets:
+    targets: Targets = []
+    for x in stores if count else ():
+        targets.append(_names(stores, x) if isinstance(x, int) else x)
+        if len(targets) == count:
             break
-    return found
+    return targets
 
 
 def expects_updates(targets: Targets | None) -> bool:
     """Return whether an assignment's targets look like the targets of outputs and updates.
 
-    There are two, of which the second has the name of updates or of nothing, as ``_`` has, or the
-    first is unpacked itself. The answer only words a message.
+    That holds for two targets if the second is called ``updates`` or ``_``, or if the first is
+    unpacked itself. The answer affects only the words of a message.
 
     Example:
         >>> [expects_updates(["x", name]) for name in ("updates", "_scan_updates", "_", "updated")]

@@ -21,7 +21,7 @@ import graphc
 import graphc.random
 import graphc.tensor as gt
 from graphc.absent import NAMES, OPTIONS, OTHERS, REMEDIES, TENSOR_ATTRIBUTES
-from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, provide, provided
+from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, import_provided, provide
 
 MODULES = [graphc, gt, graphc.random]
 
@@ -119,7 +119,7 @@ def test_type_checkers_see_the_names_that_are_imported_on_first_use(module: Modu
     assert found
     assert found.keys() == SOURCES[module.__name__].keys()
     for name, (path, attribute) in found.items():
-        given = provided(module.__name__, name)
+        given = import_provided(module.__name__, name)
         if isinstance(given, ModuleType):
             assert given is import_module(f"{path}.{attribute}")
         else:

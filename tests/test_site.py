@@ -9,7 +9,7 @@ from typing import Any
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir import replaced, toposort
+from graphc.ir import replace_nodes, toposort
 from graphc.site import INTERNAL, derived_from, site_at, where
 
 
@@ -62,7 +62,7 @@ def test_nodes_of_a_tangent_have_the_line_of_the_forward_node() -> None:
 def test_a_node_made_again_keeps_its_line() -> None:
     x, a = gt.vector("x"), gt.vector("a")
     y, there = gt.log1p(x), line()
-    (z,) = replaced([y], {x: a})
+    (z,) = replace_nodes([y], {x: a})
     assert z.where == there
 
 

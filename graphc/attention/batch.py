@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphc.attention.mods import INDICES, looks_at
-from graphc.ir import Graph, Node, picks, replaced
+from graphc.ir import Graph, Node, picks, replace_nodes
 from graphc.loop.step import stand_in, with_formals, with_new_inputs
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
@@ -110,4 +110,4 @@ def _with_merged_batches(
     for old, new, flag in zip(fresh[captured_start:], formals, flags, strict=True):
         swaps[old] = new[merged_index // formal_n] if flag else new
     inputs = [*fresh[:first], merged_index, *fresh[first + 1 : captured_start], *formals, formal_n]
-    return with_formals(inputs, replaced(outputs, swaps)), [*captured, n]
+    return with_formals(inputs, replace_nodes(outputs, swaps)), [*captured, n]

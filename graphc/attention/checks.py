@@ -176,15 +176,15 @@ def _common_length(
     what: str, types: Sequence[TensorType], lengths: Sequence[int | None]
 ) -> int | None:
     """Return the common length; None if no length is known."""
-    known = [n for n in lengths if n is not None]
-    if len(set(known)) > 1:
-        text = " and ".join(map(str, known))
+    static = [n for n in lengths if n is not None]
+    if len(set(static)) > 1:
+        text = " and ".join(map(str, static))
         raise ShapeError(
             f"{_call(types)}: {what} differ: {text}.",
             "query is (batch, heads, length, dim), key and value are (batch, key heads, key "
             "length, dim).",
         )
-    return known[0] if known else None
+    return static[0] if static else None
 
 
 def _check_heads(
@@ -212,12 +212,12 @@ def _check_mask(mask: Any, sizes: AttentionLengths) -> tuple[int, int]:
             f"{NAME}: block_mask is a {type(mask).__name__}, not a BlockMask.",
             "Create one: create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN).",
         )
-    for name, length, known in zip(
+    for name, length, expected in zip(
         ("queries", "keys"), lengths, (sizes.queries, sizes.keys), strict=True
     ):
-        if known is not None and known != length:
+        if expected is not None and expected != length:
             raise _mismatch(
-                f"there are {known} {name}, and the mask is for {length}",
+                f"there are {expected} {name}, and the mask is for {length}",
                 "Create the mask for these lengths, or take a part of it: "
                 "mask.for_lengths(q_len, kv_len) where these are shorter.",
             )
@@ -228,13 +228,13 @@ def _check_mask(mask: Any, sizes: AttentionLengths) -> tuple[int, int]:
             "Give a mask of arrays, as create_block_mask makes it.",
         )
     batch, heads = lengths_of(counts)[:2]
-    for name, count, known in (
+    for name, count, expected in (
         ("sequences", batch, sizes.batch),
         ("heads", heads, sizes.heads),
     ):
-        if count not in (None, 1) and known is not None and count != known:
+        if count not in (None, 1) and expected is not None and count != expected:
             raise _mismatch(
-                f"there are {known} {name}, and the mask is for {count}",
+                f"there are {expected} {name}, and the mask is for {count}",
                 "Create it for as many, or with None for one mask for all.",
             )
     return lengths
@@ -261,10 +261,10 @@ def check_mask_broadcast(
     for field, letter, count, depends_on_index in zip(
         fields, letters, mask.shape[:2], depends, strict=True
     ):
-        known = getattr(sizes, field)
-        if depends_on_index and known not in {None, count}:
+        length = getattr(sizes, field)
+        if depends_on_index and length not in {None, count}:
             raise _mismatch(
-                f"there are {known} {'sequences' if field == 'batch' else field}, and the mask is "
+                f"there are {length} {'sequences' if field == 'batch' else field}, and the mask is "
                 f"for one, while its function looks at {letter}",
                 "Create the mask for as many: create_block_mask(mask_mod, B, H, ...), not None.",
             )

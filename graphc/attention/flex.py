@@ -21,7 +21,7 @@ from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents
 from graphc.implicit.array import is_implicit
 from graphc.implicit.registry import register
-from graphc.ir import Graph, Node, TensorType, TupleType, is_float, picks, replaced
+from graphc.ir import Graph, Node, TensorType, TupleType, is_float, picks, replace_nodes
 from graphc.ir.lengths import agree
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
@@ -138,7 +138,7 @@ class FlexOp(Composite):
 
 def _replace_inputs(ys: Sequence[Any], replacements: dict[Node, Node]) -> list[Any]:
     """Replace stand-in inputs in arrays, of which some may be None."""
-    replaced_ys = iter(replaced([y for y in ys if y is not None], replacements))
+    replaced_ys = iter(replace_nodes([y for y in ys if y is not None], replacements))
     return [None if y is None else next(replaced_ys) for y in ys]
 
 

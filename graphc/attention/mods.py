@@ -14,7 +14,16 @@ from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.capture.code import line_of
 from graphc.capture.identity import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
-from graphc.ir import Graph, Leaf, Node, TensorType, is_float, reached, replaced, toposort
+from graphc.ir import (
+    Graph,
+    Leaf,
+    Node,
+    TensorType,
+    is_float,
+    reachable_nodes,
+    replace_nodes,
+    toposort,
+)
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import close_graph, with_new_inputs
 from graphc.rewrite.passes import optimize
@@ -221,7 +230,7 @@ def looks_at(graph: Graph, position: int) -> bool:
         flags = node.op.looks_at(*[x.type for x in node.inputs])
         return [x for x, flag in zip(node.inputs, flags, strict=True) if flag]
 
-    return graph.inputs[position] in reached(graph.outputs, following)
+    return graph.inputs[position] in reachable_nodes(graph.outputs, following)
 
 
 def uses(graph: Graph) -> tuple[bool, bool]:
@@ -251,7 +260,7 @@ def map_over_grid(
     formals = fresh[with_score : with_score + len(INDICES)]
     captured_start = with_score + len(INDICES)
     swaps: dict[Node, Node] = dict(zip(fresh[captured_start:], captured, strict=True))
-    (y,) = replaced([y], swaps)
+    (y,) = replace_nodes([y], swaps)
     used = set(toposort([y], captured))
     current = fresh[0] if with_score else None
     for axis in reversed(range(len(INDICES))):

@@ -209,8 +209,8 @@ def _check_index(index: int, length: int, axis: str) -> int:
 
 def _text(index: Any) -> str:
     if isinstance(index, slice):
-        parts = ["" if x is None else str(x) for x in (index.start, index.stop, index.step)]
-        return ":".join(parts if index.step is not None else parts[:2])
+        bounds = ["" if x is None else str(x) for x in (index.start, index.stop, index.step)]
+        return ":".join(bounds if index.step is not None else bounds[:2])
     if isinstance(index, tuple):
         return ", ".join(map(_text, index))
     return "..." if index is Ellipsis else repr(index)

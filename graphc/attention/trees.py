@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.attention.jax_arrays import jax_arrays
-from graphc.capture.import_hooks import when_imported
+from graphc.capture.import_hooks import call_when_imported
 
 MODULE = "jax.tree_util"
 
@@ -38,7 +38,7 @@ def register(cls: type) -> None:
     """
     if cls not in _registered:
         _registered.add(cls)
-        when_imported(MODULE, lambda tree_util: _register(tree_util, cls))
+        call_when_imported(MODULE, lambda tree_util: _register(tree_util, cls))
 
 
 def _register(tree_util: Any, cls: Any) -> None:

@@ -17,7 +17,7 @@ Callback = Callable[[Any], None]
 _waiting: dict[str, list[Callback]] = {}
 
 
-def when_imported(name: str, callback: Callback) -> None:
+def call_when_imported(name: str, callback: Callback) -> None:
     """Call a function with a module, now or when it is imported; never imports it."""
     module = sys.modules.get(name)
     if module is not None and name not in _waiting:
@@ -70,7 +70,7 @@ def register() -> None:
     """Register ``Lifted`` as a pytree, now or when JAX is imported; never imports it."""
     if not _state["registered"]:
         _state["registered"] = True
-        when_imported(MODULE, _register)
+        call_when_imported(MODULE, _register)
 
 
 def _register(tree_util: Any) -> None:

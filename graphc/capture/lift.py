@@ -104,7 +104,7 @@ class CaptureWalk:
         self.is_leaf = is_leaf
         self.items: list[CapturedObject] = []
         self.names: set[str] = set()
-        self.places: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         self.forms: dict[Hashable, int] = {}
         self.waiting: deque[CapturedObject] = deque()
         self.whole: list[CapturedObject] = []
@@ -113,14 +113,14 @@ class CaptureWalk:
         """Return the number of an object, and record its use by these attribute paths."""
         if type(value) not in HANDLERS:
             value = unwrap(value)
-        number = self.places.get(id(value))
+        number = self.numbers.get(id(value))
         if number is None:
             item = self.item(value, trail)
-            number = self.places[id(value)] = item.number
+            number = self.numbers[id(value)] = item.number
             is_leaf = self.is_leaf is not None and self.is_leaf(value)
             (leaf if is_leaf else HANDLERS.get(type(value), other))(self, item, value)
             if item.kind == "plain":
-                number = self.places[id(value)] = self.once(item)
+                number = self.numbers[id(value)] = self.once(item)
         item = self.items[number]
         for path in paths:
             self.demand_once(item, path)
@@ -185,10 +185,10 @@ class CaptureWalk:
     def cell(
         self, owner: CapturedObject, name: str, cell: CellType, paths: Iterable[AttributePath]
     ) -> int:
-        number = self.places.get(id(cell))
+        number = self.numbers.get(id(cell))
         if number is None:
             item = self.item(cell, (owner, "cell", name))
-            number = self.places[id(cell)] = item.number
+            number = self.numbers[id(cell)] = item.number
             item.fill("cell", None, stable="")
         item = self.items[number]
         try:
@@ -205,10 +205,10 @@ class CaptureWalk:
         reads: Mapping[Any, Iterable[AttributePath]],
     ) -> int:
         """Return the number of a module's globals, with the variables that a function reads."""
-        number = self.places.get(id(variables))
+        number = self.numbers.get(id(variables))
         if number is None:
             item = self.item(variables, (owner, "same", ""))
-            number = self.places[id(variables)] = item.number
+            number = self.numbers[id(variables)] = item.number
             fixed_names = ("__builtins__", "__name__", "__package__", "__spec__", "__file__")
             item.fill("space", None, {x: variables[x] for x in fixed_names if x in variables}, "")
         item = self.items[number]

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.compile.checkpoint import variables_in
 from graphc.errors import DistributedError
 from graphc.ir.walk import dependent
-from graphc.ir.wrapper import unwrapped
+from graphc.ir.wrapper import unwrap
 from graphc.link.jax.distributed import allgather, process
 from graphc.tensor.core.all_sum import holds_sums
 
@@ -39,9 +39,7 @@ def broadcast(variables: Iterable[Any]) -> None:
         >>> w = graphc.shared(np.random.default_rng().normal(size=3), name="w")
         >>> graphc.distributed.broadcast([w])
     """
-    shared = [
-        part for i, x in enumerate(variables) for _, part in variables_in(str(i), unwrapped(x))
-    ]
+    shared = [part for i, x in enumerate(variables) for _, part in variables_in(str(i), unwrap(x))]
     values = [x.get_value() for x in shared]
     kinds = repr([(x.dtype.name, x.shape) for x in values])
     if not _is_same(kinds.encode()):

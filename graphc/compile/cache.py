@@ -86,7 +86,7 @@ class CompiledProgram:
             facts = backend.facts(of.program)
             single = signature.single and not of.failures
             count = signature.arguments
-            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, given=count)
+            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, passed=count)
         else:
             spec = of.spec
         self.spec = spec

@@ -25,7 +25,7 @@ from graphc.compile.streams import RandomStream
 from graphc.errors import ArgumentError, CheckpointError
 from graphc.implicit.node import ImplicitTensor
 from graphc.ir import numpy_dtype
-from graphc.ir.wrapper import unwrapped
+from graphc.ir.wrapper import unwrap
 from graphc.link import load
 from graphc.link.jax import distributed
 
@@ -147,7 +147,7 @@ def _shared_by_name(variables: Variables) -> dict[str, Shared]:
     )
     shared: dict[str, Shared] = {}
     for name, x in pairs:
-        for path, variable in variables_in(name, unwrapped(x)):
+        for path, variable in variables_in(name, unwrap(x)):
             if path in shared:
                 raise ArgumentError(
                     f"A checkpoint of two variables of the name {path!r}.",
@@ -159,8 +159,8 @@ def _shared_by_name(variables: Variables) -> dict[str, Shared]:
 
 def _name_of(x: Any) -> str:
     name = None if isinstance(x, RandomStream) else getattr(x, "name", None)
-    op = getattr(unwrapped(x), "op", None)
-    if not name or (isinstance(unwrapped(x), Shared) and not getattr(op, "given_name", None)):
+    op = getattr(unwrap(x), "op", None)
+    if not name or (isinstance(unwrap(x), Shared) and not getattr(op, "given_name", None)):
         raise ArgumentError(
             f"A checkpoint of {x!r}, which has no name.",
             'Give a dict: {"weights": w, "noise": stream}.',

@@ -13,7 +13,7 @@ from graphc.compile.function import Function, function
 from graphc.compile.mode import get_mode
 from graphc.errors import ArgumentError
 from graphc.implicit.node import Implicit
-from graphc.ir import Input, Node, toposort, unwrapped, unwrapped_pair
+from graphc.ir import Input, Node, toposort, unwrap, unwrap_pair
 from graphc.tensor import Tensor
 
 _functions: OrderedDict[Any, Function] = OrderedDict()
@@ -45,7 +45,7 @@ def evaluate(
         >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
         3.0
     """
-    x = unwrapped(x)
+    x = unwrap(x)
     inputs = _values_by_node(x, {} if values is None else values)
     chosen = get_mode(mode)
     rules = chosen.excluded, chosen.included
@@ -73,7 +73,7 @@ def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     inputs = []
     if any(isinstance(key, str) for key in values):
         inputs = [x for x in toposort([x]) if isinstance(x.op, Input | Implicit)]
-    for key, value in (unwrapped_pair(*each) for each in values.items()):
+    for key, value in (unwrap_pair(*each) for each in values.items()):
         nodes = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
         if len(nodes) != 1 or not isinstance(nodes[0], Tensor):
             many = (

@@ -60,11 +60,11 @@ from graphc.ir import (
     TensorType,
     flatten,
     flatten_like,
+    objects_with_static_fields,
     paths,
     rebuild,
-    replaced,
+    replace_nodes,
     toposort,
-    wholes,
 )
 from graphc.link import CompileContext, Executable, Program
 from graphc.link.placement import Placement
@@ -252,7 +252,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     pairs = updates_of(updates, swaps)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
     before = nodes
-    nodes = replaced(nodes, swaps) if swaps else nodes
+    nodes = replace_nodes(nodes, swaps) if swaps else nodes
     structures = structures_in([*nodes, *(new for _, new in pairs)])
     outputs = None if outputs is None else unpack_outputs(outputs, nodes, ins)
     outputs = list(outputs) if type(outputs) is tuple else outputs
@@ -266,7 +266,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
-    together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
+    together = [[x.variable for x in flatten(y)] for y in objects_with_static_fields(spec.inputs)]
     check_inputs(ins, ends, on_unused_input, implicit, together, before, None if extra else order)
     end_of_trace()
     return Function(spec)
@@ -412,12 +412,12 @@ class Function(Generic[Result]):
         swaps = dict(zip(lowered.inputs, self.requested.inputs, strict=True))
         same = {x: new for x, new in swaps.items() if x.type is new.type}
         same |= {
-            x: self.leaves[x.op.place]  # type: ignore[attr-defined]
+            x: self.leaves[x.op.position]  # type: ignore[attr-defined]
             for x in lowered.leaves
-            if self.leaves[x.op.place].type is x.type  # type: ignore[attr-defined]
+            if self.leaves[x.op.position].type is x.type  # type: ignore[attr-defined]
         }
         inputs = [same.get(x, x) for x in lowered.inputs]
-        return Graph(inputs, replaced(lowered.outputs[: len(self.requested.outputs)], same))
+        return Graph(inputs, replace_nodes(lowered.outputs[: len(self.requested.outputs)], same))
 
     def _outputs(self) -> Outputs:
         """Return the outputs of a call among the program's results, and their conversion."""

@@ -139,7 +139,7 @@ class Mode:
     def __reduce__(self) -> tuple[Any, ...]:
         options = self.backend.portable_options(self.options)
         settings = {"recompile": self.recompile, "returns": self.returns}
-        return _unpickled, (self.name, self.excluded, self.included, settings, options)
+        return _unpickle, (self.name, self.excluded, self.included, settings, options)
 
     def __copy__(self) -> Mode:
         return self
@@ -209,7 +209,7 @@ class Mode:
         return self.change(excluding=self.excluded - included, including=self.included | included)
 
 
-def _unpickled(
+def _unpickle(
     name: str,
     excluded: frozenset[str],
     included: frozenset[str],

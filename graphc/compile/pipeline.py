@@ -20,7 +20,7 @@ from graphc.errors import (
     UnsupportedOperationError,
 )
 from graphc.implicit.expand import densify_graph
-from graphc.ir import Graph, Input, Leaf, Node, Slot, has_equal_operands, replaced
+from graphc.ir import Graph, Input, Leaf, Node, Slot, has_equal_operands, replace_nodes
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, bypass, check_shardings, inline, narrow_dtypes
@@ -91,7 +91,7 @@ class LoweredProgram:
     @property
     def slots(self) -> tuple[int, ...]:
         """The indices of the leaves that the program takes, in the order of its arguments."""
-        return tuple(x.op.place for x in self.graph.leaves)  # type: ignore[attr-defined]
+        return tuple(x.op.position for x in self.graph.leaves)  # type: ignore[attr-defined]
 
 
 def lower_program(signature: Signature) -> LoweredProgram:
@@ -107,7 +107,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     baked: list[Any] = []
     if host is not None and host.leaves:
         slots = [graph.leaves[i] for i in host.leaves]
-        baked = [x.op.place for x in slots]  # type: ignore[attr-defined]
+        baked = [x.op.position for x in slots]  # type: ignore[attr-defined]
         graph = bake(graph, {x: leaves[i].op.array for x, i in zip(slots, baked, strict=True)})
         host = backend.analyse(graph)
     backend.check(graph, host.nodes if host else (), mode.options)
@@ -179,7 +179,7 @@ def blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
     for i, x in enumerate(leaves):
         with derived_from(x.site):
             new[x] = Node.make(Slot(i, x.type, x.name))
-    return Graph([new[x] for x in graph.inputs], replaced(graph.outputs, new))
+    return Graph([new[x] for x in graph.inputs], replace_nodes(graph.outputs, new))
 
 
 def _rewrite(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:

@@ -28,7 +28,7 @@ def is_on_mesh(value: Any) -> bool:
     return hasattr(getattr(value, "sharding", None), "mesh")
 
 
-class Where(NamedTuple):
+class DeclaredSharding(NamedTuple):
     """The sharding of a shared variable's values.
 
     Attributes:
@@ -42,7 +42,7 @@ class Where(NamedTuple):
     role: str = ""
 
 
-def declared_sharding(sharding: Any, value: Any, subject: str) -> Where:
+def declared_sharding(sharding: Any, value: Any, subject: str) -> DeclaredSharding:
     """Return the sharding of a shared variable, and its mesh if that is known.
 
     Args:
@@ -56,15 +56,15 @@ def declared_sharding(sharding: Any, value: Any, subject: str) -> Where:
     """
     sharding = value.sharding if sharding is None and is_sharded(value) else sharding
     if sharding is None:
-        return Where(None, None)
+        return DeclaredSharding(None, None)
     if not hasattr(sharding, "device_set"):
-        return Where(value_sharding(sharding, value.shape, subject), None)
+        return DeclaredSharding(value_sharding(sharding, value.shape, subject), None)
     spec = _spec_of(sharding, value.ndim, subject)
     MeshAxes(dict(sharding.mesh.shape)).of(spec, value.shape, subject)
-    return Where(spec, sharding.mesh)
+    return DeclaredSharding(spec, sharding.mesh)
 
 
-def declared_fields(sharding: Any, value: ImplicitArray, subject: str) -> list[Where]:
+def declared_fields(sharding: Any, value: ImplicitArray, subject: str) -> list[DeclaredSharding]:
     """Return the shardings of an implicit array's fields, given the sharding of the array.
 
     Raises:
@@ -80,7 +80,7 @@ def declared_fields(sharding: Any, value: ImplicitArray, subject: str) -> list[W
         for name, x, field_sharding in zip(treedef.paths(subject), leaves, shardings, strict=True):
             axes = MeshAxes(dict(mesh.shape))
             axes.of(field_sharding, lengths_of(x), f"{name}, {role}")
-    return [Where(field_sharding, mesh, role) for field_sharding in shardings]
+    return [DeclaredSharding(field_sharding, mesh, role) for field_sharding in shardings]
 
 
 def _spec_of(sharding: Any, ndim: int, subject: str) -> Sharding:

@@ -105,7 +105,7 @@ def _size(type: Any) -> str:
 
 
 def placement_of(
-    program: Program, mode: Mode, values: Sequence[Any], given: int, donated: Sequence[int]
+    program: Program, mode: Mode, values: Sequence[Any], passed: int, donated: Sequence[int]
 ) -> Placement | None:
     """Return the placement of a compiled program on the mode's mesh; None if a length is unknown.
 
@@ -113,7 +113,7 @@ def placement_of(
         program: The program.
         mode: A mode with a mesh.
         values: Anything with a shape for each argument; its value if that decides a shape.
-        given: Number of the arguments of a call among the program's arguments.
+        passed: Number of the arguments of a call among the program's arguments.
         donated: The arguments whose buffers may be reused.
     """
     static = program.host.inputs if program.host else ()
@@ -123,23 +123,23 @@ def placement_of(
         if None in shape or (i in static and isinstance(x, TensorType)):
             return None
         arguments.append(x if i in static else node.type.with_shape(shape))
-    return mode.backend.placement(program, mode.options, arguments, given, donated)
+    return mode.backend.placement(program, mode.options, arguments, passed, donated)
 
 
-def padding_of(program: Program, mode: Mode, values: Sequence[Any], given: int) -> Sequence[str]:
+def padding_of(program: Program, mode: Mode, values: Sequence[Any], passed: int) -> Sequence[str]:
     """Return which lengths of arguments are padded, or why none is.
 
     Args:
         program: The program.
         mode: The program's mode.
         values: Anything with a shape for each argument.
-        given: Number of the arguments of a call among the program's arguments.
+        passed: Number of the arguments of a call among the program's arguments.
     """
     types = []
     for x, node in zip(values, program.arguments, strict=True):
         shape = x.shape if hasattr(x, "shape") else np.shape(x)
         types.append(node.type.with_shape(tuple(shape)))
-    return mode.backend.padding(program, mode.options, types, given)
+    return mode.backend.padding(program, mode.options, types, passed)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Plan:
         return self.mode.backend.describe(self.mode.options)
 
     def _name(self, node: Node) -> str:
-        index = self.program.places[node]
+        index = self.program.positions[node]
         return operand_text(node, f"{'a' if index < len(self.program.arguments) else 'v'}{index}")
 
     def _note(self, node: Node) -> str:

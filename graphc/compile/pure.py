@@ -27,7 +27,7 @@ from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
-from graphc.ir import Constant, Graph, Node, TensorType, gathered, rebuild, replaced
+from graphc.ir import Constant, Graph, Node, TensorType, rebuild, replace_nodes, to_gathered_form
 from graphc.link import Executable
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
@@ -58,7 +58,7 @@ class PureProgram:
     @cached_property
     def _compiled(self) -> tuple[CompiledProgram, list[Any]]:
         """The compiled program, and the arrays that it captures."""
-        graph = Graph(self.inputs, gathered(list(self.outputs), self.inputs))
+        graph = Graph(self.inputs, to_gathered_form(list(self.outputs), self.inputs))
         signature = Signature(graph, len(self.inputs), (), False, self.mode)
         leaves = signature.leaves()
         program, _ = get_program(signature, leaves)
@@ -166,7 +166,9 @@ class PureProgram:
                 self.inputs[i]: Node.make(Constant.of(x)) for i, x in values.items()
             }
             inputs = [x for x in self.inputs if x not in swaps]
-            pure = self._fixed[key] = PureProgram(inputs, replaced(self.outputs, swaps), self.mode)
+            pure = self._fixed[key] = PureProgram(
+                inputs, replace_nodes(self.outputs, swaps), self.mode
+            )
             if len(self._fixed) > config.specializations:
                 self._fixed.popitem(last=False)
         self._fixed.move_to_end(key)
@@ -218,7 +220,7 @@ class Pure:
         }
         inputs: list[Any] = [swaps.get(x, x) for x in (*graph.inputs, *leaves)]
         mode = signature.mode.without_checks()
-        self._program = PureProgram(inputs, replaced(graph.outputs, swaps), mode)
+        self._program = PureProgram(inputs, replace_nodes(graph.outputs, swaps), mode)
         self._parameters = [*parameters, *[In(x) for x in inputs[signature.arguments :]]]
         self._backend, self._options = mode.backend, mode.options
         self._leaves = leaves

@@ -13,7 +13,7 @@ import numpy as np
 from graphc import hooks
 from graphc.compile.arguments import goes_into, is_weak
 from graphc.compile.placement import (
-    Where,
+    DeclaredSharding,
     declared_fields,
     declared_sharding,
     is_on_mesh,
@@ -37,9 +37,9 @@ from graphc.ir import (
     TensorType,
     Wrapper,
     dtype_name,
-    replaced,
+    replace_nodes,
     toposort,
-    unwrapped,
+    unwrap,
 )
 from graphc.ir.sharding import with_role
 from graphc.link import as_numpy
@@ -193,7 +193,7 @@ class Shared(Tensor):
 
     @default_update.setter
     def default_update(self, new: Any) -> None:
-        self.op.default_update = None if new is None else as_tensor(unwrapped(new))
+        self.op.default_update = None if new is None else as_tensor(unwrap(new))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         if id(self) not in memo:
@@ -212,7 +212,7 @@ class Shared(Tensor):
         new = self.default_update
         if new is not None:
             read = [x for x in toposort([new]) if isinstance(x, Shared)]
-            copied.default_update = replaced([new], {x: deepcopy(x, memo) for x in read})[0]
+            copied.default_update = replace_nodes([new], {x: deepcopy(x, memo) for x in read})[0]
 
     @overload
     def get_value(
@@ -438,7 +438,7 @@ def _shared_array(
             value = as_numpy(value)
         type = _type_of(constant(value, bake=True).type, allow_downcast, shape)
         array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
-    is_where = isinstance(sharding, Where)
+    is_where = isinstance(sharding, DeclaredSharding)
     where = sharding if is_where else declared_sharding(sharding, array, name or "shared")
     op = SharedInput(type, name, Store(None, owned=False), *where)
     stored = require_fit(array, type) if is_sharded(array) else _value(array, type, borrow=True)

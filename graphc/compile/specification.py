@@ -34,18 +34,18 @@ from graphc.ir import (
     Wrapper,
     all_read,
     flatten,
-    gathered,
     is_complex,
     is_gathered,
     is_inexact,
     read_by,
     rebuild,
     refuse_missing,
-    replaced,
+    replace_nodes,
+    to_gathered_form,
     toposort,
-    unwrapped,
-    unwrapped_pair,
-    wrapped,
+    unwrap,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.ir.sharding import with_role
 from graphc.link.checks import named_checks
@@ -84,7 +84,7 @@ def swap_variables(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec
     nodes = givens_of(swaps)
     outputs = spec.outputs
     if outputs is not None:
-        outputs = rebuild(outputs, replaced(flatten(outputs), nodes))
+        outputs = rebuild(outputs, replace_nodes(flatten(outputs), nodes))
     pairs = [(swaps.get(x, x), new) for x, new in spec.updates]
     return replace(spec, outputs=outputs, updates=updates_of(pairs, nodes))
 
@@ -143,7 +143,7 @@ def _pairs(values: Any, what: str) -> list[tuple[Any, Any]]:
         raise ArgumentError(
             f"{what}={values!r}: expected pairs of a variable and an expression, or a dict."
         )
-    return [unwrapped_pair(old, new) for old, new in pairs]
+    return [unwrap_pair(old, new) for old, new in pairs]
 
 
 def _as_list(values: Any) -> Iterable[Any]:
@@ -225,7 +225,7 @@ def default_updates(
         if excluded:
             return ()
         excluded = ()
-    excluded = [unwrapped(x) for x in _as_list(excluded)]
+    excluded = [unwrap(x) for x in _as_list(excluded)]
     wrong = [x for x in excluded if not isinstance(x, Shared)]
     if wrong:
         raise ArgumentError(
@@ -248,8 +248,8 @@ def default_updates(
 def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
     """Return the update of a shared variable, or the updates of the fields of an implicit one."""
     if not isinstance(variable, ImplicitTensor):
-        return [(variable, replaced([_as_new_value(variable, new)], swaps)[0])]
-    (result,) = expanded(replaced([as_tensor(new)], swaps))
+        return [(variable, replace_nodes([_as_new_value(variable, new)], swaps)[0])]
+    (result,) = expanded(replace_nodes([as_tensor(new)], swaps))
     if result.op != variable.op:
         raise ArgumentError(
             f"updates: {variable.array!r} can't become {_form(result)}, which has another form.",
@@ -361,10 +361,10 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)
     }
     if cut:
-        ends = replaced(ends, cut)
+        ends = replace_nodes(ends, cut)
         variables = [cut.get(x, x) for x in variables]
     same = same_lengths(variables)
-    ends = replaced(ends, same) if same else ends
+    ends = replace_nodes(ends, same) if same else ends
     order = toposort(ends, variables)
     reads = [x for x in order if isinstance(x, Shared)]
     shared = [*dict.fromkeys([*reads, *(x for x, _ in spec.updates)])]
@@ -378,7 +378,7 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         graph = Graph.in_order(inputs, ends, [x for x in order if x not in indices])
     else:
         # With any set of rules, only the chosen branch of a conditional is computed.
-        graph = Graph(inputs, gathered(inline_subgraphs(ends, variables), variables))
+        graph = Graph(inputs, to_gathered_form(inline_subgraphs(ends, variables), variables))
     signature = Signature(
         graph,
         len(variables),
@@ -435,8 +435,8 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
         True
     """
     outputs = flatten(output)
-    results = replaced([unwrapped(y) for y in outputs], givens_of(replace))
-    return rebuild(output, [wrapped(y, new) for y, new in zip(outputs, results, strict=True)])
+    results = replace_nodes([unwrap(y) for y in outputs], givens_of(replace))
+    return rebuild(output, [wrap_like(y, new) for y, new in zip(outputs, results, strict=True)])
 
 
 def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
@@ -466,6 +466,6 @@ def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
     nodes = [as_output(y) for y in flatten(outputs)]
     inputs = [x for x in toposort(nodes) if isinstance(x.op, Input)]
     signature = Signature(
-        Graph(inputs, gathered(nodes, inputs)), len(inputs), (), False, get_mode(mode)
+        Graph(inputs, to_gathered_form(nodes, inputs)), len(inputs), (), False, get_mode(mode)
     )
     return problems(signature)

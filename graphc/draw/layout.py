@@ -69,7 +69,7 @@ class Arrangement:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Coordinates:
     """Coordinates of an arrangement.
 
     Attributes:
@@ -197,7 +197,7 @@ def _crossings(layers: Iterable[Sequence[int]], below: dict[int, list[tuple[int,
     return count
 
 
-def position_boxes(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Placement:
+def position_boxes(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Coordinates:
     """Return coordinates in which no boxes of a layer overlap.
 
     Args:
@@ -218,7 +218,7 @@ def position_boxes(arrangement: Arrangement, sizes: Sequence[tuple[float, float]
         bottoms.append(y)
         y += gap
     width = max((x + w / 2 for x, w in zip(centers, widths, strict=True)), default=0.0)
-    return Placement(
+    return Coordinates(
         tuple(centers), tuple(tops), tuple(bottoms), width, bottoms[-1] if bottoms else 0.0
     )
 

@@ -16,7 +16,7 @@ from graphc.draw.model import Boxes, Drawing, nearest, plain
 from graphc.draw.svg import drawn_size, svg
 from graphc.draw.viewer import page
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, Node, tree, unwrapped_all
+from graphc.ir import Graph, Node, tree, unwrap_all
 
 IN_NOTEBOOK = 150
 """The number of nodes that a notebook draws of a displayed graph."""
@@ -34,7 +34,7 @@ LOWEST, HIGHEST = 190, 620
 """The least and the largest height of a picture in a notebook, in pixels."""
 
 
-class Compiled(Protocol):
+class DrawableFunction(Protocol):
     """A function, which knows the graph as written and as rewritten.
 
     Attributes:
@@ -52,7 +52,7 @@ class Compiled(Protocol):
     def gives(self) -> Sequence[str]: ...
 
 
-Drawable = Graph | Node | Compiled | Iterable[Node]
+Drawable = Graph | Node | DrawableFunction | Iterable[Node]
 
 
 def show(
@@ -102,7 +102,7 @@ def show(
     return path
 
 
-def repr_html(graph: Graph | Node | Compiled) -> str:
+def repr_html(graph: Graph | Node | DrawableFunction) -> str:
     """Return a picture for a notebook: at most 150 nodes, made without compiling anything."""
     return _frame(*_page_and_height(graph, IN_NOTEBOOK, rewritten=False))
 
@@ -186,7 +186,7 @@ def _page_and_height(graph: Drawable, limit: int, *, rewritten: bool = True) -> 
     return page(plain(title, LONGEST_TITLE), boxes, views, "\n".join(lines)), frame
 
 
-def _is_compiled(graph: Any) -> TypeGuard[Compiled]:
+def _is_compiled(graph: Any) -> TypeGuard[DrawableFunction]:
     return hasattr(graph, "requested")
 
 
@@ -208,7 +208,7 @@ def _drawing(boxes: Boxes, graph: Any, gives: Sequence[str]) -> Drawing:
 
 
 def _nodes(graph: Any) -> list[Node]:
-    graph = unwrapped_all(graph)
+    graph = unwrap_all(graph)
     nodes = [graph] if isinstance(graph, Node) else graph
     nodes = list(nodes) if isinstance(nodes, Iterable) else [nodes]
     for node in nodes:

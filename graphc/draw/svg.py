@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from unicodedata import east_asian_width
 
-from graphc.draw.layout import Link, Placement, port_shift, position_boxes
+from graphc.draw.layout import Coordinates, Link, port_shift, position_boxes
 from graphc.draw.model import Box, Boxes, Drawing
 
 # viewer.js has the same numbers.
@@ -168,7 +168,7 @@ class _Scene:
             x += w + PADDING
 
 
-def edge(link: Link, at: Placement, layer: int, y: float, end: float) -> str:
+def edge(link: Link, at: Coordinates, layer: int, y: float, end: float) -> str:
     """Return the path of a link: down to the end of its layer, then to the next one.
 
     Args:

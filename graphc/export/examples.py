@@ -17,7 +17,7 @@ from graphc.compile.verify import agree, ambiguous_nodes, distance, sensitivity
 from graphc.errors import ArgumentError, FormatError, GraphcError, VerificationError
 from graphc.export import runtime, safetensors
 from graphc.export.runtime import Array, arrays_in, as_complex
-from graphc.ir import Graph, Node, flatten, paths, preview, replaced
+from graphc.ir import Graph, Node, flatten, paths, preview, replace_nodes
 from graphc.link import load as load_backend, names
 from graphc.loop.evaluate import evaluate
 
@@ -189,7 +189,7 @@ def _by_mode(graph: Graph, mode: str | Mode) -> Run:
     """Return a graph as a compiled function of its arguments and state."""
     load_backend(get_mode(mode).backend.name)
     inputs = [x.type() for x in graph.inputs]
-    outputs = replaced(graph.outputs, dict(zip(graph.inputs, inputs, strict=True)))
+    outputs = replace_nodes(graph.outputs, dict(zip(graph.inputs, inputs, strict=True)))
     compiled = function(inputs, list(outputs), mode, on_unused_input="ignore", returns="numpy")
     return lambda values: compiled(*values)
 

@@ -18,7 +18,7 @@ from graphc.export.examples import ModelVerification, verify_calls
 from graphc.export.manifest import array_entry
 from graphc.export.read import GraphReader
 from graphc.export.runtime import fill_structure, open_file
-from graphc.ir import Constant, Graph, Leaf, Node, replaced
+from graphc.ir import Constant, Graph, Leaf, Node, replace_nodes
 from graphc.link import as_numpy
 from graphc.xtensor.type import NamedInput, XTensor
 
@@ -253,7 +253,7 @@ class Loaded:
             raise ArgumentError(f"A value of shape {array.shape} for the array {name}: {x.type!r}.")
         new = Node.make(Leaf(np.array(array, x.type.numpy_dtype), x.name))
         self._keys[name] = new
-        self.graph = Graph(self.graph.inputs, replaced(self.graph.outputs, {x: new}))
+        self.graph = Graph(self.graph.inputs, replace_nodes(self.graph.outputs, {x: new}))
         self._called = None
 
     def _node(self, name: str) -> Node:

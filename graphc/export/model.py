@@ -26,7 +26,7 @@ from graphc.export.loaded import GRAPH, is_shared
 from graphc.export.manifest import Shape, array_entry, shapes_of, structure_of
 from graphc.export.runtime import ARRAYS, FUNCTION, MANIFEST, PROGRAM
 from graphc.export.write import GraphWriter
-from graphc.ir import Graph, Node, TensorType, flatten, replaced
+from graphc.ir import Graph, Node, TensorType, flatten, replace_nodes
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,9 @@ def _function(
     nodes = [*graph.inputs[:count], *captured]
     types = types or [x.type for x in nodes]
     inputs = [Node.input(type, x.name) for type, x in zip(types, nodes, strict=True)]
-    return inputs, replaced(without_checks(graph).outputs, dict(zip(nodes, inputs, strict=True)))
+    return inputs, replace_nodes(
+        without_checks(graph).outputs, dict(zip(nodes, inputs, strict=True))
+    )
 
 
 def _program_for_mlx(

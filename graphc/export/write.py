@@ -27,9 +27,9 @@ from graphc.ir import (
     Parameter,
     Slot,
     flatten,
-    reached,
+    reachable_nodes,
     toposort,
-    unwrapped,
+    unwrap,
 )
 from graphc.link import as_numpy
 from graphc.loop.step import Formal
@@ -112,7 +112,7 @@ def as_graph(value: Any) -> Graph:
         return value
     if isinstance(value, Function):
         return value.requested
-    outputs = [unwrapped(y) for y in flatten(value)]
+    outputs = [unwrap(y) for y in flatten(value)]
     if not outputs or not all(isinstance(y, Node) for y in outputs):
         raise ExportError(
             f"serialize: {value!r} is no graph.",
@@ -197,7 +197,7 @@ class GraphWriter:
         if x in names:
             return names.of(x)
         if isinstance(x.op, Formal):
-            ref = names.refs[x] = f"#{x.op.place}"
+            ref = names.refs[x] = f"#{x.op.position}"
             return f"{ref}: {type_text(x.type)}"
         name, ref = names.enter(x, x.name)
         return f"{self._input(x, ref)}{self._name_and_line(x, name)}"
@@ -323,7 +323,7 @@ def _ends(graph: Graph, updates: Iterable[Any]) -> list[Node]:
 
 def _default_updates(graph: Graph) -> list[Any]:
     """Return the shared variables with default updates that a graph or these updates read."""
-    variables = reached(
+    variables = reachable_nodes(
         [x for x in graph.inputs if isinstance(x, Shared)],
         lambda x: [] if x.default_update is None else _read_by(x.default_update),
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType, Wrapper, unwrapped, wrapped
+from graphc.ir import Op, TensorType, Wrapper, unwrap, wrap_like
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
 
 X = TypeVar("X", bound=Tensor | Wrapper)
@@ -97,7 +97,7 @@ class GradScale(Barrier):
 
 
 def _barrier(op: Op, x: X) -> X:
-    return wrapped(x, Tensor.make(op, as_tensor(unwrapped(x))))  # type: ignore[no-any-return]
+    return wrap_like(x, Tensor.make(op, as_tensor(unwrap(x))))  # type: ignore[no-any-return]
 
 
 def disconnected_grad(x: X) -> X:

@@ -25,13 +25,13 @@ from graphc.ir import (
     Node,
     Pick,
     TupleType,
-    gathered,
     is_inexact,
     note_reads,
     picks,
-    replaced,
+    replace_nodes,
+    to_gathered_form,
     toposort,
-    unwrapped_pair,
+    unwrap_pair,
 )
 from graphc.site import derived_from
 from graphc.tensor import Tensor, as_tensor
@@ -40,7 +40,7 @@ from graphc.tensor.core.shape import Length, Shape
 
 def push(outputs: Sequence[Node], tangents: Mapping[Node, Tensor]) -> list[Tensor | None]:
     """Return the tangent of each output from tangents of some nodes; None where none arrives."""
-    outputs = gathered(outputs, tangents.keys())
+    outputs = to_gathered_form(outputs, tangents.keys())
     by_node: dict[Node, Any] = dict(tangents)
     for node in toposort(outputs, tangents):
         arriving = [by_node.get(x) for x in node.inputs]
@@ -85,7 +85,7 @@ def _through_pullback(node: Node, tangents: list[Any]) -> Any:
             node.where,
         )
     swaps = dict(zip(dummies, results, strict=True)) | {y: y for y in constants}
-    result = iter(replaced(present, swaps))
+    result = iter(replace_nodes(present, swaps))
     pushed = [None if y is None else next(result) for y in pulled]
     return pushed if several else pushed[0]
 
@@ -174,7 +174,7 @@ def pushforward(
     ys = [as_tensor(y) for y in each_of(f)]
     inputs = wrt if isinstance(wrt, list | tuple) else [wrt]
     by_node: dict[Node, Tensor] = {}
-    for x, (_, t) in zip(xs, map(unwrapped_pair, inputs, ts), strict=True):
+    for x, (_, t) in zip(xs, map(unwrap_pair, inputs, ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")

@@ -20,15 +20,15 @@ from graphc.ir import (
     TensorType,
     dependent,
     flatten,
-    gathered,
     is_float,
     is_inexact,
     note_reads,
     rebuild,
+    to_gathered_form,
     toposort,
-    unwrapped,
-    unwrapped_pair,
-    wrapped,
+    unwrap,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.site import derived_from, frames_up
 from graphc.tensor import Tensor, add, as_tensor, cast, ones_like, real, where as select, zeros_like
@@ -47,7 +47,7 @@ def cotangents(
     No gradient passes the nodes in ``constants``.
     """
     constants = list(constants)
-    outputs = gathered(list(seeds), [*wrt, *constants])
+    outputs = to_gathered_form(list(seeds), [*wrt, *constants])
     seeds = sum_by_node(zip(outputs, seeds.values(), strict=True))
     order = toposort(seeds, constants)
     reached = dependent(order, wrt)
@@ -136,12 +136,12 @@ def like(t: Tensor, x: Node) -> Tensor:
 def nest_like(structure: Any, results: Sequence[Any]) -> Any:
     """Return results in the nesting and wrappers of a structure."""
     pairs = zip(flatten(structure), results, strict=True)
-    return rebuild(structure, [wrapped(x, y) for x, y in pairs])
+    return rebuild(structure, [wrap_like(x, y) for x, y in pairs])
 
 
 def each_of(structure: Any) -> list[Any]:
     """Return the values of a structure, without wrappers."""
-    return [unwrapped(x) for x in flatten(structure)]
+    return [unwrap(x) for x in flatten(structure)]
 
 
 def differentiable_list(wrt: Any) -> list[Tensor]:
@@ -289,14 +289,14 @@ def grad(
     xs = differentiable_list(wrt)
     seeds: dict[Node, Tensor] = {}
     if cost is not None:
-        cost = as_tensor(unwrapped(cost))
+        cost = as_tensor(unwrap(cost))
         _check_cost(cost)
         seeds[cost] = ones_like(cost)
     elif not known_grads:
         raise ArgumentError("grad: neither a cost nor known_grads.")
     integer_gradients: dict[Node, Tensor] = {}
     for variable, cotangent in (known_grads or {}).items():
-        node, g = unwrapped_pair(variable, cotangent)
+        node, g = unwrap_pair(variable, cotangent)
         g = as_tensor(g)
         _check_cotangent(node, g)
         if is_inexact(node.dtype):
@@ -348,7 +348,7 @@ def _missing_gradient(
 
     A product with an implicit array of zeros does not depend on its operand: the gradient is zero.
     """
-    is_zero = x in toposort(seeds) and x not in toposort(gathered(list(seeds), [x]))
+    is_zero = x in toposort(seeds) and x not in toposort(to_gathered_form(list(seeds), [x]))
     return disconnected_derivative(x, "ignore" if is_zero else inputs, returned, subject)
 
 
@@ -464,7 +464,7 @@ def pullback(
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=sum_by_node((y, as_tensor(g)) for y, g in map(unwrapped_pair, fs, gs)),
+        known_grads=sum_by_node((y, as_tensor(g)) for y, g in map(unwrap_pair, fs, gs)),
         return_disconnected=return_disconnected,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.errors import GradientError, VerificationError
 from graphc.grad.reverse import grad
-from graphc.ir import TensorType, is_float, unwrapped
+from graphc.ir import TensorType, is_float, unwrap
 from graphc.tensor import Tensor, as_tensor, constant, sum
 
 STEPS = {"float64": 1e-6, "float32": 1e-3}
@@ -56,7 +56,7 @@ def verify_grad(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     xs = [TensorType(p.dtype, p.shape)(f"x{i}") for i, p in enumerate(points)]
     if not all(is_float(x.dtype) and x.dtype in STEPS for x in xs):
         raise GradientError("verify_grad: the point is not of float32 or float64 arrays.")
-    y = as_tensor(unwrapped(fun(*xs)))
+    y = as_tensor(unwrap(fun(*xs)))
     if y.dtype not in STEPS:
         raise GradientError(f"verify_grad: the function gave {y!r}, not a real floating array.")
     narrowest = min((y.dtype, *(p.dtype.name for p in points)), key=lambda d: -STEPS[d])

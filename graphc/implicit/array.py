@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from graphc.capture.import_hooks import when_imported
+from graphc.capture.import_hooks import call_when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.hooks import Hook
@@ -173,7 +173,7 @@ class ImplicitArray(ArrayOperators, ABC):
         cls.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
         if "__repr__" not in vars(cls):
             cls.__repr__ = ImplicitArray.__repr__  # type: ignore[method-assign]
-        when_imported("jax.tree_util", lambda module: _register(module, cls))
+        call_when_imported("jax.tree_util", lambda module: _register(module, cls))
 
     def __post_init__(self) -> None:
         cls = type(self)

@@ -159,8 +159,8 @@ def densify_graph(graph: Graph, user: Node | None = None) -> Graph:
                 done[node] = _dense(node, done)
     for y in graph.outputs:
         if _is_implicit(y):
-            what = "the output" if user is None else describe(user.op)
-            enforce_policy(y.array, what, (user or y).where)  # type: ignore[attr-defined]
+            name = "the output" if user is None else describe(user.op)
+            enforce_policy(y.array, name, (user or y).where)  # type: ignore[attr-defined]
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 

@@ -96,7 +96,7 @@ def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
     y = _without_integers(y, entries, ndim)
     natural = sum(not isinstance(entry, int) for entry in entries[: entries.index(HOLE)])
     order = [*range(natural), *range(natural + ndim, y.ndim)]
-    position = Index(tuple(entries)).place()
+    position = Index(tuple(entries)).array_axis()
     order[position:position] = range(natural, natural + ndim)
     return transpose(y, tuple(order))
 

@@ -30,16 +30,18 @@ class JaxImplicit(Protocol):
     def call(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a function with handlers for its primitives."""
 
-    def combined(self, trees: Sequence[Any]) -> Any:
+    def merge_trees(self, trees: Sequence[Any]) -> Any:
         """Merge the parts of a filtered tree."""
 
     def device_put(self, tree: Any, sharding: Any) -> Any:
         """Move a tree to devices."""
 
-    def handled(self, primitive: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-        """Return the result of handlers, with the derivative of dense arrays."""
+    def apply_to_values(
+        self, primitive: Any, operands: Sequence[Any], parameters: dict[str, Any]
+    ) -> Any:
+        """Apply a primitive to straight-through arrays, with the derivative of dense arrays."""
 
-    def joined(self, array: Any, toward: Any) -> Any:
+    def with_derivative_of(self, array: Any, toward: Any) -> Any:
         """Return the value of one array with the derivative of another."""
 
     def known_array(self, x: Any) -> np.ndarray[Any, Any] | None:
@@ -48,8 +50,8 @@ class JaxImplicit(Protocol):
     def known_number(self, x: Any) -> Any:
         """Return the number that all elements of an array equal, if it is known, else None."""
 
-    def opened(self, materialize: Callable[[Any], Any], x: Any) -> Any:
-        """Return an array with one layer less."""
+    def densify_layer(self, materialize: Callable[[Any], Any], x: Any) -> Any:
+        """Densify the outermost layer of a nested implicit array."""
 
     def partition_specs(self, tree: Any, spec: Any, mesh: Any = None) -> Any:
         """Return the partition specs of a tree's arrays."""
@@ -61,7 +63,7 @@ class JaxImplicit(Protocol):
         """Return the names of all primitives."""
 
     def quantized_matmul(
-        self, coding: Any, transposed: bool, x: Any, packed: Any, *parts: Any
+        self, coding: Any, transposed: bool, x: Any, packed: Any, *numbers: Any
     ) -> Any:
         """Multiply an array by a quantized matrix."""
 

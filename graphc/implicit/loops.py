@@ -15,7 +15,7 @@ from typing import Any
 from graphc.implicit import stacks
 from graphc.implicit.expand import INSIDE, expanded
 from graphc.implicit.node import Implicit
-from graphc.ir import Node, TensorType, replaced
+from graphc.ir import Node, TensorType, replace_nodes
 from graphc.loop.branch import Switch, choice
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
@@ -117,7 +117,9 @@ class _LoopOfFields:
         """Return the step's outputs before and after handlers are applied."""
         entries = [*carries, *self.xs, *self.consts]
         values = [entry.value for entry in entries]
-        ys = replaced(self.op.step.outputs, dict(zip(self.op.step.inputs, values, strict=True)))
+        ys = replace_nodes(
+            self.op.step.outputs, dict(zip(self.op.step.inputs, values, strict=True))
+        )
         return ys, expanded(ys, [p for entry in entries for p in entry.parameters])
 
     @property
@@ -159,7 +161,7 @@ class _LoopOfFields:
         consts: dict[Node, Node] = {}
         for entry in self.consts:
             consts.update(zip(entry.parameters, entry.outer, strict=True))
-        return self._assemble(iter(replaced(ys, consts)), rows)
+        return self._assemble(iter(replace_nodes(ys, consts)), rows)
 
     def _assemble(self, fields: Iterator[Any], rows: Sequence[Node | None]) -> list[Tensor]:
         """Build the loop's results from the results for their fields."""
@@ -217,7 +219,7 @@ def _switch(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
     if not implicit and not any(_is_implicit(x, known) for x in operands):
         return None
     branches = [
-        replaced(branch.outputs, dict(zip(branch.inputs, operands, strict=True)))
+        replace_nodes(branch.outputs, dict(zip(branch.inputs, operands, strict=True)))
         for branch in op.branches
     ]
     return [choice(index, *ys, label=op.label) for ys in zip(*branches, strict=True)]

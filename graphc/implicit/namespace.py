@@ -409,7 +409,7 @@ def _is_wide(x: ImplicitArray) -> bool:
 
 def _materialize_layer(x: ImplicitArray, xp: Any) -> Any:
     if xp.name == "JAX":
-        return jax_arrays().opened(lambda x: _materialize(x, xp), x)
+        return jax_arrays().densify_layer(lambda x: _materialize(x, xp), x)
     return x.materialize()
 
 

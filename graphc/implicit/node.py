@@ -18,7 +18,7 @@ from graphc.implicit.policy import densify, enforce_policy, policy_of
 from graphc.implicit.registry import user_changes
 from graphc.implicit.stacks import of_elements
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
-from graphc.ir import Input, Node, Op, Sharding, TensorType, dtype_name, replaced
+from graphc.ir import Input, Node, Op, Sharding, TensorType, dtype_name, replace_nodes
 from graphc.ir.line import Code, Writer, call
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.arrays.broadcast import batch_of
@@ -78,7 +78,7 @@ class Implicit(Op):
         requested = [x for x, is_wanted in zip(fresh, wanted, strict=True) if is_wanted]
         gradients = cotangents({self.expand(*fresh): g}, requested)
         swaps: dict[Node, Node] = dict(zip(fresh, fields, strict=True))
-        present = iter(replaced([x for x in gradients if x is not None], swaps))
+        present = iter(replace_nodes([x for x in gradients if x is not None], swaps))
         results = iter([None if x is None else next(present) for x in gradients])
         return [next(results) if is_wanted else None for is_wanted in wanted]
 

@@ -43,7 +43,7 @@ class Materialization:
         lengths = ", ".join("?" if n is None else str(n) for n in self.shape)
         size = "" if self.bytes is None else f", {self.bytes} bytes"
         at = f"   {self.where}" if self.where else ""
-        return f"{self.type}, {self.dtype}[{lengths}]{size}, became whole for {self.what}{at}"
+        return f"{self.type}, {self.dtype}[{lengths}]{size}, became dense for {self.what}{at}"
 
 
 _policy: ContextVar[str | None] = ContextVar("policy", default=None)
@@ -209,7 +209,7 @@ def report(event: Materialization, policy: str, remedy: str | None = None) -> No
             reported.append(event)
     if policy == "error":
         raise MaterializeError(
-            f"{event.type}, {event.dtype}{list(event.shape)}, would become whole for {event.what}"
+            f"{event.type}, {event.dtype}{list(event.shape)}, would become dense for {event.what}"
             + ("." if remedy else ", which has no handler for it."),
             f"{remedy or f'Register a handler of {event.what}'}, or allow it with "
             "graphc.implicit.materializing.",

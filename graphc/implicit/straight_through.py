@@ -102,7 +102,7 @@ class StraightThrough(ImplicitArray):
             toward = as_tensor(self.toward)
             return replace_derivative(disconnected_grad(densify(self.array)), toward)
         if xp.name == "JAX":
-            return jax_arrays().joined(self.array, self.toward)
+            return jax_arrays().with_derivative_of(self.array, self.toward)
         return densify(self.array)
 
     @classmethod
@@ -110,7 +110,7 @@ class StraightThrough(ImplicitArray):
         """Return the result of handlers, with the derivative of dense arrays."""
         if isinstance(target, Op):
             return _symbolic(target, operands, parameters)
-        return jax_arrays().handled(target, operands, parameters)
+        return jax_arrays().apply_to_values(target, operands, parameters)
 
 
 def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:

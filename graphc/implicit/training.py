@@ -90,7 +90,7 @@ def combine(*trees: Any) -> Any:
         >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
         {'a': 1, 'b': 2}
     """
-    return jax_arrays().combined(trees)
+    return jax_arrays().merge_trees(trees)
 
 
 def merge(tree: Any) -> Any:

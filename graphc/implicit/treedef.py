@@ -43,11 +43,11 @@ def field_names_of(cls: Any) -> FieldNames:
             "Decorate it with @dataclass(frozen=True).",
         )
     named = fields(cls)
-    parts = [x for x in named if STATIC not in x.metadata]
+    with_arrays = [x for x in named if STATIC not in x.metadata]
     return FieldNames(
-        tuple(x.name for x in parts),
+        tuple(x.name for x in with_arrays),
         tuple(x.name for x in named if STATIC in x.metadata),
-        tuple(x.name for x in parts if x.default is MISSING and x.default_factory is MISSING),
+        tuple(x.name for x in with_arrays if x.default is x.default_factory is MISSING),
     )
 
 
@@ -168,9 +168,9 @@ class Treedef:
     def token(self) -> str:
         """Return a text that is the same in every process and differs between structures."""
         names = field_names_of(self.cls)
-        parts = zip(names.parts, self.parts, strict=True)
+        items = zip(names.parts, self.parts, strict=True)
         static = zip(names.static, self.static, strict=True)
-        inside = [f"{name}:{_token(part)}" for name, part in parts]
+        inside = [f"{name}:{_token(part)}" for name, part in items]
         inside += [f"{name}={_static_token(value)}" for name, value in static]
         return f"{self.cls.__module__}.{self.cls.__qualname__}({','.join(inside)})"
 

@@ -5,10 +5,10 @@ from graphc.ir.containers import (
     flatten,
     flatten_like,
     is_container,
+    objects_with_static_fields,
     paths,
     rebuild,
     value_class,
-    wholes,
 )
 from graphc.ir.dtypes import (
     DTYPES,
@@ -22,7 +22,7 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
-from graphc.ir.graph import Graph, refuse_missing, replaced
+from graphc.ir.graph import Graph, refuse_missing, replace_nodes
 from graphc.ir.node import (
     BESIDE,
     TINY,
@@ -49,16 +49,16 @@ from graphc.ir.walk import (
     GATHERED,
     GATHERERS,
     ancestors,
+    dependencies_first,
     dependent,
     explicit_graph_inputs,
-    gathered,
     graph_inputs,
     is_gathered,
-    ordered,
-    reached,
+    reachable_nodes,
+    to_gathered_form,
     unfold,
 )
-from graphc.ir.wrapper import Wrapper, unwrapped, unwrapped_all, unwrapped_pair, wrapped
+from graphc.ir.wrapper import Wrapper, unwrap, unwrap_all, unwrap_pair, wrap_like
 
 __all__ = [
     "BESIDE",
@@ -89,6 +89,7 @@ __all__ = [
     "Wrapper",
     "all_read",
     "ancestors",
+    "dependencies_first",
     "dependent",
     "dprint",
     "dtype_name",
@@ -96,7 +97,6 @@ __all__ = [
     "explicit_graph_inputs",
     "flatten",
     "flatten_like",
-    "gathered",
     "graph_inputs",
     "has_equal_operands",
     "is_complex",
@@ -110,7 +110,7 @@ __all__ = [
     "note_folding",
     "note_reads",
     "numpy_dtype",
-    "ordered",
+    "objects_with_static_fields",
     "paths",
     "picks",
     "pprint",
@@ -118,19 +118,19 @@ __all__ = [
     "precedes",
     "preview",
     "promote",
-    "reached",
+    "reachable_nodes",
     "read_by",
     "real_dtype",
     "rebuild",
     "refuse_missing",
-    "replaced",
+    "replace_nodes",
+    "to_gathered_form",
     "toposort",
     "tree",
     "unfold",
-    "unwrapped",
-    "unwrapped_all",
-    "unwrapped_pair",
+    "unwrap",
+    "unwrap_all",
+    "unwrap_pair",
     "value_class",
-    "wholes",
-    "wrapped",
+    "wrap_like",
 ]

@@ -85,10 +85,10 @@ def _flatten_object(cls: Any, like: Any, container: Any) -> list[Any]:
     return result
 
 
-def _check_static(name: str, wanted: Any, given: Any) -> None:
-    if (type(given), given) != (type(wanted), wanted):
-        wanted, given = repr(wanted), repr(given)
-        other = "another, though both read alike" if given == wanted else given
+def _check_static(name: str, wanted: Any, actual: Any) -> None:
+    if (type(actual), actual) != (type(wanted), wanted):
+        wanted, actual = repr(wanted), repr(actual)
+        other = "another, though both read alike" if actual == wanted else actual
         raise ValueError(f"{name} is {wanted}, not {other}")
 
 
@@ -112,7 +112,7 @@ def paths(container: Any, root: str) -> list[str]:
     return [path for at, value in items for path in paths(value, at)]
 
 
-def wholes(container: Any) -> Iterator[Any]:
+def objects_with_static_fields(container: Any) -> Iterator[Any]:
     """Yield the objects in a nested container that have static fields beside their values.
 
     Example:
@@ -121,7 +121,7 @@ def wholes(container: Any) -> Iterator[Any]:
         ... class Scaled:
         ...     x: float
         ...     by: float = field(metadata={STATIC: True})
-        >>> list(wholes({"a": (1, [Scaled(2, by=0.5)])}))
+        >>> list(objects_with_static_fields({"a": (1, [Scaled(2, by=0.5)])}))
         [Scaled(x=2, by=0.5)]
     """
     if not is_container(container):
@@ -135,7 +135,7 @@ def wholes(container: Any) -> Iterator[Any]:
         if _names(container.__class__)[1]:
             yield container
     for part in items:
-        yield from wholes(part)
+        yield from objects_with_static_fields(part)
 
 
 def rebuild(like: Any, values: list[Any]) -> Any:

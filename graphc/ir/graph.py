@@ -74,7 +74,7 @@ class Graph:
         refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
         leaves = [node for node in needed if isinstance(node.op, Leaf)]
-        leaves.sort(key=lambda node: node.op.place)  # type: ignore[attr-defined]
+        leaves.sort(key=lambda node: node.op.position)  # type: ignore[attr-defined]
         put(self, "leaves", tuple(leaves))
         put(self, "_keyed", None)
         put(self, "_kinds", None)
@@ -160,7 +160,7 @@ class Graph:
     def substitute(self, replacements: Mapping[Node, Node]) -> Graph:
         """Return the graph with nodes replaced; replaced inputs are no longer inputs."""
         inputs = [x for x in self.inputs if x not in replacements]
-        return Graph(inputs, replaced(self.outputs, replacements))
+        return Graph(inputs, replace_nodes(self.outputs, replacements))
 
 
 def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
@@ -262,13 +262,13 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
     )
 
 
-def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:
+def replace_nodes(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:
     """Return the outputs with nodes replaced, and all nodes that depend on them rebuilt.
 
     Example:
         >>> import graphc.tensor as gt
         >>> x, y = gt.scalar("x"), gt.scalar("y")
-        >>> replaced([gt.exp(x) + 1], {x: y})[0] is gt.exp(y) + 1
+        >>> replace_nodes([gt.exp(x) + 1], {x: y})[0] is gt.exp(y) + 1
         True
     """
     done = dict(replacements)

@@ -13,7 +13,7 @@ from graphc.ir.lengths import AnyLength, Comparisons, StaticLength, SymbolicLeng
 from graphc.ir.node import Node, Pick
 from graphc.ir.op import Check, Op, is_own_class
 from graphc.ir.types import TensorType, TupleType, Type
-from graphc.ir.walk import reached
+from graphc.ir.walk import reachable_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def deciding_in_graph(graph: Graph) -> tuple[int, ...]:
     def sources(node: Node) -> Iterable[Node]:
         return () if node in positions or node.op.reads_shapes_alone else node.inputs
 
-    demanded = reached(ends, sources)
+    demanded = reachable_nodes(ends, sources)
     return tuple(i for x, i in positions.items() if x in demanded)
 
 

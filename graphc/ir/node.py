@@ -163,7 +163,7 @@ class Node:
     def name(self, name: str | None) -> None:
         _check_name(name)
         op = self.op
-        # Other leaves and inputs are compared by name or place, and may stand in many graphs.
+        # Other leaves and inputs are compared by name or position, and may stand in many graphs.
         if type(op) is Leaf or (isinstance(op, Input) and type(op).__eq__ is object.__eq__):
             op.given_name = name
         else:
@@ -200,7 +200,7 @@ class Node:
         return where(self.site)
 
     def type_text(self) -> str:
-        """Return the type as it is printed, with named lengths: ``float64[2*n, 3]``."""
+        """Return the type's text in messages, with named lengths: ``float64[2*n, 3]``."""
         if isinstance(self.op, Input):
             return self.op.expected
         if Input.has_dims and isinstance(self.type, TensorType) and not self.type.is_static:
@@ -363,8 +363,8 @@ def _digest_of(node: Node) -> int:
 
 def _digest(op: Op, operands: Sequence[int | None]) -> int:
     """Return a hash of an operation and its operands' digests, or the position in a program."""
-    if isinstance(op, Input | Leaf) and op.place >= 0:
-        return 2 * op.place + isinstance(op, Leaf)
+    if isinstance(op, Input | Leaf) and op.position >= 0:
+        return 2 * op.position + isinstance(op, Leaf)
     # Python's hash of integers is the same in every process; that of a text is not.
     return hash((_number_of_op(op), *operands)) & _DIGEST
 
@@ -416,10 +416,10 @@ class Input(Op):
         buckets: The declared growth of the buckets that its axes are padded to, or None.
         dims: The declared name of each unknown length, None for other axes; None without names.
             Lengths of one name are equal in all inputs of a function.
-        place: Its position among the inputs of a program, or of a loop's step; -1 for others.
+        position: Its position among the inputs of a program, or of a loop's step; -1 for others.
     """
 
-    __slots__ = ("buckets", "dims", "given_name", "given_type", "place", "role", "sharding")
+    __slots__ = ("buckets", "dims", "given_name", "given_type", "position", "role", "sharding")
 
     has_dims: ClassVar[bool] = False
     """Whether an input of this process has a named length."""
@@ -435,7 +435,7 @@ class Input(Op):
         role: str = "",
         buckets: Buckets | None = None,
         dims: Dims | None = None,
-        place: int = -1,
+        position: int = -1,
     ) -> None:
         _check_name(name)
         self.given_type = type
@@ -444,7 +444,7 @@ class Input(Op):
         self.role = role
         self.buckets = buckets
         self.dims = dims
-        self.place = place
+        self.position = position
         if dims is not None:
             Input.has_dims = True
 
@@ -461,13 +461,13 @@ class Input(Op):
         lengths = [name or n for name, n in zip(self.dims, type.shape, strict=True)]
         return f"{type.dtype}[{shape_text(lengths)}]"
 
-    def blank(self, place: int) -> Input:
+    def blank(self, position: int) -> Input:
         """Return an input that holds no values, at a position of a program."""
-        return Input(self.given_type, *self._declared, place)
+        return Input(self.given_type, *self._declared, position)
 
     def of_type(self, type: Type) -> Input:
         """Return an input of another type with the same declarations."""
-        return Input(type, *self._declared, self.place)
+        return Input(type, *self._declared, self.position)
 
     @property
     def _declared(self) -> tuple[str | None, Sharding | None, str, Buckets | None, Dims | None]:
@@ -537,7 +537,7 @@ class Leaf(Op):
 
     __slots__ = ("array", "given_name")
 
-    place = -1
+    position = -1
 
     def __init__(self, array: np.ndarray[Any, Any], name: str | None = None) -> None:
         self.array = array

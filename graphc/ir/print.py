@@ -12,7 +12,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.line import Writer
 from graphc.ir.node import Constant, Input, Leaf, Node
 from graphc.ir.op import parameters_of
-from graphc.ir.wrapper import unwrapped
+from graphc.ir.wrapper import unwrap
 
 DEEPEST = 40
 """Trees continue from a new root below this depth, which bounds the indentation."""
@@ -122,10 +122,10 @@ def dprint(
              │   └─ x float64[?] [id E]
              └─ exp float64[?] [id D] ...
     """
-    shown = unwrapped(getattr(graph, "graph", graph))
+    shown = unwrap(getattr(graph, "graph", graph))
     nodes = shown.outputs if isinstance(shown, Graph) else [shown]
     if not isinstance(shown, Node) and isinstance(shown, Iterable):
-        nodes = [unwrapped(node) for node in shown]
+        nodes = [unwrap(node) for node in shown]
     for node in nodes:
         if not isinstance(node, Node):
             raise ArgumentError(
@@ -151,7 +151,7 @@ def pprint(node: Node, limit: int = 400) -> str:
         >>> pprint(gt.tanh(x * w) - 2 * x)
         'tanh(x * w) - 2.0 * x'
     """
-    return Writer(limit)(unwrapped(node))
+    return Writer(limit)(unwrap(node))
 
 
 def preview(array: np.ndarray) -> str:

@@ -150,7 +150,7 @@ class TensorType(Type):
         return type
 
     def with_symbols(self, i: int) -> TensorType:
-        """Return the type of input i of an operation with symbols for what it leaves unknown.
+        """Return the type of input i of an operation with symbols for its unknown lengths.
 
         Such types are not interned: their static lengths know their positions.
         """
@@ -182,14 +182,14 @@ class TensorType(Type):
             ArgumentError: The bucket is no number above 1.
         """
         dims = None if shape is None else dims_of(shape)
-        made = self if shape is None else self.with_shape(without_names(shape))
-        if not self.admits(made):
+        type = self if shape is None else self.with_shape(without_names(shape))
+        if not self.admits(type):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        buckets = None if bucket is None else as_buckets(bucket, made.shape)
-        return self.node_class.input(made, name, sharding, buckets, dims)  # type: ignore[no-any-return]
+        buckets = None if bucket is None else as_buckets(bucket, type.shape)
+        return self.node_class.input(type, name, sharding, buckets, dims)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""
@@ -255,14 +255,14 @@ def dims_of(shape: Sequence[Any]) -> Dims | None:
 
 
 def as_buckets(bucket: Any, shape: Shape) -> Buckets:
-    """How the buckets of each axis grow; None for axes of known length.
+    """Return the growth factor of each axis's buckets, with None for axes of static length.
 
     Raises:
-        ArgumentError: An entry is no number above 1, or there is not one for each axis.
+        ArgumentError: If an entry is no number above 1, or if their number is not the rank.
     """
-    given = tuple(bucket) if isinstance(bucket, tuple | list) else (bucket,) * len(shape)
-    found = []
-    for growth, n in zip(given, shape, strict=False):
+    entries = tuple(bucket) if isinstance(bucket, tuple | list) else (bucket,) * len(shape)
+    factors = []
+    for growth, n in zip(entries, shape, strict=False):
         is_number = isinstance(growth, int | float) and not isinstance(growth, bool)
         if growth is not None and not (is_number and 1 < growth <= LARGEST_GROWTH):
             raise ArgumentError(
@@ -270,13 +270,13 @@ def as_buckets(bucket: Any, shape: Shape) -> Buckets:
                 f"number above 1, up to {LARGEST_GROWTH}.",
                 "Use bucket=2 for powers of two, or bucket=1.25 for less padding.",
             )
-        found.append(None if growth is None or n is not None else float(growth))
-    if len(given) != len(shape):
+        factors.append(None if growth is None or n is not None else float(growth))
+    if len(entries) != len(shape):
         raise ArgumentError(
             f"bucket={bucket!r} for {len(shape)} axes.",
             "Pass one number, or one for each axis: bucket=(2, None).",
         )
-    return tuple(found)
+    return tuple(factors)
 
 
 def _help_of(type: TensorType) -> str:

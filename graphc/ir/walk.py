@@ -32,7 +32,7 @@ def dependent(order: Iterable[Node], on: Iterable[Node]) -> set[Node]:
     return result
 
 
-def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
+def reachable_nodes(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
     """Return all nodes that a depth-first walk reaches, in the order of the walk.
 
     Args:
@@ -51,7 +51,9 @@ def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[
 
 def nodes_within(nodes: Iterable[Node]) -> Iterable[Node]:
     """Return nodes and the nodes of the graphs that operations hold, such as steps of loops."""
-    return reached(nodes, lambda node: [x for graph in node.op.graphs() for x in graph.nodes])
+    return reachable_nodes(
+        nodes, lambda node: [x for graph in node.op.graphs() for x in graph.nodes]
+    )
 
 
 def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
@@ -68,7 +70,7 @@ def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator
         ['exp', 'negative', 'x']
     """
     ends = set(blockers)
-    yield from reached(graphs, lambda node: () if node in ends else node.inputs)
+    yield from reachable_nodes(graphs, lambda node: () if node in ends else node.inputs)
 
 
 def graph_inputs(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
@@ -94,7 +96,7 @@ def explicit_graph_inputs(graphs: Iterable[Node] | Node) -> Iterator[Node]:
     )
 
 
-def ordered(
+def dependencies_first(
     ends: Iterable[T], needs: Callable[[T], Iterable[T]], done: Container[T]
 ) -> Iterator[T]:
     """Yield nodes and their dependencies that are not done, dependencies first.
@@ -147,7 +149,7 @@ def unfold(
             raise endless(new)
         return (expansion,)
 
-    for node in ordered(outputs, needs, done):
+    for node in dependencies_first(outputs, needs, done):
         new = rebuilt[node]
         expanded = meanings[new]
         final = new if expanded is None else done[expanded]
@@ -166,7 +168,7 @@ GATHERERS: list[Callable[[Sequence[Node], Collection[Node]], Sequence[Node]]] = 
 They change only operations that hold graphs and those in ``GATHERED``."""
 
 
-def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
+def to_gathered_form(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
     """Return equal outputs in gathered form.
 
     Args:

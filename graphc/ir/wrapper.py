@@ -40,7 +40,7 @@ class Wrapper:
         Args:
             given: A wrapper, an array with named axes, or an array by position.
         """
-        return unwrapped(given)
+        return unwrap(given)
 
     def element(self, values: Any) -> Any:
         """Wrap an element of the array in a step of a loop, which lacks the first axis."""
@@ -56,23 +56,23 @@ class Wrapper:
         return self.alike(values)
 
 
-def unwrapped(x: Any) -> Any:
+def unwrap(x: Any) -> Any:
     """Return the array of a wrapper, or any other object itself."""
     return x.values if isinstance(x, Wrapper) else x
 
 
-def unwrapped_all(given: Any) -> Any:
+def unwrap_all(given: Any) -> Any:
     """Return an object, or a list or tuple of objects, with arrays instead of wrappers."""
     if isinstance(given, list | tuple):
-        return [unwrapped(x) for x in given]
-    return unwrapped(given)
+        return [unwrap(x) for x in given]
+    return unwrap(given)
 
 
-def wrapped(like: Any, x: Any) -> Any:
+def wrap_like(like: Any, x: Any) -> Any:
     """Return an array in the wrapper class of ``like``, if ``like`` is a wrapper; None for None."""
     return like.alike(x) if isinstance(like, Wrapper) and x is not None else x
 
 
-def unwrapped_pair(old: Any, new: Any) -> tuple[Any, Any]:
+def unwrap_pair(old: Any, new: Any) -> tuple[Any, Any]:
     """Return a part of a graph and its replacement or value, as arrays."""
     return (old.values, old.order_axes(new)) if isinstance(old, Wrapper) else (old, new)

@@ -86,7 +86,7 @@ class BackendGap:
     """A feature that a backend does not support, for errors at compile time and for the manual.
 
     Attributes:
-        what: The feature's name.
+        feature: The feature's name.
         reason: The cause, as part of a sentence.
         remedy: The way out, as a sentence.
         where: The devices without support.
@@ -94,7 +94,7 @@ class BackendGap:
         holds: Returns whether a node needs the feature.
     """
 
-    what: str
+    feature: str
     reason: str
     remedy: str
     where: str
@@ -342,7 +342,7 @@ class Backend:
         program: Program,
         options: Mapping[str, Any],
         arguments: Sequence[Any],
-        given: int,
+        passed: int,
         donated: Sequence[int],
     ) -> Placement | None:
         """Return the shardings and collectives of a compiled program; None without a mesh.
@@ -351,7 +351,7 @@ class Backend:
             program: The program.
             options: The options of the mode.
             arguments: The type of each argument, or its value if the value decides a shape.
-            given: The number of arguments that a call passes.
+            passed: The number of arguments that a call passes.
             donated: The positions of arguments whose buffers may be reused.
         """
         return None
@@ -361,7 +361,7 @@ class Backend:
         program: Program,
         options: Mapping[str, Any],
         arguments: Sequence[TensorType],
-        given: int,
+        passed: int,
     ) -> Sequence[str]:
         """Return the lines of a plan on which argument lengths are padded, or why none is.
 
@@ -369,7 +369,7 @@ class Backend:
             program: The program.
             options: The options of the mode.
             arguments: The type of each argument, with its known lengths.
-            given: The number of arguments that a call passes.
+            passed: The number of arguments that a call passes.
         """
         return ()
 
@@ -423,7 +423,8 @@ class Backend:
             nodes = [node for node in computed if gap.holds(node)] if gap.applies(options) else []
             if nodes:
                 title = (
-                    f"mode={self.name!r} does not support {gap.what}: {gap.reason}. It is used by:"
+                    f"mode={self.name!r} does not support {gap.feature}: {gap.reason}. "
+                    "It is used by:"
                 )
                 lines = [f"{node!r}   {node.where or ''}" for node in nodes]
                 sections.append((title, gap.remedy, lines))

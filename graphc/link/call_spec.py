@@ -29,7 +29,7 @@ class CallSpec:
         follows: Whether a shape depends on the number of steps that a loop does.
         facts: The backend's own data.
         shardings: The declared sharding of each argument over a mesh, or None.
-        given: The number of inputs that a call passes; the others are shared variables.
+        passed: The number of inputs that a call passes; the others are shared variables.
         buckets: The declared growth of the buckets of each argument's axes, or None.
     """
 
@@ -44,7 +44,7 @@ class CallSpec:
     follows: bool
     facts: Mapping[str, Any]
     shardings: tuple[Sharding | None, ...]
-    given: int
+    passed: int
     buckets: tuple[Buckets | None, ...]
 
     @classmethod
@@ -55,7 +55,7 @@ class CallSpec:
         *,
         single: bool,
         facts: Mapping[str, Any],
-        given: int | None = None,
+        passed: int | None = None,
     ) -> CallSpec:
         """Return the specification of a graph.
 
@@ -64,7 +64,7 @@ class CallSpec:
             host: The part of the graph that is computed on the host, or None.
             single: Whether the call returns its only result itself, and not a list.
             facts: The backend's own data.
-            given: The number of inputs that a call passes (default: all).
+            passed: The number of inputs that a call passes (default: all).
         """
         return cls(
             tuple(x.type for x in (*graph.inputs, *graph.leaves)),
@@ -78,6 +78,6 @@ class CallSpec:
             host.follows if host else False,
             facts,
             tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),
-            len(graph.inputs) if given is None else given,
+            len(graph.inputs) if passed is None else passed,
             tuple(getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)),
         )

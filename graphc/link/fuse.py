@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from time import perf_counter
 
-from graphc.ir import Constant, Graph, Node, reached
+from graphc.ir import Constant, Graph, Node, reachable_nodes
 from graphc.link.backend import Backend
 from graphc.link.patterns import PATTERNS, FusionPattern
-from graphc.rewrite.engine import Change
+from graphc.rewrite.engine import RuleApplication
 from graphc.rewrite.passes import PassReport, Rewritten
 from graphc.rewrite.rule import FUSE, Rule
 from graphc.site import derived_from
@@ -33,7 +33,7 @@ def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
     if not patterns:
         return Rewritten(graph, ())
     start = perf_counter()
-    changes: list[Change] = []
+    changes: list[RuleApplication] = []
     new = _fuse_graph(graph, backend, patterns, changes)
     report = PassReport(
         name=FUSE,
@@ -48,7 +48,10 @@ def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
 
 
 def _fuse_graph(
-    graph: Graph, backend: Backend, patterns: Sequence[FusionPattern], changes: list[Change]
+    graph: Graph,
+    backend: Backend,
+    patterns: Sequence[FusionPattern],
+    changes: list[RuleApplication],
 ) -> Graph:
     replacements: dict[Node, Node] = {}
     fused: set[Node] = set()
@@ -75,7 +78,7 @@ def _match(
     backend: Backend,
     patterns: Sequence[FusionPattern],
     users: dict[Node, set[Node]],
-) -> Change | None:
+) -> RuleApplication | None:
     """Return the change of a node to an equal fused operation that the backend has, or None."""
     for pattern in patterns:
         with derived_from(node.site):
@@ -84,7 +87,7 @@ def _match(
             # The fused operation does not broadcast to the shape of a larger weight.
             fits = fused.type == node.type and backend.has(fused)
             if fits and _is_unused_elsewhere(node, fused, users, graph.outputs):
-                return Change(pattern.rule, node, fused)
+                return RuleApplication(pattern.rule, node, fused)
     return None
 
 
@@ -107,7 +110,9 @@ def _inner_nodes(node: Node, replacement: Node) -> set[Node]:
         return [x for x in nodes if x not in boundary and not isinstance(x.op, Constant)]
 
     return {
-        *reached(inner(node.inputs), lambda x: [] if isinstance(x.op, Length) else inner(x.inputs))
+        *reachable_nodes(
+            inner(node.inputs), lambda x: [] if isinstance(x.op, Length) else inner(x.inputs)
+        )
     }
 
 

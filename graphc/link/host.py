@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DynamicShapeError
-from graphc.ir import TINY, Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact, reached
+from graphc.ir import (
+    TINY,
+    Constant,
+    Graph,
+    Leaf,
+    Node,
+    Op,
+    Pick,
+    TensorType,
+    is_inexact,
+    reachable_nodes,
+)
 from graphc.ir.law import deciding_inputs
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.broadcast import BroadcastTo
@@ -96,7 +107,7 @@ def analyse(
         graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
     )
     lengths = lengths_of_slices(graph)
-    sliced = reached(lengths, lambda x: inputs_on_host(x, analysis.positions)).keys()
+    sliced = reachable_nodes(lengths, lambda x: inputs_on_host(x, analysis.positions)).keys()
     read = analysis.demanded | sliced
     return Host(
         frozenset(host_nodes(graph, read, () if known is None else known)),
@@ -219,7 +230,7 @@ class _Analysis:
                 return () if self._ends_search(x, user, bounded) else x.inputs
             return () if isinstance(x.op, SliceLength) else inputs_on_host(x, self.positions)
 
-        seen = reached([node], following).keys()
+        seen = reachable_nodes([node], following).keys()
         if is_on_host:
             self.demanded |= seen
             self.fixed |= set() if bounded else seen

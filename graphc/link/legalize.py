@@ -212,7 +212,7 @@ def _narrow_input(x: Node, dtypes: Mapping[str, str]) -> Node:
     with derived_from(x.site):
         # Equal steps of loops share one graph, and stay equal.
         return Node.make(
-            Formal(x.op.place, type) if isinstance(x.op, Formal) else x.op.of_type(type)  # type: ignore[attr-defined]
+            Formal(x.op.position, type) if isinstance(x.op, Formal) else x.op.of_type(type)  # type: ignore[attr-defined]
         )
 
 
@@ -231,7 +231,7 @@ def _narrow_op(op: Any, dtypes: Mapping[str, str]) -> Op:
         case Constant(dtype=dtype) if dtype in dtypes:
             return Constant.of(_cast(op.value, dtypes[dtype]))
         case Slot(given_type=TensorType(dtype=dtype, shape=shape)) if dtype in dtypes:
-            return Slot(op.place, TensorType(dtypes[dtype], shape), op.given_name)
+            return Slot(op.position, TensorType(dtypes[dtype], shape), op.given_name)
         case Constant() | Leaf():
             return op
     if "dtype" in {field.name for field in dataclasses.fields(op)} and op.dtype in dtypes:

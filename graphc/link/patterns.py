@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Constant, Graph, Node, is_complex, is_inexact, replaced, toposort
+from graphc.ir import Constant, Graph, Node, is_complex, is_inexact, replace_nodes, toposort
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.rule import FUSE, StageRule, number_of, stage_rule
@@ -92,7 +92,7 @@ def _have_one_normal_form(pairs: Sequence[tuple[Node, Node]], arguments: Sequenc
         for n, new_length in lengths
         if isinstance(n, Node) and isinstance(new_length, Node)
     }
-    nodes = replaced([y for pair in pairs for y in pair], new)
+    nodes = replace_nodes([y for pair in pairs for y in pair], new)
     if any(not (x.inputs or x in inputs or isinstance(x.op, Constant)) for x in toposort(nodes)):
         return False
     outputs = optimize(Graph(inputs, nodes)).graph.outputs

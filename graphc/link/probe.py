@@ -42,5 +42,5 @@ def _run_probe(probe: Probe) -> Finding:
             warnings.simplefilter("ignore")
             return probe()
     except Exception as error:  # libraries that fail here raise any class
-        what = (probe.__doc__ or probe.__name__).partition("\n")[0].rstrip(".")
-        return Finding(what, f"{type(error).__name__}: {error}", "", wrong=True)
+        title = (probe.__doc__ or probe.__name__).partition("\n")[0].rstrip(".")
+        return Finding(title, f"{type(error).__name__}: {error}", "", wrong=True)

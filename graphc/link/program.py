@@ -38,14 +38,14 @@ class Step(NamedTuple):
         checks: The pairs of operands' lengths to compare.
         compute: The function from the operands' values to the result.
         operands: The positions of the operands among the program's values.
-        place: The position of the result among the program's values.
+        position: The position of the result among the program's values.
     """
 
     node: Node
     checks: Sequence[Check]
     compute: Callable[..., Any]
     operands: tuple[int, ...]
-    place: int
+    position: int
 
 
 Observer = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
@@ -89,7 +89,7 @@ class Program:
         steps: The operations, in order.
         named_checks: The pairs of input lengths that have one name.
         constants: The position of each constant among the program's values, and its value.
-        places: The position of each node among the program's values.
+        positions: The position of each node among the program's values.
         outputs: The positions of the outputs.
     """
 
@@ -103,11 +103,11 @@ class Program:
         self.arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
         self.constants: list[tuple[int, Any]] = []
         self.steps: list[Step] = []
-        self.places: dict[Node, int] = {}
+        self.positions: dict[Node, int] = {}
         self.named_checks = named_checks(graph.inputs)
         self._runs = 0
         self._write()
-        self.outputs = [self.places[y] for y in graph.outputs]
+        self.outputs = [self.positions[y] for y in graph.outputs]
 
     @cached_property
     def source(self) -> Source:
@@ -117,14 +117,14 @@ class Program:
     @cached_property
     def last_uses(self) -> dict[int, list[int]]:
         """The positions of values that no later step needs, by the step's position."""
-        computed = {step.place for step in self.steps}
+        computed = {step.position for step in self.steps}
         seen = set(self.outputs)
         last: dict[int, list[int]] = {}
         for step in reversed(self.steps):
             for i in step.operands:
                 if i not in seen and i in computed:
                     seen.add(i)
-                    last.setdefault(step.place, []).append(i)
+                    last.setdefault(step.position, []).append(i)
         return last
 
     def write(self) -> None:
@@ -171,7 +171,7 @@ class Program:
         for check in self.named_checks:
             error = partial(unequal_arguments, self.graph.inputs, check)
             self._compare(check, arguments, error)
-        values = [*arguments, *[None] * (len(self.places) - len(arguments))]
+        values = [*arguments, *[None] * (len(self.positions) - len(arguments))]
         for position, value in self.constants:
             values[position] = value
         return values
@@ -212,7 +212,7 @@ class Program:
         self.backend.equal_lengths(operands[a].shape[m], operands[b].shape[n], error)
 
     def _write(self) -> None:
-        positions, lengths, observer = self.places, EqualLengths(), _observer.get()
+        positions, lengths, observer = self.positions, EqualLengths(), _observer.get()
         for node in self.arguments:
             positions[node] = len(positions)
         for a, m, b, n in self.named_checks:

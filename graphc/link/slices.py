@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Constant, Graph, Leaf, Node, reached, replaced
+from graphc.ir import Constant, Graph, Leaf, Node, reachable_nodes, replace_nodes
 from graphc.link.host import SliceLength, computable_on_host
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
@@ -86,7 +86,9 @@ def _are_known_before(graph: Graph, start: Node, stop: Node, n: Known) -> bool:
 
 def _sources(nodes: Iterable[Node]) -> Collection[Node]:
     """Return the nodes that others are computed from, where shapes are known."""
-    return reached(nodes, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs).keys()
+    return reachable_nodes(
+        nodes, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs
+    ).keys()
 
 
 def _is_argument(x: Node) -> bool:
@@ -102,7 +104,7 @@ def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:
     """Return the graph that computes lengths of slices from all arguments of a program."""
     arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
     swaps: dict[Node, Node] = {x: stand_in(x) for x in arguments}
-    return Graph([*swaps.values()], replaced([*lengths], swaps))
+    return Graph([*swaps.values()], replace_nodes([*lengths], swaps))
 
 
 def computed_lengths(graph: Graph, arguments: Sequence[Any]) -> tuple[int, ...]:

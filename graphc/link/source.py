@@ -43,7 +43,7 @@ class Source:
         self.namespace: dict[str, Any] = {f"c{i}": value for i, value in program.constants}
         self.names = {i: f"c{i}" for i, _ in program.constants}
         self.names |= {i: f"a{i}" for i in range(len(program.arguments))}
-        self.names |= {step.place: f"v{step.place}" for step in program.steps}
+        self.names |= {step.position: f"v{step.position}" for step in program.steps}
         self.steps: list[Step | None] = []
         self.text = self._write()
         self.file = f"{INTERNAL}program {next(_numbers)}>"
@@ -59,7 +59,7 @@ class Source:
         last = program.last_uses
         for step in program.steps:
             lines = [*self._checks(step), self.call(step)]
-            if done := last.get(step.place):
+            if done := last.get(step.position):
                 lines.append(f"del {', '.join(f'v{i}' for i in done)}")
             body += lines
             self.steps += [step] * len(lines)
@@ -90,7 +90,7 @@ class Source:
         for k, check in enumerate(step.checks):
             a, m, b, n = check
             lengths = f"{names[a]}.shape[{m}]", f"{names[b]}.shape[{n}]"
-            error = f"e{step.place}_{k}"
+            error = f"e{step.position}_{k}"
             self.namespace[error] = partial(unequal_operands, step.node, check)
             operands = f"({', '.join(names)},), {', '.join(lengths)}"
             lines.append(f"if {' != '.join(lengths)}: raise {error}({operands})")
@@ -98,9 +98,9 @@ class Source:
 
     def call(self, step: Step) -> str:
         """Return the line that computes a step."""
-        self.namespace[f"f{step.place}"] = step.compute
+        self.namespace[f"f{step.position}"] = step.compute
         operands = ", ".join([self.names[i] for i in step.operands])
-        return f"v{step.place} = f{step.place}({operands})"
+        return f"v{step.position} = f{step.position}({operands})"
 
     def failing_step(self, traceback: TracebackType | None) -> tuple[Node, list[Any]] | None:
         """Return the node in which an error was raised, and its operands' values."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Constant, Node, is_integer, unwrapped
+from graphc.ir import Constant, Node, is_integer, unwrap
 from graphc.tensor.core.captured import within
 from graphc.tensor.core.elementwise import cast, minimum, not_equal
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -119,7 +119,7 @@ def stop_condition(title: str, condition: Any) -> Tensor:
     Raises:
         DTypeError: If the condition is not a bool scalar.
     """
-    stop: Tensor = as_tensor(unwrapped(condition))
+    stop: Tensor = as_tensor(unwrap(condition))
     if stop.dtype != "bool" or stop.ndim:
         raise DTypeError(
             f"{title}: the condition {stop!r} is not a bool scalar.",
@@ -163,7 +163,7 @@ class until:  # noqa: N801 (PyTensor's name; it reads as a statement)
     __slots__ = ("condition",)
 
     def __init__(self, condition: Any) -> None:
-        stop = as_tensor(unwrapped(condition))
+        stop = as_tensor(unwrap(condition))
         is_bool = stop.dtype == "bool" or stop.ndim
         self.condition = stop_condition("until", stop if is_bool else not_equal(stop, 0))
 

@@ -19,7 +19,7 @@ from graphc.ir import (
     TupleType,
     is_inexact,
     is_integer,
-    replaced,
+    replace_nodes,
     toposort,
 )
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
@@ -179,7 +179,7 @@ class Switch(Op):
                     unbatched[formal] = select(is_chosen, x, disconnected_grad(x))
                 else:
                     unbatched[formal] = x
-            ys = replaced(branch.outputs, unbatched)
+            ys = replace_nodes(branch.outputs, unbatched)
             new = over_batch(ys, swaps) if swaps else [batch_of(as_tensor(y), size) for y in ys]
             results = (
                 [
@@ -207,7 +207,7 @@ class Switch(Op):
         formals = self.branches[0].inputs
         fresh = [stand_in(x) for x in formals]
         swaps: dict[Node, Node] = dict(zip(formals, fresh, strict=True))
-        return fresh, [replaced(branch.outputs, swaps) for branch in self.branches]
+        return fresh, [replace_nodes(branch.outputs, swaps) for branch in self.branches]
 
 
 def _or_zeros(part: Any, x: Any) -> Tensor:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Node, gathered, picks
+from graphc.ir import Node, picks, to_gathered_form
 from graphc.loop.step import LoopInputs, LoopStep, close_graph, stand_in
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -46,7 +46,7 @@ def build(
     sources = LoopInputs(None, None, init, xs, ())
     # A node that only a branch needs is no constant of the loop: the branch computes it.
     graph, consts = close_graph(
-        step.parameters, gathered(step.outputs, step.parameters), step.outer(sources)
+        step.parameters, to_gathered_form(step.outputs, step.parameters), step.outer(sources)
     )
     static_steps = steps if isinstance(steps, int) else None
     op = replace(

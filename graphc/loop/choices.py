@@ -16,9 +16,9 @@ from graphc.ir import (
     flatten_like,
     is_container,
     rebuild,
-    unwrapped,
-    unwrapped_pair,
-    wrapped,
+    unwrap,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.loop.arguments import call_user
 from graphc.loop.branch import check_index, choice, common_type
@@ -168,7 +168,7 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
         >>> float(y.eval({i: 1, x: 2.0}, mode="NUMPY"))
         20.0
     """
-    number = as_tensor(unwrapped(index))
+    number = as_tensor(unwrap(index))
     check_index("switch_case", number.type)
     functions = list(branches)
     if not functions:
@@ -187,7 +187,7 @@ def _as_arrays(operands: Sequence[Any]) -> Any:
 
 
 def _as_condition(title: str, condition: Any) -> Tensor:
-    index = as_tensor(unwrapped(condition))
+    index = as_tensor(unwrap(condition))
     check_index(title, index.type)
     return index if index.dtype == "bool" else not_equal(index, 0)
 
@@ -199,10 +199,10 @@ def _choose(title: str, index: Tensor, branches: Sequence[Any], like: int) -> An
     label = None if title == "ifelse" else title
     choices: list[Any] = []
     for first, *values in zip(flatten(model), *leaves, strict=True):
-        ys = _unify_dtypes(title, [unwrapped_pair(first, y)[1] for y in values])
+        ys = _unify_dtypes(title, [unwrap_pair(first, y)[1] for y in values])
         common_type(title, ys)
         same = all(y is ys[0] for y in ys)
-        choices.append(wrapped(first, ys[0] if same else choice(index, *ys, label=label)))
+        choices.append(wrap_like(first, ys[0] if same else choice(index, *ys, label=label)))
     return rebuild(model, choices)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphc.errors import GradientError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node, typed_like
-from graphc.ir import Node, TensorType, is_inexact, replaced, toposort
+from graphc.ir import Node, TensorType, is_inexact, replace_nodes, toposort
 from graphc.loop.build import ENDLESS, OpenedLoop, build
 from graphc.loop.residuals import Residuals
 from graphc.loop.step import LoopStep, stand_in
@@ -99,7 +99,7 @@ class _Pullback:
         stored = [*(body.carries[i] for i in residuals.carries), *residuals.others]
         forward = body.again(replace(body, rows=[*body.rows, *stored]))
         walk = _BackwardLoop(self, forward[-1] if op.stops else body.operands.count)
-        gs = walk.mask(replaced(wanted, residuals.swaps))
+        gs = walk.mask(replace_nodes(wanted, residuals.swaps))
         sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
         c, s = len(self.by_carry), len(self.by_carry) + len(sums)
         step = LoopStep(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from graphc.loop.recurrence import Recurrence
+from graphc.loop.recurrence import ScanArguments
 from graphc.loop.scan import check_options, scan, select_results
 from graphc.loop.taps import sequence, state, to_list
 from graphc.tensor.core.tensor import Tensor
@@ -179,7 +179,7 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         123.0
     """
     title = check_options(name, "reduce", mode, False)
-    results = Recurrence(
+    results = ScanArguments(
         title,
         fn,
         [sequence(title, i, x) for i, x in enumerate(to_list(sequences))],

@@ -14,11 +14,11 @@ from graphc.ir import (
     Input,
     Node,
     refuse_missing,
-    replaced,
+    replace_nodes,
     toposort,
-    unwrapped_all,
-    unwrapped_pair,
-    wrapped,
+    unwrap_all,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.loop.step import captured_nodes, stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, apply_subgraph
@@ -79,8 +79,8 @@ class OpFromGraph:
         strict: bool = False,
         name: str | None = None,
     ) -> None:
-        self.inputs = _check_arrays("inputs", unwrapped_all(inputs))
-        self.outputs = _check_arrays("outputs", unwrapped_all(outputs))
+        self.inputs = _check_arrays("inputs", unwrap_all(inputs))
+        self.outputs = _check_arrays("outputs", unwrap_all(outputs))
         self._inputs, self._outputs = [*inputs], [*outputs]
         self.inline = inline
         self.name = name or type(self).__name__
@@ -125,14 +125,14 @@ class OpFromGraph:
             raise ArgumentError(
                 f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}."
             )
-        arrays = [y for _, y in map(unwrapped_pair, self._inputs, inputs)]
+        arrays = [y for _, y in map(unwrap_pair, self._inputs, inputs)]
         arguments = [self._as_input(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
         # Captured arrays are operands too, so that derivatives can tell them apart.
         parameters, operands = [*self.inputs, *self._captured], [*arguments, *self._captured]
         fresh = [stand_in(x) for x in operands]
-        outputs = replaced(self.outputs, dict(zip(parameters, fresh, strict=True)))
+        outputs = replace_nodes(self.outputs, dict(zip(parameters, fresh, strict=True)))
         like = Subgraph(Graph([], []), len(arguments), self.name, self.inline, self._own)
-        results = [*map(wrapped, self._outputs, apply_subgraph(like, fresh, operands, outputs))]
+        results = [*map(wrap_like, self._outputs, apply_subgraph(like, fresh, operands, outputs))]
         return results[0] if len(results) == 1 else results
 
     def _as_input(self, x: Tensor, array: Any) -> Tensor:
@@ -213,11 +213,13 @@ class Overrides:
             return _call_override(self.lop, arguments, list(ys), list(g))
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        outputs = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
+        outputs = replace_nodes(
+            self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True))
+        )
         pairs = [(y, part) for y, part in zip(outputs, g, strict=True) if part is not None]
         by_graph = cotangents(sum_by_node(pairs), fresh)
         swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        gradients = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
+        gradients = [None if y is None else replace_nodes([y], swaps)[0] for y in by_graph]
         for i, function in enumerate(self.lop):
             if function is not None:
                 gradients[i] = function(arguments, list(ys), list(g))
@@ -229,11 +231,13 @@ class Overrides:
             return _call_override(self.rop, arguments, ts)
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        outputs = replaced(self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True)))
+        outputs = replace_nodes(
+            self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True))
+        )
         pairs = zip(fresh, tangents, strict=False)
         by_graph = push(outputs, {x: t for x, t in pairs if t is not None})
         swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        results = [None if y is None else replaced([y], swaps)[0] for y in by_graph]
+        results = [None if y is None else replace_nodes([y], swaps)[0] for y in by_graph]
         return [
             y if function is None else function(arguments, ts)
             for y, function in zip(results, self.rop, strict=True)

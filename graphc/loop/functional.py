@@ -15,9 +15,9 @@ from graphc.ir import (
     is_container,
     paths,
     rebuild,
-    unwrapped,
-    unwrapped_pair,
-    wrapped,
+    unwrap,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.loop.arguments import (
     Count,
@@ -248,7 +248,7 @@ class _ContainerStepTracer:
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
             ) from error
-        pairs = map(unwrapped_pair, flatten(self.init), leaves)
+        pairs = map(unwrap_pair, flatten(self.init), leaves)
         return [y for _, y in pairs if y is not None]
 
 
@@ -333,7 +333,7 @@ def _fill(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = No
         if x is None:
             return None
         if along is None or not isinstance(x, Wrapper):
-            return wrapped(x, next(remaining))
+            return wrap_like(x, next(remaining))
         return x.rows(next(remaining), along)
 
     return rebuild(like, [fill(x) for x in flatten(like)])
@@ -345,7 +345,7 @@ def _wrap_element(x: Any, element: Tensor) -> Any:
 
 def _as_array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
     try:
-        y = after(unwrapped(x), like)
+        y = after(unwrap(x), like)
     except DTypeError as error:
         raise ArgumentError(
             f"{title}: {x!r} in a {what} is not an array.",

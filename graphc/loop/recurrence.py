@@ -13,9 +13,9 @@ from graphc.ir import (
     Node,
     Wrapper,
     toposort,
-    unwrapped,
-    unwrapped_pair,
-    wrapped,
+    unwrap,
+    unwrap_pair,
+    wrap_like,
 )
 from graphc.loop.arguments import call_user, smallest_count, unrolling, until
 from graphc.loop.build import build
@@ -77,7 +77,7 @@ class ScanResults:
 
 
 @dataclass
-class Recurrence:
+class ScanArguments:
     """A scan's arguments, from which a loop is built."""
 
     title: str
@@ -136,7 +136,7 @@ class Recurrence:
         carries = [stand_in(x, name) for x, name in zip(init, names, strict=True)]
         shares = self._split_carries(carries)
         past = [
-            wrapped(s.wrapper, x)
+            wrap_like(s.wrapper, x)
             for s, part in zip(self.states, shares, strict=True)
             for x in s.read(part)
         ]
@@ -152,7 +152,7 @@ class Recurrence:
         ]
         shares = shares or [[] for _ in states]
         outputs = [
-            self._as_output(i, unwrapped_pair(s.wrapper, y)[1], s.latest(part))
+            self._as_output(i, unwrap_pair(s.wrapper, y)[1], s.latest(part))
             for i, (y, s, part) in enumerate(zip(returned.outputs, states, shares, strict=True))
         ]
         nexts = [
@@ -213,7 +213,7 @@ class Recurrence:
                     f"{self.title}: a step updates {variable!r}, which is not a shared variable.",
                     "Return it as an output, with its first value in outputs_info.",
                 )
-            variable, new = unwrapped_pair(variable, new)
+            variable, new = unwrap_pair(variable, new)
             result[variable] = share_lengths(after(new, variable), variable)
         return result
 
@@ -229,7 +229,7 @@ class Recurrence:
 
     def _check_strict(self, step: _ScanStep) -> None:
         outputs = [*step.outputs, *step.updates.values()]
-        named = {*map(unwrapped, self.non_sequences), *(x.x for x in self.sequences), *step.updates}
+        named = {*map(unwrap, self.non_sequences), *(x.x for x in self.sequences), *step.updates}
         unnamed = [x for x in toposort(outputs, named) if _is_shared(x)]
         if unnamed:
             names = ", ".join(repr(x) for x in unnamed)
@@ -267,7 +267,9 @@ class Recurrence:
             count = len(s.names())
             value = arrays[first] if count else None
             value = value[-1] if value is not None and count < s.depth else value
-            finals.append(value if value is None else wrapped(s.wrapper, of_kind(s.initial, value)))
+            finals.append(
+                value if value is None else wrap_like(s.wrapper, of_kind(s.initial, value))
+            )
             first += count
         updates = dict(zip(step.updates, arrays[first:], strict=False))
         rows = iter(arrays[len(step.carries) :])
@@ -285,7 +287,7 @@ class Recurrence:
 
 
 def _is_shared(x: Any) -> bool:
-    x = unwrapped(x)
+    x = unwrap(x)
     return isinstance(x, Node) and isinstance(x.op, Input) and x.op.is_shared
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from graphc.grad.barriers import Barrier
-from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, reached, toposort
+from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, reachable_nodes, toposort
 from graphc.ir.law import deciding_inputs
 from graphc.loop.step import LoopStep, stand_in
 from graphc.tensor.arrays.broadcast import BroadcastTo
@@ -98,7 +98,7 @@ class Residuals:
                 return []
             return [x for x in node.inputs if x in varying]
 
-        reached([x for x in used if x in varying], following)
+        reachable_nodes([x for x in used if x in varying], following)
         new._move_nexts(step.nexts)
         return new
 

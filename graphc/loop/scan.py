@@ -11,9 +11,9 @@ from graphc.errors import ArgumentError
 from graphc.ir import Node
 from graphc.loop.arguments import number_of_steps, title_of
 from graphc.loop.checkpoint import Checkpoint
-from graphc.loop.recurrence import Recurrence, ScanResults
+from graphc.loop.recurrence import ScanArguments, ScanResults
 from graphc.loop.taps import sequence, state, to_list
-from graphc.site import expects_updates, frames_up, index_taken, unpacked_to
+from graphc.site import constant_index, expects_updates, frames_up, unpacking_targets
 from graphc.tensor.core.tensor import OUTPUTS_ALONE, Tensor
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         [1, 2, 3, 5, 8, 13]
     """
     title = check_options(name, "scan", mode, profile)
-    results = Recurrence(
+    results = ScanArguments(
         title,
         fn,
         [sequence(title, i, x) for i, x in enumerate(to_list(sequences))],
@@ -230,9 +230,9 @@ def _check_unpacking(title: str, outputs: Sequence[Any]) -> None:
     Raises:
         ArgumentError: If the line unpacks a pair of outputs and updates.
     """
-    targets = unpacked_to()
+    targets = unpacking_targets()
     if targets is None or len(targets) != 2:
-        if index_taken() == 0 and outputs:
+        if constant_index() == 0 and outputs:
             _warn(f"{title}(...)[0] is the first {'output' if len(outputs) > 1 else 'step'}.")
         return
     written = ", ".join(x if isinstance(x, str) else "[...]" for x in targets)

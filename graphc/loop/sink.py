@@ -25,9 +25,9 @@ from graphc.ir import (
     Op,
     Pick,
     TensorType,
-    ordered,
-    reached,
-    replaced,
+    dependencies_first,
+    reachable_nodes,
+    replace_nodes,
     toposort,
 )
 from graphc.loop.branch import Switch, choice, is_choice
@@ -77,7 +77,7 @@ def _as_choice(node: Node, done: Mapping[Node, Node]) -> Node:
     values: list[Node] = []
     for branch in switch.branches:
         ends = _float_choices([branch.outputs[op.index]], branch.inputs)
-        values += replaced(ends, dict(zip(branch.inputs, operands, strict=True)))
+        values += replace_nodes(ends, dict(zip(branch.inputs, operands, strict=True)))
     with derived_from(node.site):
         return choice(index, *values, label=switch.label)
 
@@ -137,7 +137,7 @@ class _Placement:
                 return (self.choices[node].index, *self.shared[node])
             return () if node in self.known else node.inputs
 
-        return reached(starts, following)
+        return reachable_nodes(starts, following)
 
     def _extend_always(self) -> None:
         """Extend the always computed nodes by those that choices of different conditions need."""
@@ -180,13 +180,13 @@ class _Placement:
                 return (chooser.values[k],)
             return (chooser.index, *chooser.values)
 
-        return reached(starts, next_of)
+        return reachable_nodes(starts, next_of)
 
     # Rebuilding the graph.
 
     def outputs(self) -> list[Node]:
         done: dict[Node, Node] = {x: x for x in self.known}
-        for node in ordered(self.results, self.needs, done):
+        for node in dependencies_first(self.results, self.needs, done):
             if node in self.groups:
                 done |= self.groups[node].make_switch(done)
             else:
@@ -232,7 +232,9 @@ class _Placement:
                 paths = [(group, self._between(first, group)) for group in later]
                 followers = [x for group, nodes in paths if nodes for x in (*nodes, *group.members)]
                 if followers:
-                    return replaced(self.results, first.as_choices([*first.members, *followers]))
+                    return replace_nodes(
+                        self.results, first.as_choices([*first.members, *followers])
+                    )
         return None
 
     def _between(self, first: _SwitchGroup, second: _SwitchGroup) -> list[Node]:
@@ -242,7 +244,7 @@ class _Placement:
         for node in order:
             if not after.isdisjoint(self.needs(node)):
                 after.add(node)
-        before = reached(second.boundary, self.needs)
+        before = reachable_nodes(second.boundary, self.needs)
         path = [node for node in order if node in after and node in before]
         others = [
             x for x in path if x in self.groups and self.groups[x].condition != first.condition
@@ -301,8 +303,8 @@ class _SwitchGroup:
             for node in self.placement.order:
                 chooser = choices.get(node)
                 if chooser is not None and chooser.condition == self.condition:
-                    swaps[node] = replaced([chooser.values[k]], swaps)[0]
-            values.append(replaced(nodes, swaps))
+                    swaps[node] = replace_nodes([chooser.values[k]], swaps)[0]
+            values.append(replace_nodes(nodes, swaps))
         return {
             x: choice(self.condition[0], *ys)
             for x, ys in zip(nodes, zip(*values, strict=True), strict=True)
@@ -339,7 +341,7 @@ class _SwitchGroup:
             value = chosen_value(node)
             return node.inputs if value is None else (value,)
 
-        for node in ordered(self.values(k), needs, done):
+        for node in dependencies_first(self.values(k), needs, done):
             value = chosen_value(node)
             inputs = [done[x] for x in node.inputs] if value is None else []
             done[node] = node.with_inputs(inputs) if value is None else done[value]

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
-from graphc.ir import Constant, Graph, Input, Node, Parameter, TensorType, Type, ordered, replaced
+from graphc.ir import (
+    Constant,
+    Graph,
+    Input,
+    Node,
+    Parameter,
+    TensorType,
+    Type,
+    dependencies_first,
+    replace_nodes,
+)
 from graphc.tensor.core.shape import Length, Shape, length, lengths
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -18,22 +28,22 @@ class Formal(Input):
 
     __slots__ = ()
 
-    def __init__(self, place: int, type: Type) -> None:
-        super().__init__(type, place=place)
+    def __init__(self, position: int, type: Type) -> None:
+        super().__init__(type, position=position)
 
     @property
     def name(self) -> str:
-        return f"#{self.place}"
+        return f"#{self.position}"
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Formal) and other.place == self.place
+        same = isinstance(other, Formal) and other.position == self.position
         return same and other.given_type is self.given_type  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash((self.place, self.given_type))
+        return hash((self.position, self.given_type))
 
     def token(self) -> str:
-        return f"formal {self.place} {self.given_type!r}"
+        return f"formal {self.position} {self.given_type!r}"
 
 
 Outer = tuple[Node, int]
@@ -108,7 +118,7 @@ class LoopStep:
 
     def replace_nodes(self, replacements: Mapping[Node, Node]) -> Self:
         """Return the step with nodes replaced in its outputs."""
-        return self.with_outputs(replaced(self.outputs, replacements))
+        return self.with_outputs(replace_nodes(self.outputs, replacements))
 
     def outer(self, inputs: LoopInputs[Any]) -> dict[Node, Outer]:
         """Return the operand of each input in a loop with the given inputs."""
@@ -169,7 +179,7 @@ def captured_nodes(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[
 def with_formals(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """Return outputs as a graph of formal parameters for ``inputs``."""
     formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(inputs)]
-    return Graph(formals, replaced(outputs, dict(zip(inputs, formals, strict=True))))
+    return Graph(formals, replace_nodes(outputs, dict(zip(inputs, formals, strict=True))))
 
 
 def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
@@ -180,7 +190,9 @@ def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
     first = min((p.serial for p in parameters), default=0)
     order: list[Node] = []
     done = set(parameters)
-    for node in ordered(outputs, lambda node: [x for x in node.inputs if x.serial > first], done):
+    for node in dependencies_first(
+        outputs, lambda node: [x for x in node.inputs if x.serial > first], done
+    ):
         done.add(node)
         order.append(node)
     return order
@@ -214,4 +226,4 @@ def with_new_inputs(
     """Return new inputs for a graph, and its outputs over them."""
     labels = [*names, *[None] * (len(step.inputs) - len(names))]
     fresh = [stand_in(x, name) for x, name in zip(step.inputs, labels, strict=True)]
-    return fresh, replaced(step.outputs, dict(zip(step.inputs, fresh, strict=True)))
+    return fresh, replace_nodes(step.outputs, dict(zip(step.inputs, fresh, strict=True)))

@@ -25,7 +25,7 @@ from graphc.ir import (
     encode,
     is_inexact,
     picks,
-    replaced,
+    replace_nodes,
     toposort,
 )
 from graphc.ir.line import Code, Writer, call
@@ -97,7 +97,7 @@ class Subgraph(Op):
         name = "" if self.inline else encode(self.label)
         return f"{type(self).__name__}({name},{self.graph.key()})"
 
-    def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         """Return the name and the parameters without the graph, for reports of a difference."""
         return f"Subgraph {self.label}", (("inline", self.inline),)
 
@@ -124,7 +124,7 @@ class Subgraph(Op):
 
     def outputs_over(self, inputs: Sequence[Node]) -> list[Any]:
         """Return the graph's outputs for these inputs."""
-        return replaced(self.graph.outputs, dict(zip(self.graph.inputs, inputs, strict=True)))
+        return replace_nodes(self.graph.outputs, dict(zip(self.graph.inputs, inputs, strict=True)))
 
     # Derivatives.
 
@@ -341,7 +341,7 @@ def _expand(
         if isinstance(new.op, Subgraph) and chosen(new.op):
             swaps = dict(zip(new.op.graph.inputs, new.inputs, strict=True))
             with derived_from(node.site):
-                results[new] = replaced(within(new.op.graph), swaps)
+                results[new] = replace_nodes(within(new.op.graph), swaps)
         elif isinstance(new.op, Pick) and new.inputs[0] in results:
             new = results[new.inputs[0]][new.op.index]
         elif inside and new.op.graphs():

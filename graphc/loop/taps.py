@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Node, Wrapper, unwrapped
+from graphc.ir import Node, Wrapper, unwrap
 from graphc.loop.arguments import Count
 from graphc.loop.carries import is_number, share_lengths
 from graphc.tensor.arrays.join import concatenate
@@ -246,7 +246,7 @@ def _check_initial(x: State) -> State:
 
 def _as_array(subject: str, value: Any) -> Tensor:
     try:
-        return as_tensor(unwrapped(value))
+        return as_tensor(unwrap(value))
     except DTypeError as error:
         raise ArgumentError(f"{subject} is {value!r}, not an array of numbers.") from error
 

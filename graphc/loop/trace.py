@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from graphc.ir import GATHERERS, Node, Pick, replaced, toposort
+from graphc.ir import GATHERERS, Node, Pick, replace_nodes, toposort
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
 from graphc.tensor.arrays.join import Concatenate
@@ -177,4 +177,4 @@ def _last_step_row(loop: Node, index: int) -> Node | None:
     last = 0 if op.reverse else -1
     elements = dict(zip(step.xs, inputs.xs, strict=True))
     swaps |= {p: elements[p][last] for p in elements_read}
-    return replaced([row], swaps)[0]
+    return replace_nodes([row], swaps)[0]

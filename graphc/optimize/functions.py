@@ -10,7 +10,7 @@ from typing import Any, overload
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.grad.jacobian import jacobian
 from graphc.grad.reverse import grad
-from graphc.ir import Node, gathered, is_float, picks, replaced, toposort
+from graphc.ir import Node, is_float, picks, replace_nodes, to_gathered_form, toposort
 from graphc.loop.step import close_graph, stand_in
 from graphc.optimize.options import SolverOptions
 from graphc.optimize.problem import Problem
@@ -376,7 +376,7 @@ class _Variables:
 
 
 def _in_terms(value: Tensor, xs: Sequence[Tensor], parts: Sequence[Tensor]) -> Tensor:
-    (result,) = gathered(replaced([value], dict(zip(xs, parts, strict=True))), parts)
+    (result,) = to_gathered_form(replace_nodes([value], dict(zip(xs, parts, strict=True))), parts)
     return result  # type: ignore[return-value]
 
 

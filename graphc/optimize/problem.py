@@ -17,7 +17,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.grad.jacobian import jacobian
 from graphc.grad.reverse import cotangents
-from graphc.ir import Graph, Node, Op, TensorType, TupleType, is_inexact, picks, replaced
+from graphc.ir import Graph, Node, Op, TensorType, TupleType, is_inexact, picks, replace_nodes
 from graphc.loop.each import over_each
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
@@ -120,17 +120,17 @@ class Problem(Op):
             return [zeros_like(start), *([None] * len(arguments)), *rest]
         fresh = [stand_in(x) for x in (start, *arguments)]
         swaps: dict[Node, Node] = dict(zip(self.graph.inputs, fresh, strict=True))
-        value: Any = replaced(self.graph.outputs[:1], swaps)[0]
+        value: Any = replace_nodes(self.graph.outputs[:1], swaps)[0]
         zero = SOLVERS[self.solver].residual(value, fresh[0])
         matrix = _jacobian_matrix(zero, fresh[0])
         weights = stand_in(zero)
         wanted = [x for x in fresh[1:] if is_inexact(x.dtype)]
         gradients = cotangents({zero: weights}, wanted)
         actual: dict[Node, Node] = dict(zip(fresh, (picks(y)[0], *arguments), strict=True))
-        (at_solution,) = replaced([matrix], actual)
+        (at_solution,) = replace_nodes([matrix], actual)
         actual[weights] = -_solve_transpose(at_solution, g[0])  # type: ignore[arg-type]
         by_fresh = {
-            x: replaced([part], actual)[0]
+            x: replace_nodes([part], actual)[0]
             for x, part in zip(wanted, gradients, strict=True)
             if part is not None
         }

@@ -59,7 +59,7 @@ TAILS = (
 
 
 def _stirling_error(k: Tensor) -> Tensor:
-    """``log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2)``, for k of at least 0."""
+    """Return ``log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2)`` for k >= 0."""
     tails = constant(np.array(TAILS), dtype=k.dtype, bake=True)
     in_table = less_equal(k, len(TAILS) - 1)
     square = (k + 1) * (k + 1)

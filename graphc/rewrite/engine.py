@@ -28,7 +28,7 @@ Chosen = Mapping[str, tuple[Rule, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuleApplication:
     """One application of a rule: the node it replaced, and the replacement."""
 
     rule: Rule
@@ -40,7 +40,7 @@ MAX_SORTS = 20_000
 """Largest number of cached sorts of nodes; a program has some hundreds."""
 
 
-class Index:
+class RuleIndex:
     """An index of rules, by the operations of a node and its operands.
 
     Args:
@@ -79,9 +79,9 @@ class Index:
 
 
 @lru_cache(maxsize=16)
-def index_of(rules: tuple[Rule, ...]) -> Index:
+def index_of(rules: tuple[Rule, ...]) -> RuleIndex:
     """Return the index of some rules, which all programs share."""
-    return Index(rules)
+    return RuleIndex(rules)
 
 
 def apply_rule(rule: Rule, node: Node) -> Node | None:
@@ -116,11 +116,11 @@ class Sweep:
     """
 
     def __init__(
-        self, step: str, rules: Index, chosen: dict[Node, Chosen], *, recording: bool = False
+        self, step: str, rules: RuleIndex, chosen: dict[Node, Chosen], *, recording: bool = False
     ) -> None:
         self.attempts = 0
         self.changes = 0
-        self.records: list[Change] = []
+        self.records: list[RuleApplication] = []
         self.recording = recording
         self._pass = step
         self._rules = rules
@@ -218,7 +218,7 @@ class Sweep:
         self.changes += 1
         tell(self._progress)
         if self.recording or rule.subject == TOLD:
-            self.records.append(Change(rule, before, after))
+            self.records.append(RuleApplication(rule, before, after))
 
     def _progress(self) -> str:
         return f"rewriting, {self._pass}: {self.changes:,} changes"

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from graphc.ir import Graph, Input, Node, pprint, toposort, unwrapped_all
+from graphc.ir import Graph, Input, Node, pprint, toposort, unwrap_all
 from graphc.loop.subgraph import inline_subgraphs
 from graphc.rewrite.pairing import Entry, distinct_texts, entries
 from graphc.rewrite.passes import PassReport, optimize
@@ -79,7 +79,7 @@ def _lines_of(entry: Entry) -> Iterator[str]:
 
 
 @runtime_checkable
-class Compiled(Protocol):
+class ExplainableFunction(Protocol):
     """A function that keeps its requested graph and its mode.
 
     Attributes:
@@ -92,7 +92,7 @@ class Compiled(Protocol):
 
 
 def explain(
-    graph: Graph | Node | Compiled | Iterable[Node],
+    graph: Graph | Node | ExplainableFunction | Iterable[Node],
     *,
     excluding: Iterable[str] | None = None,
     including: Iterable[str] | None = None,
@@ -101,9 +101,9 @@ def explain(
 
     Args:
         graph: A graph, a symbolic array, several, or a compiled function.
-        excluding: Rules to exclude, by name, pass or subject, as for ``optimize`` (default: those
-            of a function's mode, or none).
-        including: Rules to include (default: those of a function's mode, or all).
+        excluding: Rules to exclude, by name, pass or subject, as for ``optimize``; by default the
+            rules that a function's mode excludes.
+        including: Rules to include; by default the rules of a function's mode, or all.
 
     Returns:
         An explanation to print; its ``graph`` is the result. ``html()`` and ``save(path)`` make a
@@ -128,12 +128,12 @@ def explain(
         result
           log1p(x)
     """
-    if isinstance(graph, Compiled):
+    if isinstance(graph, ExplainableFunction):
         excluding = graph.mode.excluded if excluding is None else excluding
         including = graph.mode.included if including is None else including
         graph = graph.requested
     elif not isinstance(graph, Graph):
-        arrays: Any = unwrapped_all(graph)
+        arrays: Any = unwrap_all(graph)
         outputs = [arrays] if isinstance(arrays, Node) else list(arrays)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]
         graph = Graph(inputs, inline_subgraphs(outputs))

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from graphc.ir import Node, Op, Pick, pprint
 from graphc.ir.print import describe, label
-from graphc.rewrite.engine import Change
+from graphc.rewrite.engine import RuleApplication
 from graphc.rewrite.rule import Rule
 
 MAX_PAIRS = 3
@@ -35,7 +35,7 @@ class Entry:
         return ", ".join(rule.name for rule in self.rules)
 
 
-def entries(records: Iterable[Change]) -> list[Entry]:
+def entries(records: Iterable[RuleApplication]) -> list[Entry]:
     """Return changes, those with the same two nodes as a single entry."""
     groups = groupby(records, key=lambda change: (change.before, change.after))
     return [Entry(tuple([x.rule for x in group]), *ends) for ends, group in groups]

@@ -9,9 +9,9 @@ from time import perf_counter
 
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, Input, Node, replaced
+from graphc.ir import Graph, Input, Node, replace_nodes
 from graphc.ir.check import check, check_same_interface
-from graphc.rewrite.engine import Change, Chosen, Sweep, index_of
+from graphc.rewrite.engine import Chosen, RuleApplication, Sweep, index_of
 from graphc.rewrite.loops.stage import Loops
 from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
 
@@ -43,7 +43,7 @@ class PassReport:
     after: int
     attempts: int
     changes: int
-    records: tuple[Change, ...]
+    records: tuple[RuleApplication, ...]
     graph: Graph | None = None
 
 
@@ -94,8 +94,8 @@ def optimize(
     hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
     if hidden:
         inputs = [hidden.get(x, x) for x in graph.inputs]
-        done = run.rounds(Graph(inputs, replaced(graph.outputs, hidden)))
-        shown = replaced(done.graph.outputs, {new: x for x, new in hidden.items()})
+        done = run.rounds(Graph(inputs, replace_nodes(graph.outputs, hidden)))
+        shown = replace_nodes(done.graph.outputs, {new: x for x, new in hidden.items()})
         return Rewritten(Graph(graph.inputs, shown), done.passes)
     return run.rounds(graph)
 

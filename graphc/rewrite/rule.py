@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Constant, Input, Node, Op, TensorType, is_numeric
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.core.axes import ExpandDims
 from graphc.tensor.core.elementwise import Cast, Elementwise
@@ -293,7 +293,7 @@ class EquationRule(Rule):
                 continue
             both_sides: Equation = self.function(*values)
             if _is_equal(both_sides.lhs, node, set(values)):
-                return fitted(both_sides.rhs, node)
+                return fit_to(both_sides.rhs, node)
         return None
 
     def _may_match(self, node: Node) -> bool:

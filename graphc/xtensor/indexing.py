@@ -9,7 +9,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError, BoundsError, DTypeError, ShapeError
-from graphc.ir import Constant, is_integer, unwrapped
+from graphc.ir import Constant, is_integer, unwrap
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.xtensor.align import Dims, check_dims, dim_lengths, dims_text, permute, with_lengths
@@ -110,7 +110,7 @@ def _entry_per_dim(x: XTensor, indices: Sequence[Any]) -> list[Any]:
 
 def _as_indices(x: XTensor, dim: str, value: Any) -> Indices:
     if isinstance(value, slice):
-        return slice(*map(unwrapped, (value.start, value.stop, value.step)))
+        return slice(*map(unwrap, (value.start, value.stop, value.step)))
     if value is None or isinstance(value, bool | np.bool_ | str | float | np.floating):
         raise DTypeError(
             f"{x!r}: {dim}={value!r} is no place.",
@@ -245,7 +245,7 @@ def _change_part(title: str, f: Callable[..., Any], x: XTensor, value: Any) -> X
         )
     lengths = dim_lengths(title, [target, new])
     values = permute(with_lengths(title, new, lengths), new.dims, part.dims)
-    return part.whole.alike(f(part.values, values))
+    return part.array.alike(f(part.values, values))
 
 
 @method
@@ -288,13 +288,13 @@ def _along(
         raise ArgumentError(f"{title}: numbers both ways.", "Give a dict or keywords.")
     numbers = keywords or indexers
     if isinstance(numbers, Mapping) and (numbers or indexers is not None):
-        return {dim: unwrapped(n) for dim, n in numbers.items()}
+        return {dim: unwrap(n) for dim, n in numbers.items()}
     n = default if indexers is None else indexers
     if n is None:
         raise ArgumentError(
             f"{title}: no number of elements.", f"Give one: x.{title}(2), x.{title}(dim=2)."
         )
-    return dict.fromkeys(x.dims, unwrapped(n))
+    return dict.fromkeys(x.dims, unwrap(n))
 
 
 @method

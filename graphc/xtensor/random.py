@@ -10,7 +10,7 @@ from typing import Any
 import graphc.random as gr
 from graphc.compile import streams
 from graphc.errors import ArgumentError, AxisError
-from graphc.ir import Wrapper, unwrapped
+from graphc.ir import Wrapper, unwrap
 from graphc.tensor import Tensor
 from graphc.xtensor.align import Dims, check_dims, length_of
 from graphc.xtensor.batch import with_core
@@ -257,10 +257,10 @@ def _draw(
             f"{title}: the extra dimension {twice[0]!r} is one of the parameters.",
             "The draw has their dimensions anyhow: leave it out, or choose another name.",
         )
-    sizes = [unwrapped(n) for n in extra.values()]
+    sizes = [unwrap(n) for n in extra.values()]
     sizes += [length_of(operands, dim) if n is None else n for dim, n in batch.items()]
     following, values = f(
-        *_weak(params.values(), arrays), size=sizes, rng=unwrapped(rng), return_next_rng=True
+        *_weak(params.values(), arrays), size=sizes, rng=unwrap(rng), return_next_rng=True
     )
     result = XTensor(values, [*extra, *batch, *output])
     return (XGenerator(following), result) if return_pair else result

@@ -12,7 +12,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from graphc.ir import is_integer, unwrapped
+from graphc.ir import is_integer, unwrap
 from graphc.site import frames_up
 from graphc.tensor.core.shape import length
 from graphc.xtensor.align import (
@@ -204,7 +204,7 @@ def unstack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
 
 def _length(title: str, dim: str, n: Any) -> Any:
     """Return a user's length if it is an integer, Python's or symbolic."""
-    n = unwrapped(n)
+    n = unwrap(n)
     array = gt.as_tensor(n)
     if array.ndim or not is_integer(array.dtype):
         raise DTypeError(f"{title}: the length {n!r} of {dim!r} is no integer.")

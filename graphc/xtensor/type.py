@@ -30,9 +30,9 @@ class NamedInput(Input):
         type: XTensorType,
         name: str | None,
         sharding: Sharding | None = None,
-        place: int = -1,
+        position: int = -1,
     ) -> None:
-        super().__init__(TensorType(type.dtype, type.shape), name, sharding, place=place)
+        super().__init__(TensorType(type.dtype, type.shape), name, sharding, position=position)
         self.named_type = type
 
     @property
@@ -44,8 +44,8 @@ class NamedInput(Input):
     def expected(self) -> str:
         return repr(self.named_type)
 
-    def blank(self, place: int) -> NamedInput:
-        return NamedInput(self.named_type, self.given_name, self.sharding, place)
+    def blank(self, position: int) -> NamedInput:
+        return NamedInput(self.named_type, self.given_name, self.sharding, position)
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ class Part:
     """The array and the index of a part, for ``set`` and ``inc``.
 
     Attributes:
-        whole: The array.
+        array: The array.
         values: The part, indexed by position.
         dims: The dimensions of ``values``, in the order of its axes.
     """
 
-    whole: XTensor
+    array: XTensor
     values: Tensor
     dims: Dims
 

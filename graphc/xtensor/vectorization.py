@@ -8,7 +8,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError
-from graphc.ir import toposort, unwrapped, wrapped
+from graphc.ir import toposort, unwrap, wrap_like
 from graphc.tensor import Tensor
 from graphc.tensor.arrays import vectorize
 from graphc.xtensor.align import Dims, check_dims, dim_lengths, permute_all, with_lengths
@@ -57,8 +57,8 @@ def vectorize_graph(
     order = (*[dim for dim in seen if dim not in tensor_dims], *tensor_dims)
     old_dims = [dim for each in batches for dim in each.own if dim not in order]
     sizes = dim_lengths(TITLE, [each.array for each in batches], old_dims)
-    swaps = {unwrapped(each.old): each.leading(order, sizes) for each in batches}
-    arrays = vectorize.vectorize_graph([unwrapped(y) for y in ys], swaps)
+    swaps = {unwrap(each.old): each.leading(order, sizes) for each in batches}
+    arrays = vectorize.vectorize_graph([unwrap(y) for y in ys], swaps)
     results = [_result(y, new, batches, order) for y, new in zip(ys, arrays, strict=True)]
     return type(outputs)(results) if several else results[0]
 
@@ -121,10 +121,10 @@ def _with_names(old: Tensor, new: Tensor, tensor_dims: Dims) -> XTensor:
 
 def _result(y: Any, array: Tensor, batches: Sequence[_Batch], order: Dims) -> Any:
     """Return an output with the new dimensions that it depends on."""
-    needed = {*toposort([unwrapped(y)])}
-    read = [each for each in batches if unwrapped(each.old) in needed]
+    needed = {*toposort([unwrap(y)])}
+    read = [each for each in batches if unwrap(each.old) in needed]
     if not isinstance(y, XTensor) or not read:
-        return wrapped(y, array)
+        return wrap_like(y, array)
     present = {dim for each in read for dim in each.new}
     absent = tuple(i for i, dim in enumerate(order) if dim not in present)
     values = gt.squeeze(array, absent) if absent else array

@@ -186,7 +186,7 @@ def test_parity_is_that_of_the_values(row: Elementwise) -> None:
 def test_whole_results_are_whole_numbers(row: Elementwise) -> None:
     y = values(row, LINE)
     y = y[np.isfinite(y)]
-    assert row.facts.whole == ((np.rint(y) == y).all() and np.diff(y).any())
+    assert row.facts.integral == ((np.rint(y) == y).all() and np.diff(y).any())
 
 
 @stating("additive")

@@ -84,7 +84,7 @@ def test_an_error_names_the_array_the_operation_and_the_line() -> None:
 
 def test_a_place_is_warned_of_once() -> None:
     with materializing("warn"):
-        with pytest.warns(MaterializeWarning, match="became whole for sin"):
+        with pytest.warns(MaterializeWarning, match="became dense for sin"):
             materialized(X, "sin", "model.py:1")
         materialized(X, "sin", "model.py:1")
         with pytest.warns(MaterializeWarning):

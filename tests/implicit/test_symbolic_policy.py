@@ -25,7 +25,7 @@ X = np.random.default_rng(1).normal(size=(2, 4))
 
 
 def refuses(
-    outputs: Any, given: dict[Any, Any], mode: str, message: str = "would become whole"
+    outputs: Any, given: dict[Any, Any], mode: str, message: str = "would become dense"
 ) -> None:
     """Nothing may become whole: told when the function is made, on JAX when it is first called."""
     with materializing("error"):

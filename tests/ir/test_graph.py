@@ -16,7 +16,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import FrozenError, MissingInputError
-from graphc.ir import Graph, replaced, toposort
+from graphc.ir import Graph, replace_nodes, toposort
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,13 +141,13 @@ def test_users_are_the_nodes_an_input_goes_to() -> None:
 def test_replacing_a_node_makes_again_what_depends_on_it() -> None:
     x, y = gt.scalars(2)
     kept = gt.sin(y)
-    (z,) = replaced([gt.exp(x) * kept], {x: y})
+    (z,) = replace_nodes([gt.exp(x) * kept], {x: y})
     assert z is gt.exp(y) * kept
 
 
 def test_replacements_are_all_made_at_once() -> None:
     x, y = gt.scalars(2)
-    assert replaced([x - y], {x: y, y: x}) == [y - x]
+    assert replace_nodes([x - y], {x: y, y: x}) == [y - x]
 
 
 def test_a_substituted_input_is_an_input_no_more() -> None:

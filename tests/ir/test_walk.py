@@ -11,11 +11,11 @@ import graphc.tensor as gt
 from graphc.ir import (
     Node,
     ancestors,
+    dependencies_first,
     dependent,
     explicit_graph_inputs,
     graph_inputs,
-    ordered,
-    reached,
+    reachable_nodes,
     toposort,
     unfold,
 )
@@ -41,13 +41,13 @@ def test_a_walk_meets_each_node_once_in_the_order_of_meeting() -> None:
         asked.append(name)
         return TREE[name]
 
-    assert [*reached(["root", "left"], following)] == ["root", "left", "leaf", "right"]
+    assert [*reachable_nodes(["root", "left"], following)] == ["root", "left", "leaf", "right"]
     assert asked == ["root", "left", "leaf", "right"]
 
 
 def test_each_node_comes_after_what_it_needs() -> None:
     done: dict[str, int] = {}
-    for name in ordered(["root"], TREE.__getitem__, done):
+    for name in dependencies_first(["root"], TREE.__getitem__, done):
         assert all(other in done for other in TREE[name])
         done[name] = len(done)
     assert [*done] == ["leaf", "left", "right", "root"]
@@ -56,7 +56,7 @@ def test_each_node_comes_after_what_it_needs() -> None:
 def test_what_is_done_already_is_left_out() -> None:
     done = {"left"}
     names: list[str] = []
-    for name in ordered(["root", "right"], TREE.__getitem__, done):
+    for name in dependencies_first(["root", "right"], TREE.__getitem__, done):
         done.add(name)
         names.append(name)
     assert names == ["leaf", "right", "root"]
@@ -65,7 +65,7 @@ def test_what_is_done_already_is_left_out() -> None:
 def test_several_may_be_done_together() -> None:
     done: set[str] = set()
     names: list[str] = []
-    for name in ordered(["left", "right"], TREE.__getitem__, done):
+    for name in dependencies_first(["left", "right"], TREE.__getitem__, done):
         done |= {name, "right"}
         names.append(name)
     assert names == ["leaf", "left"]
@@ -73,10 +73,10 @@ def test_several_may_be_done_together() -> None:
 
 def test_walks_are_not_recursive() -> None:
     x, y = chain()
-    assert len(reached([y], lambda node: node.inputs)) == DEEP + 1
+    assert len(reachable_nodes([y], lambda node: node.inputs)) == DEEP + 1
     assert len(dependent(toposort([y]), [x])) == DEEP + 1
     done: set[Node] = set()
-    for node in ordered([y], lambda node: node.inputs, done):
+    for node in dependencies_first([y], lambda node: node.inputs, done):
         done.add(node)
     assert len(done) == DEEP + 1
 

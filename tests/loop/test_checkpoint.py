@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir import Pick, gathered, toposort
+from graphc.ir import Pick, to_gathered_form, toposort
 from graphc.loop.loop import Loop
 
 RANDOM = np.random.default_rng(5)
@@ -135,7 +135,7 @@ def test_the_last_state_is_that_without_checkpoints(n: int, known: bool, reverse
         y = h[last] + twice[last] * shifted[last]
         f = graphc.function([x, h0], [y, *graphc.grad(y, [x, h0])], mode="NUMPY")
         found.append(f(np.linspace(-1, 1, n), 0.4))
-        (end,) = gathered([h[last]])
+        (end,) = to_gathered_form([h[last]])
         loops = [node.op for node in toposort([end]) if isinstance(node.op, Loop)]
         assert loops
         assert isinstance(end.op, Pick)

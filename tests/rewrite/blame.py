@@ -16,7 +16,17 @@ import numpy as np
 
 import graphc
 from graphc.errors import GraphcError
-from graphc.ir import Graph, Input, Node, Pick, TupleType, dprint, graph_inputs, replaced, toposort
+from graphc.ir import (
+    Graph,
+    Input,
+    Node,
+    Pick,
+    TupleType,
+    dprint,
+    graph_inputs,
+    replace_nodes,
+    toposort,
+)
 from graphc.link import names
 from graphc.rewrite import optimize
 from graphc.rewrite.rule import PASSES, RULES
@@ -71,7 +81,7 @@ def computed(
     ]
     # One example of a rule can be a part of several graphs: each has inputs of its own.
     swaps = [{x: Node.input(x.type, x.name) for x in values} for values in given]
-    outputs = [replaced(ends, swap) for (_, ends), swap in zip(groups, swaps, strict=True)]
+    outputs = [replace_nodes(ends, swap) for (_, ends), swap in zip(groups, swaps, strict=True)]
     f = graphc.function(
         [x for swap in swaps for x in swap.values()],
         outputs,
@@ -194,7 +204,7 @@ def smallest(fault: Fault) -> Sample:
         cut = Sample(
             sample.seed,
             {**sample.inputs, x: known[node]},
-            replaced(sample.outputs, {node: x}),  # type: ignore[arg-type]
+            replace_nodes(sample.outputs, {node: x}),  # type: ignore[arg-type]
         )
         cut = _of(cut, cut.outputs)
         if len(toposort(cut.outputs)) < len(toposort(sample.outputs)) and shows(cut):

@@ -32,7 +32,7 @@ from graphc.ir import (
     is_float,
     is_inexact,
     is_integer,
-    replaced,
+    replace_nodes,
     toposort,
 )
 from graphc.ir.law import checks_of, deciding_inputs
@@ -541,7 +541,7 @@ def example(to: Growing) -> Any:
             swaps[x] = found
         else:
             to.add_input(x, value)
-    return replaced([before], swaps)[0]
+    return replace_nodes([before], swaps)[0]
 
 
 STEPS: dict[Step, int] = {

@@ -23,7 +23,7 @@ from graphc.ir import (
     TensorType,
     TupleType,
     is_integer,
-    replaced,
+    replace_nodes,
     toposort,
 )
 from graphc.ir.law import checks_of
@@ -139,7 +139,7 @@ def loosened(node: Node, random: Random, percent: int) -> tuple[Node, dict[Node,
         shape = tuple(None if random.randrange(100) < percent else n for n in x.type.shape)
         swaps[x] = x.type.with_shape(shape)(x.name)
     try:
-        return replaced([node], swaps)[0], swaps
+        return replace_nodes([node], swaps)[0], swaps
     except ShapeError:
         return None
 

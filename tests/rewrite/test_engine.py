@@ -11,7 +11,7 @@ from graphc.errors import InvalidGraphError
 from graphc.ir import Graph, Node, pprint, toposort
 from graphc.ir.check import check
 from graphc.rewrite import Equation, optimize
-from graphc.rewrite.engine import Index, Sweep
+from graphc.rewrite.engine import RuleIndex, Sweep
 from graphc.rewrite.rule import EquationRule, NodeRule
 from graphc.tensor import Tensor
 from tests.work import python_calls
@@ -44,7 +44,7 @@ def exp_is_inside_itself(x: Tensor) -> Equation:
 
 
 def swept(node: Node, *functions: Callable[..., Equation]) -> Node:
-    sweep = Sweep("canonicalize", Index(map(equation, functions)), {})
+    sweep = Sweep("canonicalize", RuleIndex(map(equation, functions)), {})
     sweep.normal_forms(toposort([node]))
     return sweep.form(node)
 
@@ -95,7 +95,7 @@ def test_a_rule_that_changes_the_type_is_named() -> None:
 
     rule = NodeRule("canonicalize", [gt.sin], sin_is_scalar)
     with pytest.raises(InvalidGraphError, match="sin_is_scalar"):
-        Sweep("canonicalize", Index([rule]), {}).normal_forms(toposort([gt.sin(x)]))
+        Sweep("canonicalize", RuleIndex([rule]), {}).normal_forms(toposort([gt.sin(x)]))
 
 
 def test_attempts_grow_as_the_graph() -> None:
@@ -161,7 +161,7 @@ def test_sums_along_a_chain_search_little_of_it_for_masks() -> None:
 
 
 def test_a_sweep_over_normal_forms_tries_nothing() -> None:
-    sweep = Sweep("canonicalize", Index([equation(sin_is_cos)]), {})
+    sweep = Sweep("canonicalize", RuleIndex([equation(sin_is_cos)]), {})
     start = chain(100)
     sweep.normal_forms(toposort([start]))
     before, first = sweep.attempts, sweep.form(start)

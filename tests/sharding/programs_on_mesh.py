@@ -278,7 +278,7 @@ def test_another_process_needs_as_many_devices_of_the_kind(tmp_path: Path) -> No
 def test_a_mesh_is_made_of_other_devices_where_its_own_are_not() -> None:
     half = graphc.mesh(a=2, b=2, devices=jax.devices()[4:][::-1])
     made = PortableMesh.of(half)
-    assert made.places == (7, 6, 5, 4)
+    assert made.indices == (7, 6, 5, 4)
     assert made.mesh() == half
-    elsewhere = replace(made, places=(21, 20, 11, 10)).mesh()
+    elsewhere = replace(made, indices=(21, 20, 11, 10)).mesh()
     assert [device.id for device in elsewhere.devices.flat] == [3, 2, 1, 0]

@@ -108,12 +108,12 @@ def _infer(node: Node, xs: Sequence[_Fact], span: int) -> _Fact:
     if not isinstance(node.type, TensorType) or is_complex(node.type.dtype):
         return None
     if isinstance(node.op, Index):
-        return _index(node.op.entries, xs, span) or _unbounded(node)
+        return _index(node.op.entries, xs, span) or _unbounded_interval(node)
     if node.type.ndim:
         return None
     if isinstance(node.op, CheckedIndices):
         return xs[0]
-    return _scalar_interval(node, xs) or _unbounded(node)
+    return _scalar_interval(node, xs) or _unbounded_interval(node)
 
 
 def _has_nodes(values: Sequence[Any]) -> bool:
@@ -121,7 +121,7 @@ def _has_nodes(values: Sequence[Any]) -> bool:
     return not values or numpy_like(*values).name in {"NumPy", "graphc"}
 
 
-def _unbounded(node: Node) -> _Fact:
+def _unbounded_interval(node: Node) -> _Fact:
     return None if node.type.ndim else unknown(node.type.dtype)
 
 

@@ -25,7 +25,7 @@ NARROWEST = 0.05
 
 
 @dataclass
-class Box:
+class FlameFrame:
     """A box of the picture.
 
     Attributes:
@@ -38,16 +38,16 @@ class Box:
     label: str
     colour: str | None
     seconds: float = 0.0
-    below: dict[str, Box] = field(default_factory=dict)
+    below: dict[str, FlameFrame] = field(default_factory=dict)
 
     def add(self, labels: list[tuple[str, str | None]], seconds: float) -> None:
         """Add the time of a row whose boxes have these labels and colours."""
         self.seconds += seconds
         if labels:
             (label, colour), *rest = labels
-            self.below.setdefault(label, Box(label, colour)).add(rest, seconds)
+            self.below.setdefault(label, FlameFrame(label, colour)).add(rest, seconds)
 
-    def layout(self, x: float, scale: float, depth: int) -> Iterator[tuple[Box, float, int]]:
+    def layout(self, x: float, scale: float, depth: int) -> Iterator[tuple[FlameFrame, float, int]]:
         """Yield each box that is wide enough, with its left side in percent and its depth."""
         if self.seconds * scale >= NARROWEST:
             yield self, x, depth
@@ -70,7 +70,7 @@ def _labels(row: Row) -> list[tuple[str, str | None]]:
 
 def flame(profile: Profile) -> str:
     """Return the picture of a profile, an SVG element of the full width."""
-    root = Box(profile.title, None)
+    root = FlameFrame(profile.title, None)
     for row in profile.rows:
         root.add(_labels(row), max(0.0, row.seconds))
     scale = 100 / root.seconds if root.seconds else 0.0
@@ -83,7 +83,7 @@ def flame(profile: Profile) -> str:
     )
 
 
-def _draw(box: Box, x: float, depth: int, scale: float) -> str:
+def _draw(box: FlameFrame, x: float, depth: int, scale: float) -> str:
     """Return the SVG element of a box, which clips its text."""
     share = box.seconds * scale
     hue = None if box.colour is None else crc32(box.colour.encode()) % 360

@@ -169,8 +169,8 @@ def _data(node: Node) -> NodeSummary:
 
 def _parameters_of(op: Op) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Return an operation's kind and its parameters, or the variables that its function reads."""
-    if hasattr(op, "described"):
-        kind, read = op.described()
+    if hasattr(op, "key_and_numbers"):
+        kind, read = op.key_and_numbers()
         return kind, tuple(read)
     # If a class overrides token(), its parameters cannot be compared one by one.
     if type(op).token is not Op.token or not dataclasses.is_dataclass(op):
@@ -314,7 +314,7 @@ def _of_node(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> I
 
 
 def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:
-    if hasattr(node.op, "described") and isinstance(new, int | float | complex):
+    if hasattr(node.op, "key_and_numbers") and isinstance(new, int | float | complex):
         return Change("Python scalar", old, new, node, parameter=name)
     if name in NUMBERS:
         return Change("static parameter", old, new, node, parameter=name)

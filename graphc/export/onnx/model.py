@@ -123,7 +123,7 @@ class _Model:
         check(graph)
         values = [self._argument(i, x) for i, x in enumerate(self.ins)]
         values += [self._shared_variable(x) for x in self.requested.inputs[len(self.ins) :]]
-        slots = {x: leaves[x.op.place] for x in graph.leaves}  # type: ignore[attr-defined]
+        slots = {x: leaves[x.op.position] for x in graph.leaves}  # type: ignore[attr-defined]
         held = {x: self._leaf(leaf) for x, leaf in slots.items()}
         inner = Graph([*graph.inputs, *held], graph.outputs)
         results = emit_graph(inner, [*values, *held.values()])

@@ -12,7 +12,7 @@ from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents
 from graphc.implicit.expand import expanded
 from graphc.implicit.namespace import SYMBOLIC
-from graphc.ir import Node, is_inexact, replaced
+from graphc.ir import Node, is_inexact, replace_nodes
 from graphc.loop.custom import custom_pullback
 from graphc.loop.functional import loop, while_loop
 from graphc.loop.step import close_graph, stand_in
@@ -264,7 +264,7 @@ class _LinearMap:
 
     def _at(self, y: Any, x: Any, values: Sequence[Any]) -> Any:
         pairs = zip([self.parameter, *self.outside], [x, *values], strict=True)
-        return replaced([y], dict(pairs))[0]
+        return replace_nodes([y], dict(pairs))[0]
 
     def transpose(self) -> Map:
         """Return the map of the transposed matrix."""
@@ -276,7 +276,7 @@ class _LinearMap:
             if cotangent is None:
                 return zeros_like(x)
             swaps: dict[Node, Node] = dict(zip(fresh[1:], self.values, strict=True))
-            return replaced([cotangent], swaps)[0]
+            return replace_nodes([cotangent], swaps)[0]
 
         return multiply
 
@@ -292,7 +292,7 @@ class _LinearMap:
         swaps: dict[Node, Node] = dict(zip([at, weights, *fresh], [x, g, *values], strict=True))
         results: list[Any] = [None] * len(fresh)
         for i, gradient in zip(moving, gradients, strict=True):
-            results[i] = None if gradient is None else replaced([gradient], swaps)[0]
+            results[i] = None if gradient is None else replace_nodes([gradient], swaps)[0]
         return results
 
     def outside_tangent(self, values: Sequence[Any], x: Any, tangents: Sequence[Any]) -> Any:
@@ -308,7 +308,7 @@ class _LinearMap:
         if tangent is None:
             return None
         swaps: dict[Node, Node] = dict(zip([at, *fresh], [x, *values], strict=True))
-        return replaced([tangent], swaps)[0]
+        return replace_nodes([tangent], swaps)[0]
 
 
 CALCULUS = SymbolicCalculus()

@@ -55,7 +55,7 @@ def calibrate(  # noqa: PLR0913 (the choices of quantize, and those of a method)
             ``Microscaled``.
         method: ``"gptq"`` or ``"awq"``.
         group_size: The number of neighbours that share a scale, as for ``quantize``.
-        axis: The axis along which groups lie: -2, that of inputs, or for ``"gptq"`` also -1.
+        axis: The axis along which groups lie: -2, the axis of inputs, or for ``"gptq"`` also -1.
         symmetric: As for ``quantize``.
         damping: The number added to the diagonal of H, relative to its mean; for ``"gptq"``.
 

@@ -69,7 +69,7 @@ def count_pairs(x: OneHot, y: OneHot) -> Any:
 def count_classes(one_hot: OneHot, axes: tuple[int, ...]) -> Any:
     """Return the sum over axes of the indices: counts, or sums of weights, by class."""
     xp = one_hot.xp
-    own = [axis for axis in range(one_hot.ndim) if axis != one_hot.place]
+    own = [axis for axis in range(one_hot.ndim) if axis != one_hot.one_hot_axis]
     order = [own.index(axis) for axis in own if axis not in axes]
     k = len(order)
     order += [own.index(axis) for axis in axes]

@@ -136,7 +136,7 @@ class Kronecker(Stacked):
         return p * s * (r + q) <= r * q * (p + s)
 
     def _multiply_kronecker(self, x: Kronecker) -> Any:
-        """``(A ⊗ B)(C ⊗ D) = AC ⊗ BD``."""
+        """Return the product ``(A ⊗ B)(C ⊗ D) = AC ⊗ BD``."""
         for a, b in ((x.left, self.left), (x.right, self.right)):
             if lengths_of(a)[-1] != lengths_of(b)[-2] or lengths_of(b)[-2] is None:
                 return NotImplemented
@@ -168,14 +168,14 @@ class Kronecker(Stacked):
         return xp.reshape(x, (*batch, p * r, k))
 
     def inverted(self) -> Any:
-        """``(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹``."""
+        """Return the inverse ``(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹``."""
         if not self.square_factors:
             return NotImplemented
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.inv(part))
 
     def slogdet(self) -> Any:
-        """``det(A ⊗ B) = det(A)ʳ det(B)ᵖ`` for A of p rows and B of r rows."""
+        """Return sign and log of ``det(A ⊗ B) = det(A)ʳ det(B)ᵖ`` for A of p rows and B of r."""
         if not self.square_factors or self.dtype.kind == "c":
             return NotImplemented
         xp = self.xp
@@ -258,7 +258,7 @@ class Kronecker(Stacked):
         xp = self.xp
         if name == "sum" or (self.dtype.kind == "b" and name in {"any", "all"}):
             a, b = [reduce_in_dtype(xp, name, x, axes) for x in (self.left, self.right)]
-            return _kron_reduced(xp, a, b, axes)
+            return _kron_of_reduced(xp, a, b, axes)
         if name not in {"max", "min"} or self.dtype.kind != "f":
             return NotImplemented
         return self._extreme(name, axes)
@@ -270,7 +270,7 @@ class Kronecker(Stacked):
             [reduce_in_dtype(xp, end, x, axes) for end in ("max", "min")]
             for x in (self.left, self.right)
         ]
-        products = [_kron_reduced(xp, a, b, axes) for a in extremes[0] for b in extremes[1]]
+        products = [_kron_of_reduced(xp, a, b, axes) for a in extremes[0] for b in extremes[1]]
         pairwise = xp.maximum if name == "max" else xp.minimum
         return reduce(pairwise, products)
 
@@ -282,7 +282,7 @@ def _kron(xp: Any, left: Any, right: Any) -> Any:
     return xp.reshape(y, (*batch, p * r, q * s))
 
 
-def _kron_reduced(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+def _kron_of_reduced(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     """Return the Kronecker product of two results of a reduction: vectors, or numbers."""
     if len(axes) == 2:
         return a * b

@@ -148,7 +148,7 @@ class OneHot(Structured):
         return numpy_dtype(self.element) if self.weights is None else dtype_of(self.weights)
 
     @property
-    def place(self) -> int:
+    def one_hot_axis(self) -> int:
         """The one-hot axis, counted from the front."""
         return self.ndim + self.axis
 
@@ -226,16 +226,16 @@ class OneHot(Structured):
         return self.permuted((*order[:-2], order[-1], order[-2]))
 
     def permuted(self, axes: tuple[int, ...]) -> Any:
-        axis = axes.index(self.place) - self.ndim
+        axis = axes.index(self.one_hot_axis) - self.ndim
         if axis < -2:
             return NotImplemented
-        order = [own - (own > self.place) for own in axes if own != self.place]
+        order = [own - (own > self.one_hot_axis) for own in axes if own != self.one_hot_axis]
         xp = self.xp
         is_same = order == sorted(order)
         return self.map_fields(lambda x: x if is_same else xp.transpose(x, order), axis)
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
-        own, xp, axis = self.shape, self.xp, self.place
+        own, xp, axis = self.shape, self.xp, self.one_hot_axis
         sizes = math.prod(own[:axis]), math.prod(own[axis + 1 :])
         axes = [
             i
@@ -249,25 +249,25 @@ class OneHot(Structured):
         return self.map_fields(lambda x: xp.reshape(x, lengths), axes[-1] - len(shape))
 
     def broadcast(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-        one_hot_axis = axes[self.place]
-        if len(shape) - one_hot_axis > 2 or shape[one_hot_axis] != self.classes:
+        hot = axes[self.one_hot_axis]
+        if len(shape) - hot > 2 or shape[hot] != self.classes:
             return NotImplemented
         xp = self.xp
-        lengths = shape[:one_hot_axis] + shape[one_hot_axis + 1 :]
-        own = {axis - (axis > one_hot_axis) for axis in axes if axis != one_hot_axis}
+        lengths = shape[:hot] + shape[hot + 1 :]
+        own = {axis - (axis > hot) for axis in axes if axis != hot}
         new = tuple(axis for axis in range(len(lengths)) if axis not in own)
 
         def repeat(x: Any) -> Any:
             return xp.broadcast_to(xp.expand_dims(x, new) if new else x, lengths)
 
-        return self.map_fields(repeat, one_hot_axis - len(shape))
+        return self.map_fields(repeat, hot - len(shape))
 
     # Parts.
 
     def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
         xp = self.xp
         bounds = list(zip(starts, stops, steps, strict=True))
-        start, stop, step = bounds.pop(self.place)
+        start, stop, step = bounds.pop(self.one_hot_axis)
         index = tuple([slice(*bound) for bound in bounds])
         x = self.map_fields(lambda x: xp.getitem(x, index)) if index else self
         if (start, stop, step) == (0, self.classes, 1):
@@ -280,7 +280,7 @@ class OneHot(Structured):
 
     def rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
-        if self.place:
+        if self.one_hot_axis:
             return self.map_fields(lambda x: xp.getitem(x, index))
         own = lengths_of(self.indices)
         expanded = xp.expand_dims(index, tuple(range(-len(own), 0))) if own else index
@@ -289,12 +289,12 @@ class OneHot(Structured):
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         arrays: Any = (self, *others)
-        if axis == self.place or not all(
+        if axis == self.one_hot_axis or not all(
             isinstance(x, OneHot) and x.axis == self.axis for x in arrays
         ):
             return NotImplemented
         xp = numpy_like(*arrays)
-        field_axis = axis - (axis > self.place)
+        field_axis = axis - (axis > self.one_hot_axis)
         indices = xp.concatenate([as_indices(xp, x.indices) for x in arrays], field_axis)
         if all(x.weights is None and x.element == self.element for x in arrays):
             return self.with_indices(indices)
@@ -362,8 +362,8 @@ class OneHot(Structured):
 
     def weighted(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
-        if axis != self.place:
-            field_axis = axis - (axis > self.place)
+        if axis != self.one_hot_axis:
+            field_axis = axis - (axis > self.one_hot_axis)
             ndim = len(lengths_of(self.indices)) - field_axis
             return self.with_weights(xp.multiply(self.values(xp), append_axes(xp, vector, ndim)))
         if not self.classes:
@@ -406,12 +406,13 @@ class OneHot(Structured):
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         xp = self.xp
-        if self.place not in axes:
+        if self.one_hot_axis not in axes:
             return count_classes(self, axes) if name == "sum" else NotImplemented
         if not self.classes:
             return NotImplemented
         y = self.masked_weights(xp)
         if self.classes > 1:
             y = BESIDE_ZEROS[name](xp, y)
-        rest = tuple(axis - (axis > self.place) for axis in axes if axis != self.place)
+        hot = self.one_hot_axis
+        rest = tuple(axis - (axis > hot) for axis in axes if axis != hot)
         return reduce_in_dtype(xp, name, y, rest) if rest else y

@@ -15,7 +15,7 @@ from graphc.interop.pymc.dataset import dataset, sample_dims, values_of
 from graphc.interop.pymc.model import convert, model_of
 from graphc.interop.pytensor.variables import has_value, input_of, is_generator
 from graphc.ir import TensorType
-from graphc.ir.walk import reached
+from graphc.ir.walk import reachable_nodes
 from graphc.tensor.arrays.vectorize import vectorize_graph
 
 
@@ -94,7 +94,7 @@ def _default_names(model: Any) -> list[str]:
     return [x.name for x in model.observed_RVs] + [
         x.name
         for x in model.deterministics
-        if not observed.isdisjoint(reached([x], lambda v: [] if v in ends else _parents(v)))
+        if not observed.isdisjoint(reachable_nodes([x], lambda v: [] if v in ends else _parents(v)))
     ]
 
 
@@ -121,11 +121,13 @@ def _drawn_variables(model: Any, outputs: Sequence[Any], values: Mapping[str, An
     computed = {x for x in model.deterministics if x.name in values}
 
     def lacks(x: Any) -> bool:
-        ancestors = reached([x], lambda v: () if v in drawn else _parents(v))
+        ancestors = reachable_nodes([x], lambda v: () if v in drawn else _parents(v))
         return any(v in free and v not in drawn for v in ancestors)
 
     supplied = {x for x in computed - asked if lacks(x)}
-    ancestors = reached(outputs, lambda v: () if v in drawn or v in supplied else _parents(v))
+    ancestors = reachable_nodes(
+        outputs, lambda v: () if v in drawn or v in supplied else _parents(v)
+    )
     missing = [x.name for x in ancestors if x in free and x not in drawn and x not in asked]
     if missing:
         raise ArgumentError(
@@ -205,5 +207,5 @@ def _compile(
 
 
 def _generators_to_draw_by(outputs: Sequence[Any], given: set[Any]) -> list[Any]:
-    ancestors = reached(outputs, lambda v: () if v in given else _parents(v))
+    ancestors = reachable_nodes(outputs, lambda v: () if v in given else _parents(v))
     return [x for x in ancestors if is_generator(x) and has_value(x)]

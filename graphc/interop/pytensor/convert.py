@@ -22,7 +22,7 @@ from graphc.interop.pytensor.application import Application, Refusal
 from graphc.interop.pytensor.table import converter_of
 from graphc.interop.pytensor.variables import is_variable
 from graphc.ir import Constant, Input, Leaf
-from graphc.ir.walk import ordered
+from graphc.ir.walk import dependencies_first
 from graphc.site import derived_from, where
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.specify import specify_shape
@@ -166,7 +166,7 @@ class Conversion:
         return convert
 
     def _convert(self, wanted: Sequence[Any], done: dict[Any, Any]) -> list[Any]:
-        for variable in ordered(wanted, _needs, done):
+        for variable in dependencies_first(wanted, _needs, done):
             if variable.owner is None:
                 done[variable] = self._convert_root(variable)
             else:

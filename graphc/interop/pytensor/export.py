@@ -38,7 +38,7 @@ from graphc.ir import (
     flatten,
     rebuild,
     toposort,
-    unwrapped,
+    unwrap,
 )
 from graphc.tensor.core.tensor import FILL, Tensor, holds_mask
 
@@ -174,7 +174,7 @@ def _as_output(y: Any) -> Tensor:
 
 
 def _replaceable_node(x: Any) -> Node:
-    x = unwrapped(x)
+    x = unwrap(x)
     if isinstance(x, ImplicitTensor):
         raise ArgumentError(
             f"to_pytensor: givens has the implicit {x!r}, which is no variable of PyTensor.",

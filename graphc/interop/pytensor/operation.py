@@ -31,7 +31,7 @@ from graphc.interop.pytensor import forks
 from graphc.interop.pytensor.application import Application
 from graphc.interop.pytensor.table import register
 from graphc.interop.pytensor.variables import describe, is_variable, tensor_type
-from graphc.ir import Graph, Node, TensorType, is_inexact, replaced, toposort
+from graphc.ir import Graph, Node, TensorType, is_inexact, replace_nodes, toposort
 from graphc.rewrite.facts.lengths import length_of
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.shape import Length
@@ -105,7 +105,7 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
         parameters = self.graph.inputs
         swaps = {x: x.type.with_shape(n)(x.name) for x, n in zip(parameters, shapes, strict=True)}
         swaps = {x: y for x, y in swaps.items() if x.type is not y.type}
-        return [y.type for y in replaced(self.graph.outputs, swaps)]
+        return [y.type for y in replace_nodes(self.graph.outputs, swaps)]
 
     def infer_shape(self, *arguments: Any) -> list[tuple[Any, ...]]:
         """Return the lengths of the results, as lengths of inputs and numbers where possible."""
@@ -252,7 +252,7 @@ _operations: WeakValueDictionary[Any, GraphcOp] = WeakValueDictionary()
 def operation(inputs: Sequence[Node], outputs: Sequence[Node], mode: Mode, name: str) -> GraphcOp:
     """Return the operation of a graph; equal graphs with equal types and names share one."""
     parameters = [_parameter(i, x) for i, x in enumerate(inputs)]
-    graph = Graph(parameters, replaced(outputs, dict(zip(inputs, parameters, strict=True))))
+    graph = Graph(parameters, replace_nodes(outputs, dict(zip(inputs, parameters, strict=True))))
     op = GraphcOp(graph, mode, name)
     # The values of captured arrays are read at compilation, so such operations are not shared.
     return op if graph.leaves else _intern(_operations, (graph, mode.written), lambda: op)
@@ -346,4 +346,4 @@ def _cotangent(gs: Mapping[Node, Tensor], x: Node) -> Any:
 def inline(at: Application, *xs: Tensor) -> list[Node]:
     """Inline the graph, so that modes of graphc rewrite and compile it with the rest."""
     graph = at.op.graph
-    return replaced(graph.outputs, dict(zip(graph.inputs, xs, strict=True)))
+    return replace_nodes(graph.outputs, dict(zip(graph.inputs, xs, strict=True)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.interop.pytensor.application import Application
-from graphc.ir import replaced
+from graphc.ir import replace_nodes
 from graphc.loop.step import stand_in
 from graphc.optimize import minimize, minimize_scalar, root, root_scalar
 from graphc.tensor.core.tensor import Tensor
@@ -21,7 +21,7 @@ def _solve(
     chosen = {name: getattr(at.op, name) for name in options if hasattr(at.op, name)}
     keywords = dict(at.op.optimizer_kwargs)
     results = solve(value, x, method=at.op.method, optimizer_kwargs=keywords, **chosen)
-    return replaced(list(results), {x: xs[0]})
+    return replace_nodes(list(results), {x: xs[0]})
 
 
 def minimum(at: Application, *xs: Tensor) -> list[Any]:

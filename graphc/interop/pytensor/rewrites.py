@@ -17,7 +17,7 @@ from graphc.compile.mode import Mode
 from graphc.interop.pytensor.convert import Conversion
 from graphc.interop.pytensor.operation import GraphcOp, apply_graph, operation
 from graphc.interop.pytensor.variables import input_of
-from graphc.ir import Graph, Node, replaced
+from graphc.ir import Graph, Node, replace_nodes
 
 
 def graphc_without_unused(fgraph: Any, node: Any) -> dict[Any, Any] | None:
@@ -81,7 +81,7 @@ def _fuse(fgraph: Any, nodes: Sequence[Any]) -> None:
         graph = node.op.graph
         pairs = [*zip(node.inputs, graph.inputs, strict=True)]
         swaps = {x: ins.setdefault((v, x.type), x.type(x.name)) for v, x in pairs}
-        outs += replaced(graph.outputs, swaps)
+        outs += replace_nodes(graph.outputs, swaps)
     old = [y for node in nodes for y in node.outputs]
     applied = apply_graph([*ins.values()], outs, [v for v, _ in ins], nodes[0].op.mode)
     copy_stack_trace(old, applied)

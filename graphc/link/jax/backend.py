@@ -33,7 +33,7 @@ from graphc.link.jax.bounded import (
     agree,
     arrays,
     compute as compute_bounded,
-    refused,
+    unknown_length_error,
 )
 from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, is_known
@@ -229,7 +229,7 @@ def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
 
     None if no sharding of an argument is declared.
     """
-    declared = [x for x in spec.shardings[: spec.given] if x is not None]
+    declared = [x for x in spec.shardings[: spec.passed] if x is not None]
     if not any(entry is not None for sharding in declared for entry in sharding):
         return None
     # Most programs are for one device.
@@ -279,8 +279,8 @@ class JAXBackend(Backend):
         try:
             for result in jax.tree.leaves(results):
                 refuse_remote(result)
-        except ShardingError as refused:
-            return refused
+        except ShardingError as sharding_error:
+            return sharding_error
         return error
 
     def narrows(self, dtype: np.dtype[Any]) -> bool:
@@ -335,7 +335,7 @@ class JAXBackend(Backend):
         program: Program,
         options: Mapping[str, Any],
         arguments: Sequence[Any],
-        given: int,
+        passed: int,
         donated: Sequence[int],
     ) -> Placement | None:
         """Return the placement of a program on the mode's mesh; None without a mesh."""
@@ -344,7 +344,7 @@ class JAXBackend(Backend):
             return None
         from graphc.link.jax.collectives import placement  # noqa: PLC0415 (few programs need it)
 
-        spec = CallSpec.of(program.graph, program.host, single=False, facts={}, given=given)
+        spec = CallSpec.of(program.graph, program.host, single=False, facts={}, passed=passed)
         return placement(program, spec, layout, arguments, donated, wide=wide(program))
 
     def padding(
@@ -352,11 +352,11 @@ class JAXBackend(Backend):
         program: Program,
         options: Mapping[str, Any],
         arguments: Sequence[TensorType],
-        given: int,
+        passed: int,
     ) -> Sequence[str]:
         """Return lines of a plan: the lengths padded to buckets, or why none is."""
         facts = self.facts(program)
-        spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, given=given)
+        spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, passed=passed)
         if not asks_for_buckets(spec.buckets, options):
             return ()
         # Most programs are for exact lengths.
@@ -385,7 +385,7 @@ class JAXBackend(Backend):
 
         def call(*values: Any) -> Any:
             if any(isinstance(x, Ragged) for x in values):
-                raise refused(node)
+                raise unknown_length_error(node)
             if symbolic.is_assuming():
                 raise DynamicShapeError(
                     f"{node!r} runs in NumPy, and a program is without it.", "", node.where
@@ -425,7 +425,7 @@ class JAXBackend(Backend):
         def compute_general(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
                 if any(isinstance(x, Ragged) for x in values):
-                    raise refused(node)
+                    raise unknown_length_error(node)
                 # A program without implicit arrays does not load what runs them.
                 from graphc.link.jax.implicit import captured  # noqa: PLC0415
 

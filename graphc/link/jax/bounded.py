@@ -97,7 +97,7 @@ class Ragged:
         # JAX would compile a slice for each length.
         return np.asarray(self.buffer)[tuple([slice(n) for n in valid])]
 
-    def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
+    def with_padding(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
         """Return the buffer with a number as padding along these axes, by default all axes."""
         if axes is not None and not axes:
             return self.buffer
@@ -142,16 +142,16 @@ def _valid_length(count: Count | None, n: int, lengths: Sequence[int]) -> int:
         return n
     if count.formula is not None:
         return count.formula.evaluate(lengths)
-    if isinstance(count.given, jax.core.Tracer):
+    if isinstance(count.traced, jax.core.Tracer):
         raise DynamicShapeError(
             "A result has a length that is not known while JAX traces.",
             "Call the function outside of jax.jit, jax.vmap and jax.grad.",
         )
-    return int(count.given)
+    return int(count.traced)
 
 
 def _flatten(x: Ragged) -> tuple[Any, Any]:
-    scalars = [n.given for n in x.counts if n is not None and n.formula is None]
+    scalars = [n.traced for n in x.counts if n is not None and n.formula is None]
     bounds = tuple([n and (n.low, n.high, n.formula) for n in x.counts])
     return (x.buffer, *scalars), bounds
 
@@ -166,7 +166,7 @@ def _unflatten(bounds: Any, leaves: Any) -> Ragged:
 jax.tree_util.register_pytree_node(Ragged, _flatten, _unflatten)
 
 
-def ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
+def make_ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
     """Return an array of a shape that may have counts; a buffer that is too long is cut.
 
     Args:
@@ -247,7 +247,7 @@ _guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=Non
 
 
 @contextmanager
-def checked(pending: list[LengthCheck] | None) -> Iterator[None]:
+def collect_checks(pending: list[LengthCheck] | None) -> Iterator[None]:
     """Collect checks of lengths in this context, but not within the step of a loop."""
     token = _pending.set(pending)
     try:
@@ -372,7 +372,7 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
         if cls in RULES and (needs_rule or cls in OF_COUNTS):
             return RULES[cls](node, lowering, values)
     if needs_rule or lowering is None:
-        raise refused(node)
+        raise unknown_length_error(node)
     return lowering(node.op, *arrays(node, values))
 
 
@@ -384,7 +384,7 @@ def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def refused(node: Node) -> DynamicShapeError:
+def unknown_length_error(node: Node) -> DynamicShapeError:
     """Return the error for an operation that needs an unknown length."""
     if _guards.get() is not None:
         # The message is for a plan; a call runs the exact program instead.
@@ -402,7 +402,7 @@ def zero_beyond(x: Any, axes: Sequence[int]) -> Any:
     """Return the buffer of an array, with zeros as padding along these axes."""
     if not isinstance(x, Ragged):
         return plain(x)
-    return x.filled(0, [axis for axis in x.axes if axis in axes])
+    return x.with_padding(0, [axis for axis in x.axes if axis in axes])
 
 
 def whole(x: Any, node: Node) -> Any:
@@ -412,7 +412,7 @@ def whole(x: Any, node: Node) -> Any:
         DynamicShapeError: If a length of the array is unknown.
     """
     if isinstance(x, Ragged):
-        raise refused(node)
+        raise unknown_length_error(node)
     return plain(x)
 
 
@@ -460,7 +460,7 @@ def _with_count(x: Any, axis: int, n: Any, most: int) -> Any:
     return Ragged(cut(x, most, axis), tuple(counts))
 
 
-def aligned(
+def align_lengths(
     node: Node, values: Sequence[Any], operands: Sequence[Node]
 ) -> tuple[list[Any], list[Any]]:
     """Cut arrays that are broadcast to common lengths, and return the broadcast shape too.

@@ -106,7 +106,7 @@ def axes_of(spec: CallSpec, options: Mapping[str, Any]) -> tuple[list[Axis], lis
     """
     everywhere = options.get("lengths") == "buckets"
     asked, others = [], []
-    for position, type in enumerate(spec.arguments[: spec.given]):
+    for position, type in enumerate(spec.arguments[: spec.passed]):
         declared = spec.buckets[position] or (None,) * type.ndim
         for axis, (n, growth) in enumerate(zip(type.shape, declared, strict=True)):
             if n is None and growth is not None:
@@ -144,7 +144,7 @@ def padded_program(
             count = Count(None, *bucket_of(buffer.shape[axis], growth), length_formula(i))
             own = [count if k == axis else n for k, n in enumerate(counts)]
             values[position] = Ragged(buffer, tuple(own), np.zeros((), buffer.dtype))
-        return traced.padded(values, lengths, len(axes))
+        return traced.trace_padded(values, lengths, len(axes))
 
     return program
 

@@ -146,7 +146,7 @@ def _sharded_arguments(
     return {
         i: (position, shape)
         for i, (position, shape) in passed.items()
-        if position < spec.given
+        if position < spec.passed
         and any(entry is not None for entry in spec.shardings[position] or ())
         and graph.inputs[position] not in declared
     }

@@ -177,13 +177,13 @@ class Count:
     """An integer that is unknown while JAX traces, with its bounds.
 
     Attributes:
-        given: A traced int64 scalar; None if there is a formula.
+        traced: A traced int64 scalar; None if there is a formula.
         low: The lower bound.
         high: The upper bound.
         formula: The integer as a formula of the passed lengths; None if it depends on other values.
     """
 
-    given: Any
+    traced: Any
     low: int = LEAST
     high: int = MOST
     formula: Formula | None = None
@@ -195,7 +195,7 @@ class Count:
     @property
     def value(self) -> Any:
         """A traced int64 scalar; formulas are traced where they are used, within loops too."""
-        return self.given if self.formula is None else self.formula.trace(_lengths.get())
+        return self.traced if self.formula is None else self.formula.trace(_lengths.get())
 
     def __repr__(self) -> str:
         return f"{self.low}..{self.high}"
@@ -217,7 +217,7 @@ def is_same(a: Any, b: Any) -> bool:
         return True
     if x.formula is not None or y.formula is not None:
         return x.formula == y.formula
-    return x.given is y.given
+    return x.traced is y.traced
 
 
 def plain(x: Any) -> Any:
@@ -225,7 +225,7 @@ def plain(x: Any) -> Any:
     return x.value if isinstance(x, Count) else x
 
 
-def settled(n: Count) -> Any:
+def as_static(n: Count) -> Any:
     """Return a count as an integer if its bounds are equal."""
     return np.asarray(n.low, np.int64) if n.low == n.high else n
 
@@ -248,11 +248,11 @@ def combine(name: str, f: Callable[..., Any], *xs: Any) -> Any:
         if formula is not None:
             # The bounds of n - n are wider than 0..0.
             low, high = (low, high) if formula.terms else (formula.number, formula.number)
-            return settled(Count(None, low, high, formula))
-    return settled(Count(f(*[x.value for x in counts]), low, high))
+            return as_static(Count(None, low, high, formula))
+    return as_static(Count(f(*[x.value for x in counts]), low, high))
 
 
-def compared(name: str, a: Any, b: Any) -> bool | None:
+def compare(name: str, a: Any, b: Any) -> bool | None:
     """Return the result of a comparison of integers if their bounds decide it, else None."""
     x, y = as_count(a), as_count(b)
     bounds = [Interval(0, 0)] * 2 if is_same(x, y) else [Interval(n.low, n.high) for n in (x, y)]
@@ -303,7 +303,7 @@ def least(a: Any, b: Any) -> Any:
     """Return ``min(a, b)``, which is one of the operands if their bounds decide it."""
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.high <= y.low:
-            return settled(x)
+            return as_static(x)
     return combine("minimum", lax.min, a, b)
 
 
@@ -311,7 +311,7 @@ def most(a: Any, b: Any) -> Any:
     """Return ``max(a, b)``, which is one of the operands if their bounds decide it."""
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.low >= y.high:
-            return settled(x)
+            return as_static(x)
     return combine("maximum", lax.max, a, b)
 
 

@@ -12,7 +12,7 @@ from jax.experimental.multihost_utils import process_allgather
 
 from graphc.errors import ArgumentError, ShardingError
 from graphc.ir.sharding import as_sharding, value_sharding
-from graphc.ir.wrapper import unwrapped
+from graphc.ir.wrapper import unwrap
 from graphc.link.jax.mesh import MeshLayout, layout_of
 from graphc.tensor.core.all_sum import ProcessGroup, join, process_group
 
@@ -101,7 +101,7 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
 
 def _declared_sharding(sharding: Any) -> Any:
     """Return the declared sharding of an input, or the sharding itself."""
-    op = getattr(unwrapped(sharding), "op", None)
+    op = getattr(unwrap(sharding), "op", None)
     if op is None:
         return sharding
     declared = getattr(op, "sharding", None)

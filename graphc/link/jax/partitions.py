@@ -28,12 +28,12 @@ class Choices:
     """XLA's partitions of the operations, in the order in which JAX traces them.
 
     Attributes:
-        found: The choice for each operation; None for operations that XLA removed.
+        choices: The choice for each operation; None for operations that XLA removed.
         are_known: Whether all choices are recorded, so that this is the second lowering.
         index: The index of the next operation.
     """
 
-    found: list[Any] = field(default_factory=list)
+    choices: list[Any] = field(default_factory=list)
     are_known: bool = False
     index: int = 0
 
@@ -41,7 +41,7 @@ class Choices:
         """Return the index of an operation that is being traced."""
         index, self.index = self.index, self.index + 1
         if not self.are_known:
-            self.found.append(None)
+            self.choices.append(None)
         return index
 
     def enter(self, index: int, choice: Any) -> None:
@@ -50,8 +50,8 @@ class Choices:
         Raises:
             KnownError: If this was the last choice.
         """
-        self.found[index] = choice
-        if None not in self.found:
+        self.choices[index] = choice
+        if None not in self.choices:
             raise KnownError
 
     def ask(self, lowered: jax.stages.Lowered) -> None:
@@ -59,7 +59,7 @@ class Choices:
         try:
             lowered.compile()
         except jax.errors.JaxRuntimeError:
-            if None in self.found:
+            if None in self.choices:
                 raise
         self.are_known, self.index = True, 0
 
@@ -106,11 +106,11 @@ def lower_for_partitions(
     with _record_in(recorded):
         jitted = make()
         traced = trace(jitted, arguments)
-        if recorded.found:
+        if recorded.choices:
             automatic = [*map(_with_automatic_axes, arguments)]
             if any(a is not b for a, b in zip(automatic, arguments, strict=True)):
                 # A custom partition rule needs a program over one mesh alone.
-                recorded.found.clear()
+                recorded.choices.clear()
                 recorded.index = 0
                 traced = trace(make(), automatic)
             recorded.ask(traced.lower())

@@ -23,14 +23,14 @@ class PortableMesh:
         types: The names of the axes' types, such as ``"Auto"``.
         platform: The platform of the devices, such as ``"cpu"``.
         kind: The vendor's name of the kind of devices.
-        places: The index of each device among all devices of the platform.
+        indices: The index of each device among all devices of the platform.
     """
 
     axes: tuple[tuple[str, int], ...]
     types: tuple[str, ...]
     platform: str
     kind: str
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
     @classmethod
     def of(cls, mesh: Mesh) -> PortableMesh:
@@ -53,17 +53,17 @@ class PortableMesh:
         """
         present = _devices(self.platform)
         alike = [device for device in present if device.device_kind == self.kind]
-        if len(alike) < len(self.places):
+        if len(alike) < len(self.indices):
             raise ModeError(
-                f"A pickle has {MeshAxes(dict(self.axes))} of {len(self.places)} devices of the "
+                f"A pickle has {MeshAxes(dict(self.axes))} of {len(self.indices)} devices of the "
                 f"kind {self.kind!r}, and there are {len(alike)} here. {_present()}",
                 "Load it where there are as many, or build the function here over another mesh. A "
                 "processor shows as several devices if "
                 "jax.config.update('jax_num_cpu_devices', 8) comes before JAX is first used.",
             )
-        chosen = [present[i] for i in self.places if i < len(present)]
-        if len(chosen) < len(self.places) or any(x.device_kind != self.kind for x in chosen):
-            order = np.argsort(np.argsort(self.places))
+        chosen = [present[i] for i in self.indices if i < len(present)]
+        if len(chosen) < len(self.indices) or any(x.device_kind != self.kind for x in chosen):
+            order = np.argsort(np.argsort(self.indices))
             chosen = [alike[i] for i in order]
         names, lengths = zip(*self.axes, strict=True)
         types = tuple(AxisType[name] for name in self.types)
@@ -75,7 +75,7 @@ class PortableDevice:
     """A device by its platform and its index among all devices of the platform."""
 
     platform: str
-    place: int
+    index: int
 
     def device(self) -> jax.Device:
         """Return the device of this process.
@@ -84,13 +84,13 @@ class PortableDevice:
             ModeError: If this process lacks the device.
         """
         present = _devices(self.platform)
-        if self.place >= len(present):
+        if self.index >= len(present):
             raise ModeError(
-                f"A pickle has the device {self.platform}:{self.place}, and there is none here. "
+                f"A pickle has the device {self.platform}:{self.index}, and there is none here. "
                 f"{_present()}",
                 "Load it where there is one.",
             )
-        return present[self.place]
+        return present[self.index]
 
 
 def portable(value: Any) -> Any:

@@ -298,7 +298,7 @@ class _CompiledGraph:
         def run(*passed: Any) -> Any:
             results = [(counts.get(i), y) for i, y in enumerate(compiled(*passed))]
             return tuple(
-                [y if n is None else replace(n, given=y, formula=None) for n, y in results]
+                [y if n is None else replace(n, traced=y, formula=None) for n, y in results]
             )
 
         return run

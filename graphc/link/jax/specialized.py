@@ -162,7 +162,7 @@ class Specialized:
         copies = {i: x.copy() for i, x in values.items()}
         fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
         sliced = {i: copies[i] for i in self.sliced}
-        function = self.traced.bounded if bounds else self.traced.function
+        function = self.traced.trace_bounded if bounds else self.traced.function
 
         def program(*passed: Any) -> Any:
             rest = iter(passed)

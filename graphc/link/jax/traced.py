@@ -16,7 +16,7 @@ from graphc.link.jax.bounded import (
     Guard,
     LengthCheck,
     Ragged,
-    checked,
+    collect_checks,
     collect_guards,
     trim_results,
 )
@@ -44,7 +44,7 @@ class TracedProgram:
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
         self.is_bounded = spec.follows
-        self.function = self.bounded if self.is_bounded else self.exact
+        self.function = self.trace_bounded if self.is_bounded else self.exact
 
     def exact(self, *arguments: Any) -> Any:
         """Return the outputs if all lengths are static."""
@@ -53,10 +53,10 @@ class TracedProgram:
         results = self._reshard(results, arguments)
         return results[0] if self.single else results
 
-    def bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
+    def trace_bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
         """Return the outputs, some in buffers, and the checks of lengths."""
         pending: list[LengthCheck] = []
-        with checked(pending):
+        with collect_checks(pending):
             outputs = self._trace(arguments)
         results = [
             y if isinstance(y, Ragged) else jnp.asarray(plain(y), d)
@@ -64,7 +64,7 @@ class TracedProgram:
         ]
         return self._reshard(results, arguments), pending
 
-    def padded(self, arguments: Sequence[Any], lengths: Any, count: int) -> tuple[Any, Any]:
+    def trace_padded(self, arguments: Sequence[Any], lengths: Any, count: int) -> tuple[Any, Any]:
         """Return the outputs, some in buffers, and the checks and conditions of lengths.
 
         Args:
@@ -75,7 +75,7 @@ class TracedProgram:
         guards: dict[Guard, None] = {}
         scalars = [lax.index_in_dim(lengths, i, keepdims=False) for i in range(count)]
         with given_lengths(scalars), collect_guards(guards):
-            results, pending = self.bounded(*arguments)
+            results, pending = self.trace_bounded(*arguments)
         return results, [*pending, *guards]
 
     def _trace(self, arguments: Sequence[Any]) -> list[Any]:

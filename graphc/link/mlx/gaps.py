@@ -37,7 +37,7 @@ def is_float64(node: Node) -> bool:
 
 GAPS = (
     BackendGap(
-        what="complex128",
+        feature="complex128",
         reason="its complex numbers are complex64",
         remedy="Declare it complex64, compute all in the narrower dtypes with "
         "Mode('MLX', float64='downcast'), or use mode='JAX' or 'NUMPY'.",
@@ -46,7 +46,7 @@ GAPS = (
         holds=is_complex128,
     ),
     BackendGap(
-        what="float64 on a GPU",
+        feature="float64 on a GPU",
         reason="Metal and MLX's GPU kernels compute in 32 bits at most",
         remedy="Compute in float32 with Mode('MLX', float64='downcast'), or in float64 on the "
         "processor with Mode('MLX', device='cpu'); or declare it float32, as "

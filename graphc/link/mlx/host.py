@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from graphc.ir import Constant, Graph, Leaf, Node, Pick, reached
+from graphc.ir import Constant, Graph, Leaf, Node, Pick, reachable_nodes
 from graphc.ir.law import deciding_inputs
 from graphc.link.host import (
     Host,
@@ -49,10 +49,10 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     candidates = computable_on_host(graph, is_readable)
     ends = [x for x in _value_nodes(graph) if x in candidates]
     lengths = lengths_of_slices(graph)
-    deciding = reached(
+    deciding = reachable_nodes(
         ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, inputs)
     ).keys()
-    demanded = deciding | reached(lengths, lambda x: inputs_on_host(x, inputs)).keys()
+    demanded = deciding | reachable_nodes(lengths, lambda x: inputs_on_host(x, inputs)).keys()
     on_host = {
         node
         for node in graph.nodes

@@ -47,12 +47,12 @@ class PlanValue:
     """An array in a plan, whose values are unknown.
 
     Attributes:
-        place: Index of the array among the values of a call.
+        position: Index of the array among the values of a call.
         shape: Shape, for the lengths that the plan is made for.
         dtype: MLX's dtype.
     """
 
-    place: int
+    position: int
     shape: tuple[int, ...]
     dtype: Any
 
@@ -75,7 +75,7 @@ class Planner:
         """Return a separate plan of these segments, and its results."""
         outer_steps, self.steps = self.steps, []
         results = [self.as_value(x) for x in self.run(segments, values)]
-        plan = {"steps": self.steps, "results": [y.place for y in results]}
+        plan = {"steps": self.steps, "results": [y.position for y in results]}
         self.steps = outer_steps
         return plan, results
 
@@ -93,24 +93,24 @@ class Planner:
     def add_segment(self, segments: Segments, segment: Segment, values: list[Any]) -> None:
         """Add a segment's functions: one, or several if lengths are dynamic."""
         for step in segment.steps:
-            if any(i in segment.known and _is_unknown(values[i]) for i in step.operands):
+            if any(i in segment.static and _is_unknown(values[i]) for i in step.operands):
                 raise value_decides(step.node)
         hosted = segments.placement.hosted
         pieces = [segment] if self.functions.lengths is None else [*_split(segment, hosted)]
         for piece in pieces:
-            steps = [step for step in piece.steps if step.place not in hosted]
+            steps = [step for step in piece.steps if step.position not in hosted]
             self.add_function(piece, steps, values)
 
     def add_function(self, segment: Segment, steps: Sequence[Step], values: list[Any]) -> None:
         """Add a segment as one function."""
-        known_values = [values[i] for i in segment.known]
+        static_values = [values[i] for i in segment.static]
 
         def function_of(piece: Segment) -> Function:
-            function = piece.build(known_values).function
+            function = piece.build(static_values).function
             return lambda *arrays: _flatten(function(*map(device_array, arrays)))
 
         def prefix(k: int) -> Function:
-            return function_of(replace(segment, results=[step.place for step in steps[: k + 1]]))
+            return function_of(replace(segment, results=[step.position for step in steps[: k + 1]]))
 
         operands = [values[i] for i in segment.arrays]
         nodes = [step.node for step in steps]
@@ -118,7 +118,7 @@ class Planner:
             results = iter(self.add_call(function_of(segment), operands, nodes, prefix))
         except NotTraceableError:
             raise value_decides(nodes[-1]) from None
-        types = {step.place: step.node.type for step in steps}
+        types = {step.position: step.node.type for step in steps}
         for i in segment.results:
             type = types[i]
             is_tuple = isinstance(type, TupleType)
@@ -128,10 +128,10 @@ class Planner:
         """Add a step that runs between segments."""
         node, operands = step.node, [values[i] for i in step.operands]
         if isinstance(node.op, Pick):
-            values[step.place] = operands[0][node.op.index]
+            values[step.position] = operands[0][node.op.index]
             return
         segments.program.compare_lengths(node, step.checks, operands)
-        if step.place in segments.placement.hosted:
+        if step.position in segments.placement.hosted:
             if not isinstance(node.op, Length | Shape) and any(map(_is_unknown, operands)):
                 raise value_decides(node)
             segments.program.advance([step], values)
@@ -143,7 +143,7 @@ class Planner:
             results = add(self, node, operands) if add else self.add_operation(step, operands)
         except NotTraceableError:
             raise value_decides(node) from None
-        values[step.place] = results
+        values[step.position] = results
 
     def add_operation(self, step: Step, operands: Sequence[Any]) -> Any:
         """Add an operation as one function."""
@@ -213,8 +213,8 @@ def _call_step(
     """Return a step that calls a saved function: its number, the indices, and its lengths."""
     return [
         saved.number,
-        [x.place for x in operands],
-        [y.place for y in results],
+        [x.position for x in operands],
+        [y.position for y in results],
         [*saved.traced.names],
     ]
 
@@ -227,18 +227,19 @@ def _split(segment: Segment, hosted: Collection[int]) -> Iterator[Segment]:
     part_of: dict[int, int] = {}
     for step in segment.steps:
         part = max((part_of.get(i, 0) for i in step.operands), default=0)
-        if step.place not in hosted:
+        if step.position not in hosted:
             part += part % 2 != _has_dynamic_lengths(step.node)
-        part_of[step.place] = part
-    computed = {step.place for step in segment.steps if step.place not in hosted}
+        part_of[step.position] = part
+    computed = {step.position for step in segment.steps if step.position not in hosted}
     for k in sorted({part_of[i] for i in computed}):
         steps = [
             step
             for step in segment.steps
-            if part_of[step.place] == k or (step.place in hosted and part_of[step.place] < k)
+            if part_of[step.position] == k
+            or (step.position in hosted and part_of[step.position] < k)
         ]
-        inside = {step.place for step in steps}
-        used_outside = {i for s in segment.steps if s.place not in inside for i in s.operands}
+        inside = {step.position for step in steps}
+        used_outside = {i for s in segment.steps if s.position not in inside for i in s.operands}
         results = sorted(inside & computed & {*segment.results, *used_outside})
         used = {i for step in steps for i in step.operands} - inside
         arrays = [i for i in sorted(used) if i in computed or i in segment.arrays]
@@ -278,12 +279,12 @@ def _plan_switch(planner: Planner, node: Node, values: Sequence[Any]) -> list[An
     """Add the chosen branch, or a plan for each branch if a value of the call chooses."""
     op: Any = node.op
     index, *operands = values
-    known = _known_positions(operands)
+    positions = _known_positions(operands)
     if not isinstance(index, PlanValue):
-        return planner.run(Segments(held_program(op.chosen(index), known), UNFUSED), operands)
+        return planner.run(Segments(held_program(op.chosen(index), positions), UNFUSED), operands)
     plans, kinds = [], []
     for branch in op.branches:
-        plan, results = planner.plan(Segments(held_program(branch, known), UNFUSED), operands)
+        plan, results = planner.plan(Segments(held_program(branch, positions), UNFUSED), operands)
         plans.append(plan)
         kinds.append([(y.shape, y.dtype) for y in results])
     if any(kind != kinds[0] for kind in kinds):
@@ -293,8 +294,8 @@ def _plan_switch(planner: Planner, node: Node, values: Sequence[Any]) -> list[An
             node.where,
         )
     results = [planner.new_value(*kind) for kind in kinds[0]]
-    indices = [y.place for y in results]
-    planner.steps.append({"switch": index.place, "branches": plans, "results": indices})
+    indices = [y.position for y in results]
+    planner.steps.append({"switch": index.position, "branches": plans, "results": indices})
     return results
 
 
@@ -378,11 +379,11 @@ class _LoopPlan:
         planner, op = self.planner, self.op
         carry = [planner.new_value(x.shape, x.dtype) for x in self.init]
         elements = [planner.new_value(x.shape[1:], x.dtype) for x in self.xs]
-        known = _known_positions(self.inputs.consts, op.carries + op.sequences)
-        body = Segments(held_program(op.step, known), UNFUSED)
+        positions = _known_positions(self.inputs.consts, op.carries + op.sequences)
+        body = Segments(held_program(op.step, positions), UNFUSED)
         plan, results = planner.plan(body, [*carry, *elements, *self.inputs.consts])
         op.check_carry(carry, results)
-        plan["inputs"] = [x.place for x in (*carry, *elements)]
+        plan["inputs"] = [x.position for x in (*carry, *elements)]
         return self._add_step({"body": plan}, [], [(y.shape, y.dtype) for y in op.rows_of(results)])
 
     def _add_step(self, body: Plan, consts: Sequence[PlanValue], rows: Sequence[Any]) -> list[Any]:
@@ -395,14 +396,14 @@ class _LoopPlan:
         step = {
             **body,
             "steps": None if self.steps == ENDLESS else self.steps,
-            "count": None if count is None else planner.as_value(count).place,
+            "count": None if count is None else planner.as_value(count).position,
             "reverse": op.reverse,
             "stops": op.stops,
-            "carries": [x.place for x in self.init],
-            "sequences": [x.place for x in self.xs],
-            "constants": [x.place for x in consts],
+            "carries": [x.position for x in self.init],
+            "sequences": [x.position for x in self.xs],
+            "constants": [x.position for x in consts],
             "rows": kinds,
-            "results": [y.place for y in results],
+            "results": [y.position for y in results],
         }
         planner.steps.append(step)
         return results

@@ -113,7 +113,7 @@ class _TimedSegment(Segment):
 
     @classmethod
     def of(cls, segment: Segment, watch: Stopwatch) -> _TimedSegment:
-        fields = segment.steps, segment.arrays, segment.known, segment.results
+        fields = segment.steps, segment.arrays, segment.static, segment.results
         return cls(segment.program, segment.options, *fields, watch=watch)
 
     def run(self, values: list[Any]) -> None:

@@ -31,7 +31,7 @@ Nodes = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class TracedProgram:
+class TracedFunction:
     """A function, traced for arrays of some shapes.
 
     Attributes:
@@ -61,8 +61,8 @@ class SavedFunction:
     """
 
     number: int
-    traced: TracedProgram
-    prefix: Callable[[int], TracedProgram]
+    traced: TracedFunction
+    prefix: Callable[[int], TracedFunction]
 
 
 class SavedFunctions:
@@ -121,7 +121,7 @@ class SavedFunctions:
         self._added.append(saved)
         return saved
 
-    def _number(self, traced: TracedProgram, function: Function, arguments: Kinds) -> int:
+    def _number(self, traced: TracedFunction, function: Function, arguments: Kinds) -> int:
         if self._expected is not None:
             return self._expected._added[len(self._added)].number
         number = self._numbers.setdefault(traced.program, len(self.files))
@@ -129,7 +129,7 @@ class SavedFunctions:
             self.files.append(self._export(function, arguments, traced))
         return number
 
-    def _trace(self, function: Function, arguments: Kinds) -> TracedProgram:
+    def _trace(self, function: Function, arguments: Kinds) -> TracedFunction:
         results: list[tuple[Sequence[int], Any]] = []
 
         def run(*arrays: Any) -> list[Any]:
@@ -150,7 +150,7 @@ class SavedFunctions:
         if not names:
             nodes = [{**nodes[0], "inputs": nodes[0]["inputs"][: len(arguments)]}, *nodes[1:]]
         program = tuple(_hashable_node(node, shapeless=shapeless) for node in nodes)
-        return TracedProgram(program, results, names, _reduced_sizes(nodes), shapeless)
+        return TracedFunction(program, results, names, _reduced_sizes(nodes), shapeless)
 
     def _are_dynamic(self, kinds: Kinds) -> bool:
         return self.lengths is not None and any(map(self.lengths.occur_in, (k[0] for k in kinds)))
@@ -174,7 +174,7 @@ class SavedFunctions:
         used |= {name for node in nodes for name, *_ in node.get("outputs", ())}
         return [*self.lengths.values] if length_arrays & used else []
 
-    def _export(self, function: Function, arguments: Kinds, traced: TracedProgram) -> bytes:
+    def _export(self, function: Function, arguments: Kinds, traced: TracedFunction) -> bytes:
         arrays, count = self._arrays(arguments), len(arguments)
         operands = arrays if traced.names else arrays[:count]
 
@@ -209,7 +209,7 @@ class SavedFunctions:
         index = _bisect(len(nodes), lambda k: not self._is_same(before.prefix(k), saved.prefix(k)))
         raise unknown_length(nodes[index])
 
-    def _is_same(self, one: TracedProgram, other: TracedProgram) -> bool:
+    def _is_same(self, one: TracedFunction, other: TracedFunction) -> bool:
         assert self.lengths is not None
         if one.program != other.program:
             return False

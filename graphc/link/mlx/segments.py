@@ -218,7 +218,7 @@ class Segment:
     Attributes:
         steps: The steps in order.
         arrays: Indices of the values that are array arguments.
-        known: Indices of the values that must be known; each set of values has its own function.
+        static: Indices of the values that must be known; each set of values has its own function.
         results: Indices of the values that are used outside of the segment.
     """
 
@@ -226,7 +226,7 @@ class Segment:
     options: Mapping[str, Any]
     steps: list[Step] = field(default_factory=list)
     arrays: list[int] = field(default_factory=list)
-    known: list[int] = field(default_factory=list)
+    static: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     functions: OrderedDict[Any, CompiledFunction] = field(default_factory=OrderedDict)
 
@@ -237,20 +237,20 @@ class Segment:
 
     def run(self, values: list[Any]) -> None:
         """Put the results among the values."""
-        known_values = [values[i] for i in self.known]
-        key = tuple([key_of(x) for x in known_values])
+        static_values = [values[i] for i in self.static]
+        key = tuple([key_of(x) for x in static_values])
         # Remove and append, to mark as used last: another thread may do the same.
-        function = self.functions.pop(key, None) or self.build(known_values)
+        function = self.functions.pop(key, None) or self.build(static_values)
         put_bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def build(self, known_values: Sequence[Any]) -> CompiledFunction:
-        constants = {key_of(x): x for x in known_values}
+    def build(self, static_values: Sequence[Any]) -> CompiledFunction:
+        constants = {key_of(x): x for x in static_values}
         constants |= constants_of([step.node for step in self.steps])
-        fixed = [*zip(self.known, known_values, strict=True), *self.program.constants]
-        size = len(self.program.places)
+        fixed = [*zip(self.static, static_values, strict=True), *self.program.constants]
+        size = len(self.program.positions)
 
         def run_steps(*arrays: Any) -> list[Any]:
             values: list[Any] = [None] * size
@@ -302,18 +302,18 @@ class Segments:
         if len(self.stages) != 1 or self.options["compile"] is False:
             return None
         ((before, segment),) = self.stages
-        if before or segment.known:
+        if before or segment.static:
             return None
         nodes = [step.node for step in self.program.steps]
         return WholeProgram(self.program.trace, constants_of(nodes), self.options)
 
     def _cut(self) -> None:
         placement = self.placement
-        count = 1 + max((placement.stage[s.place] for s in self.program.steps), default=0)
+        count = 1 + max((placement.stage[s.position] for s in self.program.steps), default=0)
         segments = [Segment(self.program, self.options) for _ in range(count + 1)]
         before: list[list[Step]] = [[] for _ in segments]
         for step in self.program.steps:
-            index = step.place
+            index = step.position
             if index in placement.driven:
                 before[placement.stage[index]].append(_with_driver(step, self.options))
             elif index in placement.hosted:
@@ -327,7 +327,7 @@ class Segments:
                 if index in placement.results:
                     segment.results.append(index)
         for k, segment in enumerate(segments):
-            segment.arrays, segment.known = map(sorted, placement.arguments_of(k))
+            segment.arrays, segment.static = map(sorted, placement.arguments_of(k))
         self.stages = [
             stage for stage in zip(before, segments, strict=True) if stage[0] or stage[1].results
         ]
@@ -349,8 +349,8 @@ class _SegmentPlacement:
         self.program = program
         host = program.host.nodes if program.host else frozenset()
         self.constants = {i for i, _ in program.constants}
-        self.steps = {step.place: step for step in program.steps}
-        self.hosted = {s.place for s in program.steps if s.node in host}
+        self.steps = {step.position: step for step in program.steps}
+        self.hosted = {s.position for s in program.steps if s.node in host}
         self.hosted |= {i for i, x in enumerate(program.arguments) if x in host}
         self.driven: set[int] = set()
         self.stage: dict[int, int] = {}
@@ -366,19 +366,19 @@ class _SegmentPlacement:
 
     def _place(self, step: Step) -> None:
         if self._is_driven(step):
-            self.driven.add(step.place)
+            self.driven.add(step.position)
         outside = max((self._available_at(i) for i in step.operands), default=0)
-        if step.place in self.driven:
-            self.stage[step.place] = outside
+        if step.position in self.driven:
+            self.stage[step.position] = outside
             return
         stage = max((self.stage.get(i, 0) for i in step.operands), default=0)
-        self.after[step.place] = outside
-        if step.place not in self.hosted:
+        self.after[step.position] = outside
+        if step.position not in self.hosted:
             size = size_of(step.node)
             while self.sizes[stage] + size > MAX_OPERATIONS and self.sizes[stage]:
                 stage += 1
             self.sizes[stage] += size
-        self.stage[step.place] = stage
+        self.stage[step.position] = stage
 
     def _available_at(self, index: int) -> int:
         """Return the first segment before which a value is available."""
@@ -390,14 +390,14 @@ class _SegmentPlacement:
         node = step.node
         if isinstance(node.op, Pick):
             return step.operands[0] in self.driven
-        if step.place not in self.hosted and not is_plain(node, self.program.backend):
+        if step.position not in self.hosted and not is_plain(node, self.program.backend):
             return True
         host_values = self.hosted | self.constants
         return any(step.operands[i] not in host_values for i in value_inputs(node))
 
     def _mark_operands(self, step: Step) -> None:
         """Mark the operands of a step as used, if its result is used."""
-        index = step.place
+        index = step.position
         if index in self.driven:
             self.results.update(step.operands)
         elif index not in self.hosted:
@@ -427,15 +427,15 @@ class _SegmentPlacement:
         (values if must_know and index in self.hosted else arrays).add(index)
 
     def arguments_of(self, segment: int) -> tuple[set[int], set[int]]:
-        """Return the indices of a segment's array arguments, and of its known values."""
-        arrays, known = self.uses.get(segment, (set(), set()))
-        return arrays - known, known
+        """Return the indices of a segment's array arguments, and of its static values."""
+        arrays, static = self.uses.get(segment, (set(), set()))
+        return arrays - static, static
 
 
 def steps_between_segments(program: Program) -> list[Step]:
     """Return the steps of a program that run between segments."""
     placement = _SegmentPlacement(program)
-    return [step for step in program.steps if step.place in placement.driven]
+    return [step for step in program.steps if step.position in placement.driven]
 
 
 def is_plain(node: Node, backend: Backend) -> bool:
@@ -457,7 +457,7 @@ def is_plain(node: Node, backend: Backend) -> bool:
         return False
     (step,), (passed,) = op.graphs(), op.passes()
     deciding = value_inputs(node)
-    host = analyse(step, [i for i, place in enumerate(passed) if place in deciding])
+    host = analyse(step, [i for i, position in enumerate(passed) if position in deciding])
     return all(
         isinstance(inner.op, Input | Constant)
         or (
@@ -481,4 +481,4 @@ def _with_driver(step: Step, options: Mapping[str, Any]) -> Step:
     make = DRIVERS.get(type(step.node.op))
     if make is None:
         return step
-    return Step(step.node, step.checks, make(step.node.op, options), step.operands, step.place)
+    return Step(step.node, step.checks, make(step.node.op, options), step.operands, step.position)

@@ -53,7 +53,7 @@ class WrittenCall(Source):
     def results(self) -> list[str]:
         """Return the lines that return the outputs."""
         program = self.program
-        ufuncs = {step.place for step in program.steps if _is_ufunc(step)}
+        ufuncs = {step.position for step in program.steps if _is_ufunc(step)}
         # A ufunc's result has its own memory, unless it is a NumPy scalar.
         is_fresh = len({*program.outputs}) == len(program.outputs) and ufuncs >= {*program.outputs}
         self.namespace |= {"own": as_own_array, "array": np.ndarray}
@@ -97,11 +97,11 @@ class _Buffers:
             *program.arguments,
             *(x for x in program.graph.nodes if isinstance(x.op, Constant)),
         ]
-        self.sure = {program.places[x]: x.type.numpy_dtype for x in nodes}
+        self.sure = {program.positions[x]: x.type.numpy_dtype for x in nodes}
         self.lengths = EqualLengths()
         others = [step.operands for step in program.steps if not _is_ufunc(step)]
         shown = {*program.outputs}.union(*others)
-        self.own = {s.place for s in program.steps if _is_ufunc(s) and s.place not in shown}
+        self.own = {s.position for s in program.steps if _is_ufunc(s) and s.position not in shown}
 
     def free(self, step: Step) -> int | None:
         """Return the position of a dead operand whose memory fits the next step's result."""
@@ -113,10 +113,10 @@ class _Buffers:
         dtypes = [self.sure[i] for i in step.operands]
         if step.compute.resolve_dtypes((*dtypes, None))[-1] != dtype:  # type: ignore[attr-defined]
             return None
-        self.sure[step.place] = dtype
+        self.sure[step.position] = dtype
         if not node.type.ndim:
             return None  # NumPy scalars have no memory to reuse
-        dead = {*self.last_uses.get(step.place, ())} & self.own
+        dead = {*self.last_uses.get(step.position, ())} & self.own
         for i, x in zip(step.operands, node.inputs, strict=True):
             is_alike = self.sure[i] == dtype and x.type.ndim == node.type.ndim
             if i in dead and is_alike and self.lengths.have_one_shape(x, node):

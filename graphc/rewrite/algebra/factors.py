@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 from graphc.ir import Node
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import Root, kind, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
@@ -292,7 +292,7 @@ def _restore_axes(x: Node, restored: Sequence[Axes]) -> Node:
 
 def rebuild(y: Node, changes: Mapping[Path, Replacement]) -> Any:
     """Return the product with factors replaced; None where its type would change."""
-    return fitted(rebuild_any_type(y, changes), y)
+    return fit_to(rebuild_any_type(y, changes), y)
 
 
 def rebuild_any_type(y: Node, changes: Mapping[Path, Replacement]) -> Any:

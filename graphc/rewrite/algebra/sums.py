@@ -106,7 +106,7 @@ def constant_of(value: Any, dtype: str) -> Tensor:
 
 # Integers.
 
-_found = Memo[tuple[Terms, int] | None]()
+_cached_terms = Memo[tuple[Terms, int] | None]()
 
 
 def integer_sum(node: Node) -> Node | None:
@@ -119,8 +119,8 @@ def integer_sum(node: Node) -> Node | None:
 
 
 def _linear_form(node: Node, levels: int) -> tuple[Terms, int]:
-    if node in _found:
-        terms = _found[node]
+    if node in _cached_terms:
+        terms = _cached_terms[node]
     elif not levels or (node.op is not add and node.op is not subtract):
         terms = _one_term(node)
     else:
@@ -158,8 +158,8 @@ def _combine_terms(node: Node, levels: int) -> tuple[tuple[Terms, int] | None, i
         terms[x] = _wrap(terms.get(x, 0) + sign * c, dtype)
     terms = {x: c for x, c in terms.items() if c}
     result = (terms, _wrap(constant + sign * other, dtype))
-    _found[node] = result if len(terms) <= MAX_TERMS else None
-    return _found[node], count
+    _cached_terms[node] = result if len(terms) <= MAX_TERMS else None
+    return _cached_terms[node], count
 
 
 def _wrap(value: int, dtype: str) -> int:

@@ -31,7 +31,7 @@ MAX_LENGTH = 2**60
 
 UNKNOWN = Interval(-math.inf, math.inf)
 
-_found = Memo[Interval]()
+_cached_bounds = Memo[Interval]()
 
 
 def bounds_of(node: Node) -> Interval:
@@ -43,7 +43,7 @@ def bounds_of(node: Node) -> Interval:
         >>> bounds_of(gt.exp(x)), bounds_of(-gt.abs(x)), bounds_of(gt.shape(x)[0] + 1)[0]
         (Interval(low=0.0, high=inf), Interval(low=-inf, high=0), 1)
     """
-    return memoize(node, _found, _sources, _bounds)
+    return memoize(node, _cached_bounds, _sources, _bounds)
 
 
 BY_FIRST = (BroadcastTo, Cast, ExpandDims, Index, Max, Min, Reshape, Squeeze, Transpose)
@@ -78,7 +78,7 @@ def _has_order(node: Node) -> bool:
 def _bounds(node: Node) -> Interval:
     if not _has_order(node):
         return UNKNOWN
-    low, high = _of_node(node, [_found[x] for x in _sources(node)])
+    low, high = _of_node(node, [_cached_bounds[x] for x in _sources(node)])
     lowest, highest, _ = extent_of(node.type.dtype)
     # Integers wrap around.
     return Interval(low, high) if lowest <= low and high <= highest else Interval(lowest, highest)

@@ -141,14 +141,14 @@ def times(node: Node, side: int) -> MatrixProduct | None:
     return MatrixProduct(x, transposed, columns, labels, lengths, tuple(result))  # type: ignore[arg-type]
 
 
-class Kronecker(NamedTuple):
+class KroneckerFactors(NamedTuple):
     """The matrices of a Kronecker product."""
 
     a: Tensor
     b: Tensor
 
 
-def kron_factors(node: Node) -> Kronecker | None:
+def kron_factors(node: Node) -> KroneckerFactors | None:
     """Return the matrices of a Kronecker product; None for other nodes."""
     if not isinstance(node.op, Reshape) or node.type.ndim != 2:
         return None
@@ -162,7 +162,7 @@ def kron_factors(node: Node) -> Kronecker | None:
     for axis in (0, 1):
         if not _is_product(length_of(node, axis), length_of(a, axis), length_of(b, axis)):
             return None
-    return Kronecker(a, b)  # type: ignore[arg-type]
+    return KroneckerFactors(a, b)  # type: ignore[arg-type]
 
 
 def _is_product(n: Any, a: Any, b: Any) -> bool:

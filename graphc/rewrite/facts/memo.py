@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from graphc.ir import Node, ordered
+from graphc.ir import Node, dependencies_first
 
 T = TypeVar("T")
 
@@ -61,6 +61,6 @@ def memoize(
         analyse: Function that returns the result for a node whose sources are analysed.
     """
     if node not in results:
-        for x in ordered([node], sources, results):
+        for x in dependencies_first([node], sources, results):
             results[x] = analyse(x)
     return results[node]

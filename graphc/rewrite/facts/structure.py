@@ -58,7 +58,7 @@ from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.linalg.assume import Assume
 from graphc.tensor.linalg.dot import DotGeneral
 
-_found = Memo[MatrixFacts]()
+_cached_facts = Memo[MatrixFacts]()
 
 
 def facts_of(node: Node) -> MatrixFacts:
@@ -73,10 +73,10 @@ def facts_of(node: Node) -> MatrixFacts:
         >>> sorted(facts_of(x.T @ x + 2 * gt.eye(3)).held)
         ['positive_definite', 'symmetric']
     """
-    facts = _found.get(node)
+    facts = _cached_facts.get(node)
     if facts is not None:
         return facts
-    return memoize(node, _found, _sources, _facts)
+    return memoize(node, _cached_facts, _sources, _facts)
 
 
 def _is_matrix(node: Node) -> bool:
@@ -341,7 +341,7 @@ def _is_own_mirror(node: Node) -> bool:
 
 
 def _is_known_symmetric(x: Node) -> bool:
-    facts = _found.get(x)
+    facts = _cached_facts.get(x)
     return facts is not None and facts.symmetric
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graphc.ir import Constant, Graph, Node, Pick, replaced, toposort
+from graphc.ir import Constant, Graph, Node, Pick, replace_nodes, toposort
 from graphc.loop.build import unify_lengths
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep, captured_nodes, stand_in, with_formals
@@ -170,7 +170,7 @@ class Body:
 
     def swap(self, swaps: Mapping[Node, Node]) -> None:
         """Replace some inputs of the step by others."""
-        self._put(replaced(self.ends, swaps))
+        self._put(replace_nodes(self.ends, swaps))
         self.nexts = {p: y for p, y in self.nexts.items() if p not in swaps}
         self.init = {p: x for p, x in self.init.items() if p not in swaps}
         self.finals = {key: swaps.get(p, p) for key, p in self.finals.items()}
@@ -184,7 +184,7 @@ class Body:
         better_step = better(step)
         if better_step.outputs == step.outputs:
             return False
-        self._put(replaced(better_step.outputs, dict(zip(step.inputs, formals, strict=True))))
+        self._put(replace_nodes(better_step.outputs, dict(zip(step.inputs, formals, strict=True))))
         return True
 
     def settle(self) -> None:
@@ -192,7 +192,7 @@ class Body:
         wider = [p for p, x in self.init.items() if x.type is not p.type]
         while wider:
             swaps: dict[Node, Node] = {p: stand_in(self.init[p]) for p in wider}
-            ends = replaced(self.ends, swaps)
+            ends = replace_nodes(self.ends, swaps)
             new_nexts = dict(zip(self.nexts, ends, strict=False))
             stable = [p for p in wider if new_nexts[p].type is swaps[p].type]
             if stable == wider:
@@ -222,13 +222,13 @@ class Body:
         sequences = set() if self.op.counted or self.op.stops else {*xs}
         rows = list(dict.fromkeys(row for row in self.rows.values() if row not in sequences))
         ends = [*self.nexts.values(), *rows, *[*self.stops.values()][:1]]
-        ends = replaced(ends, self._outer_lengths(ends))
+        ends = replace_nodes(ends, self._outer_lengths(ends))
         needed = set(toposort(ends))
         xs_read = {p: x for p, x in xs.items() if p in needed}
         formals = [*self.init, *xs_read]
         outside: dict[Node, Node] = {p: x for x, p in self.consts.items()}
         free = captured_nodes(formals, ends)
-        outer = dict(zip(free, replaced(free, outside), strict=True))
+        outer = dict(zip(free, replace_nodes(free, outside), strict=True))
         # In a fixed order, or rebuilding would change the loop every time.
         free.sort(key=lambda x: self._order.get(outer[x], len(self._order)))
         step = with_formals([*formals, *free], ends)

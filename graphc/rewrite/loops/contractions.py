@@ -17,7 +17,7 @@ from graphc.tensor.linalg.dot import DotGeneral, contract_axes
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class LabelledProduct:
     """Two arrays with labels for their axes; labels that the result lacks are contracted.
 
     Attributes:
@@ -60,7 +60,7 @@ TIME = -1
 """The label of the leading axis of rows."""
 
 
-def product_of(term: Node) -> Product | None:
+def product_of(term: Node) -> LabelledProduct | None:
     """Return a contraction or an outer product in this form; None for other nodes."""
     out = list(range(term.type.ndim))
     labels, scales = out, []
@@ -79,7 +79,7 @@ def product_of(term: Node) -> Product | None:
     (a, b), labels_of_factors = factors
     for scale in scales:
         a = multiply(scale, a)
-    return Product((a, b), labels_of_factors, out)
+    return LabelledProduct((a, b), labels_of_factors, out)
 
 
 Factors = tuple[tuple[Tensor, Tensor], tuple[list[int], list[int]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphc.ir import Graph, Node, Pick, reached
+from graphc.ir import Graph, Node, Pick, reachable_nodes
 from graphc.loop.loop import Loop
 
 
@@ -42,7 +42,7 @@ def live_parts(op: Loop, results: Iterable[int]) -> Live:
     nexts = dict(zip(step.carries, step.nexts, strict=True))
     ends = [outputs[i] for i in indices]  # the condition's index is that of the steps done
     ends += outputs[-1:] if op.stops else ()
-    seen = reached(ends, lambda node: (nexts[node],) if node in nexts else node.inputs)
+    seen = reachable_nodes(ends, lambda node: (nexts[node],) if node in nexts else node.inputs)
     carries = [i for i, p in enumerate(step.carries) if p in seen or i in indices]
     xs, consts = ([i for i, p in enumerate(part) if p in seen] for part in (step.xs, step.consts))
     return Live(indices, tuple(carries), tuple(xs), tuple(consts))

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from graphc.errors import ShapeError, UnsupportedOperationError
-from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, replaced, toposort
+from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, replace_nodes, toposort
 from graphc.loop.build import OpenedLoop
 from graphc.loop.residuals import CHEAP
 from graphc.loop.step import LoopStep, stand_in
@@ -88,7 +88,7 @@ class AnalysedLoop(OpenedLoop):
 
     def outside(self, nodes: Sequence[Node]) -> list[Any]:
         """Return nodes of the step that do not vary as nodes outside the loop."""
-        return replaced(nodes, self.constants)
+        return replace_nodes(nodes, self.constants)
 
     def at_once(self, parts: Sequence[Node], sequences: Mapping[Node, Tensor]) -> list[Tensor]:
         """Return nodes of the step for all steps at once, along a new leading axis.
@@ -111,7 +111,9 @@ class AnalysedLoop(OpenedLoop):
         varying = dependent(order, stands)
         moving = [y for y in parts if y in varying]
         values: dict[Node, Node] = dict(zip(stands.values(), rows.values(), strict=True))
-        batches = replaced(batched(moving, stands), {**values, **self.constants}) if moving else []
+        batches = (
+            replace_nodes(batched(moving, stands), {**values, **self.constants}) if moving else []
+        )
         done: dict[Node, Any] = dict(zip(moving, batches, strict=True))
         constant_parts = [y for y in parts if y not in done]
         for y, new in zip(constant_parts, self.outside(constant_parts), strict=True):

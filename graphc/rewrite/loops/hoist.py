@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from graphc.ir import Node, Op, TensorType, reached, toposort
+from graphc.ir import Node, Op, TensorType, reachable_nodes, toposort
 from graphc.loop.loop import Loop
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import equal_lengths
@@ -78,7 +78,7 @@ def _hoist(body: AnalysedLoop, work: set[Node]) -> Results | None:
         rows_of[y] = rows
         return []
 
-    reached([x for x in (*read, *body.nexts, *body.rows) if x in work], following)
+    reachable_nodes([x for x in (*read, *body.nexts, *body.rows) if x in work], following)
     if not rows_of:
         return None
     swaps = {y: stand_in(y) for y in rows_of}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphc.ir import Constant, Graph, Node, Pick, replaced
+from graphc.ir import Constant, Graph, Node, Pick, replace_nodes
 from graphc.loop.loop import Loop
 from graphc.rewrite.loops.body import Body, Key
 from graphc.rewrite.loops.dead import Live, inputs_of
@@ -183,7 +183,7 @@ def share(body: Body) -> bool:
         swaps = {p: q for p, q in same.items() if p is not q}
         if not swaps:
             return False
-        nexts = replaced([*body.nexts.values()], swaps)
+        nexts = replace_nodes([*body.nexts.values()], swaps)
         classes: dict[tuple[Node, Node], Node] = {}
         finer = {
             p: classes.setdefault((same[p], y), p) for p, y in zip(body.nexts, nexts, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from graphc.ir import Node, Pick, dependent, is_numeric, toposort
-from graphc.rewrite.loops.contractions import Product, product_of, sum_rows
+from graphc.rewrite.loops.contractions import LabelledProduct, product_of, sum_rows
 from graphc.rewrite.loops.dependence import AnalysedLoop, Results, is_expensive, number_of_elements
 from graphc.rewrite.loops.hoist import MAX_SIZE_RATIO, as_batch, is_small
 from graphc.tensor.arrays.reduce import Sum
@@ -61,7 +61,7 @@ class _Sums:
     def __init__(self, body: AnalysedLoop) -> None:
         self.body = body
         self.early: dict[Node, Tensor] = {}
-        self.late: dict[Node, Product | None] = {}
+        self.late: dict[Node, LabelledProduct | None] = {}
         self.extra: list[Node] = []
         self.exported = {y: j for j, y in reversed(list(enumerate(body.rows)))}
         self.totals = [t for i in range(body.op.carries) if (t := self._total(i)) is not None]
@@ -118,7 +118,7 @@ class _Sums:
             self.exported[x] = len(self.body.rows) + len(self.extra)
             self.extra.append(x)
 
-    def _sum_of_early(self, term: Node, product: Product | None) -> Tensor | None:
+    def _sum_of_early(self, term: Node, product: LabelledProduct | None) -> Tensor | None:
         body = self.body
         if not body.varies(term):
             return self._sum_of_constant_term(term)
@@ -156,7 +156,7 @@ class _Sums:
         rows = as_batch(self.body, x) if is_small(self.body, x) else None
         return None if rows is None else self.body.of_steps_done(rows)
 
-    def _is_cheap_to_store(self, product: Product) -> bool:
+    def _is_cheap_to_store(self, product: LabelledProduct) -> bool:
         """Return whether rows of the factors are small beside existing rows and sequences."""
         existing = [*self.body.xs, *self.body.rows]
         new = [x for x in product.factors if self.body.depends(x) and x not in self.exported]

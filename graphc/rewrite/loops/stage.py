@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from graphc.ir import Graph, Node, Op, Pick, ordered
-from graphc.rewrite.engine import Change
+from graphc.ir import Graph, Node, Op, Pick, dependencies_first
+from graphc.rewrite.engine import RuleApplication
 from graphc.rewrite.loops.body import Body, Key
 from graphc.rewrite.loops.branch import sink_graph
 from graphc.rewrite.loops.dead import Live, inputs_of, is_all_live, liveness
@@ -59,7 +59,7 @@ class Loops:
     ) -> None:
         self.attempts = 0
         self.changes = 0
-        self.records: list[Change] = []
+        self.records: list[RuleApplication] = []
         self._rules = {rule for rule in rules if rule.step == LOOPS}
         self._better = better
         self._recording = recording
@@ -131,7 +131,7 @@ class Loops:
         """Count a change, and record it if requested."""
         self.changes += 1
         if self._recording:
-            self.records.append(Change(rule, before, after))
+            self.records.append(RuleApplication(rule, before, after))
 
 
 class _Rebuild:
@@ -161,7 +161,7 @@ class _Rebuild:
 
     def graph(self, graph: Graph) -> Graph:
         done: set[Node | LoopGroup] = set()
-        for item in ordered(graph.outputs, self._needs, done):
+        for item in dependencies_first(graph.outputs, self._needs, done):
             done.add(item)
             if isinstance(item, LoopGroup):
                 self._put(item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.ir import Node, replaced
+from graphc.ir import Node, replace_nodes
 from graphc.loop.loop import Loop
 from graphc.rewrite.loops.dependence import NOT_VECTORIZABLE, AnalysedLoop, Results
 from graphc.tensor.arrays.broadcast import batch_of
@@ -42,7 +42,7 @@ def results_of_one_step(loop: Node) -> Results | None:
     body = AnalysedLoop.at(loop)
     values: dict[Any, Node] = dict(zip(body.carries, body.operands.init, strict=True))
     values |= {x: y[0] for x, y in body.sequences.items()}
-    outputs = body.outside(replaced([*body.nexts, *body.rows], values))
+    outputs = body.outside(replace_nodes([*body.nexts, *body.rows], values))
     nexts, rows = outputs[: body.op.carries], outputs[body.op.carries :]
     count = body.operands.count
     done: Any = constant(1, dtype="int64")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphc.ir import Node, is_float
 from graphc.rewrite.algebra.factors import multiple
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, rewrite
 from graphc.tensor.core.arithmetic import hypot
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
@@ -56,7 +56,7 @@ def square_of_difference(node: Node, op: object) -> Node | None:
     (d, p), (e, q) = map(multiple, product.inputs)
     if {p, q} != {x, y} or abs(c * d * e) != 2:
         return None
-    return fitted(square(subtract(x, y) if c * d * e < 0 else add(x, y)), node)
+    return fit_to(square(subtract(x, y) if c * d * e < 0 else add(x, y)), node)
 
 
 def _signed_terms(node: Node, sign: int, levels: int) -> Iterator[tuple[int, Node]]:

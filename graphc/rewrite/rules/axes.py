@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from graphc.ir import Node
 from graphc.rewrite.algebra.indices import index_by, is_reversal, plain_index
-from graphc.rewrite.facts.lengths import admitted
+from graphc.rewrite.facts.lengths import admit
 from graphc.rewrite.rule import rewrite
 from graphc.site import derived_from
 from graphc.tensor.arrays.index import Index
@@ -218,4 +218,4 @@ def function_of_moved_axes(node: Node, op: Elementwise | Where | Cast) -> Node |
             return None
     with derived_from(moved.site):
         result = Tensor.make(moved.op, node.with_inputs(bare))
-    return admitted(result, node)
+    return admit(result, node)

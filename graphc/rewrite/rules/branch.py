@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from graphc.ir import Graph, Node, Pick, replaced
+from graphc.ir import Graph, Node, Pick, replace_nodes
 from graphc.loop.branch import Switch
 from graphc.rewrite.rule import number_of, rewrite
 from graphc.tensor.core.elementwise import Cast, logical_not
@@ -32,7 +32,7 @@ def switch_of_equal_results(node: Node, op: Pick) -> Node | None:
 
 def _inline(results: Node, branch: Graph, index: int) -> Node:
     operands = dict(zip(branch.inputs, results.inputs[1:], strict=True))
-    return replaced([branch.outputs[index]], operands)[0]
+    return replace_nodes([branch.outputs[index]], operands)[0]
 
 
 @rewrite("canonicalize", Pick, beside=[Switch])

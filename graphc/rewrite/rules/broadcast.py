@@ -9,10 +9,10 @@ from graphc.ir import Constant, Node
 from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, index_by, plain_index
 from graphc.rewrite.facts.lengths import (
     Known,
-    admitted,
+    admit,
+    declared_lengths,
     length_of,
     lengths_of,
-    stated_lengths,
     symbolic_length,
     with_lengths,
 )
@@ -47,7 +47,7 @@ def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
     if bare is None or any(n != 1 for n in x.type.shape):
         return None
     # An axis that is not repeated must have the target length, which is checked at run time.
-    return admitted(broadcast_to(bare, _target_shape(node)), node)
+    return admit(broadcast_to(bare, _target_shape(node)), node)
 
 
 @rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo])
@@ -62,7 +62,7 @@ def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
         repeated = inner.type.ndim + axis in op.repeated
         if _with_axis(axis, [x]) if repeated else n != shape[axis]:
             return None
-    return admitted(broadcast_to(x, shape), node)
+    return admit(broadcast_to(x, shape), node)
 
 
 @rewrite("canonicalize", BroadcastTo, beside=[ExpandDims])
@@ -74,7 +74,7 @@ def broadcast_to_of_new_axes_in_front(node: Node, op: BroadcastTo) -> Node | Non
     axes = expanded.op.axes
     front = next((i for i, axis in enumerate(axes) if axis != i), len(axes))
     x = expand_dims(expanded.inputs[0], tuple(axis - front for axis in axes[front:]))
-    return admitted(broadcast_to(x, _target_shape(node)), node)
+    return admit(broadcast_to(x, _target_shape(node)), node)
 
 
 @rewrite("canonicalize", Transpose, beside=[BroadcastTo])
@@ -121,7 +121,7 @@ def _broadcast_last(
         return None  # a length that must be checked at run time
     with derived_from(inner.site):
         result = broadcast_to(moved(aligned), lengths(_target_shape(inner)))
-    return admitted(result, node)
+    return admit(result, node)
 
 
 @rewrite("canonicalize", Elementwise, Where, beside=[BroadcastTo, Constant, ExpandDims])
@@ -189,7 +189,7 @@ def _compared_lengths(axis: int, xs: Sequence[Node]) -> set[Known]:
         if not waiting:
             break
         x = waiting.pop()
-        lengths.update(stated_lengths(x, x.type.ndim + axis))
+        lengths.update(declared_lengths(x, x.type.ndim + axis))
         if isinstance(x.op, Elementwise | Where | Cast):
             waiting += _with_axis(axis, x.inputs)
     return lengths
@@ -250,7 +250,7 @@ def index_of_broadcast_to(node: Node, op: Index) -> Node | None:
         else length_of(inner, i - first)
         for i, axis in enumerate(sliced)
     ]
-    return admitted(broadcast_to(inner, lengths), node)
+    return admit(broadcast_to(inner, lengths), node)
 
 
 def _part_length(x: Node, axis: int, part: IndexEntry) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.ir import Node, is_complex
 from graphc.rewrite.facts.facts import Definiteness
-from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, lengths_of
+from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, lengths_of
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
@@ -35,9 +35,9 @@ def cholesky_of_diagonal(node: Node, op: Cholesky) -> Node | None:
     if not facts.is_diagonal or is_complex(x.type.dtype):
         return None
     static, symbolic = entries("cholesky", lengths_of(node)[-2:])
-    roots = sqrt(Tensor.make(Diagonal(0), *checked_inputs(node)))
+    roots = sqrt(Tensor.make(Diagonal(0), *inputs_with_checks(node)))
     factor = Tensor.make(FromDiagonal(static, 0), roots, *symbolic)
-    return admitted(factor, node)
+    return admit(factor, node)
 
 
 @rewrite("canonicalize", Cholesky)
@@ -47,7 +47,7 @@ def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
     pair = kron_factors(x)
     if pair is None or not all(facts_of(part).definite is Definiteness.POSITIVE for part in pair):
         return None
-    return fitted(kron(*(Tensor.make(op, part) for part in pair)), node)
+    return fit_to(kron(*(Tensor.make(op, part) for part in pair)), node)
 
 
 @rewrite("canonicalize", Cholesky, beside=[DotGeneral])
@@ -59,7 +59,7 @@ def cholesky_of_product(node: Node, op: Cholesky) -> Node | None:
         return None
     (a, a_transposed), (b, b_transposed) = factors
     is_one = a is b and isinstance(a.op, Cholesky) and (a_transposed, b_transposed) == (False, True)
-    return admitted(a, node) if is_one else None
+    return admit(a, node) if is_one else None
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Cholesky])
@@ -76,4 +76,4 @@ def dot_of_cholesky(node: Node, op: DotGeneral) -> Node | None:
     ):
         return None
     (x,) = a.inputs
-    return admitted(x if facts_of(x).symmetric else Tensor.make(Mirror(True, True), x), node)
+    return admit(x if facts_of(x).symmetric else Tensor.make(Mirror(True, True), x), node)

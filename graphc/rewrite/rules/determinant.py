@@ -9,7 +9,7 @@ from typing import Any
 from graphc.ir import Node, Pick, is_complex, picks
 from graphc.rewrite.facts.blocks import square_blocks
 from graphc.rewrite.facts.facts import Definiteness
-from graphc.rewrite.facts.lengths import Known, admitted, checked_inputs, fitted, length_of
+from graphc.rewrite.facts.lengths import Known, admit, fit_to, inputs_with_checks, length_of
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
 from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.facts.structure import facts_of
@@ -95,7 +95,7 @@ def slogdet_that_is_known(node: Node, op: Pick) -> Node | None:
     facts = facts_of(results.inputs[0])
     positive = results.op.assume == "pos" or facts.definite is Definiteness.POSITIVE
     if facts.orthogonal if op.index else positive:
-        return fitted(as_tensor(1 - op.index, dtype=node.type.dtype), node)
+        return fit_to(as_tensor(1 - op.index, dtype=node.type.dtype), node)
     return None
 
 
@@ -145,7 +145,7 @@ def det_of_product(node: Node, op: Any) -> Node | None:
         return None
     a, b = (_same_of(node, factor.x) for factor in factors)
     is_log = isinstance(op, Pick) and op.index == 1
-    return admitted(a + b if is_log else a * b, node)
+    return admit(a + b if is_log else a * b, node)
 
 
 @rewrite("specialize", Det, Pick)
@@ -158,8 +158,8 @@ def det_of_kron(node: Node, op: Any) -> Node | None:
     a, b = (_same_of(node, x) for x in pair)
     n, m = (_count(length_of(x, 0), a.dtype) for x in pair)
     if isinstance(op, Pick) and op.index == 1:
-        return admitted(a * m + b * n, node)
-    return admitted(power(a, m) * power(b, n), node)
+        return admit(a * m + b * n, node)
+    return admit(power(a, m) * power(b, n), node)
 
 
 def _count(n: Known, dtype: str) -> Tensor:
@@ -175,7 +175,7 @@ def det_of_blocks(node: Node, op: Any) -> Node | None:
         return None
     determinants = [_same_of(node, x, spec[1]) for x in blocks]
     is_log = isinstance(op, Pick) and op.index == 1
-    return admitted(reduce(operator.add if is_log else operator.mul, determinants), node)
+    return admit(reduce(operator.add if is_log else operator.mul, determinants), node)
 
 
 @rewrite("specialize", Det, Pick)
@@ -185,7 +185,7 @@ def det_of_triangle(node: Node, op: Any) -> Node | None:
     if spec is None or spec[1] not in OF_DIAGONAL:
         return None
     source = node.inputs[0] if isinstance(op, Pick) else node
-    diagonal = Tensor.make(Diagonal(0), *checked_inputs(source))
+    diagonal = Tensor.make(Diagonal(0), *inputs_with_checks(source))
     if isinstance(op, Det):
         return prod(diagonal, -1)
     return sum(log(abs(diagonal)), -1) if op.index else prod(sign(diagonal), -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.ir import Node, is_inexact
-from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted
+from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks
 from graphc.rewrite.facts.matrices import factors_of, is_square, is_uniform, kron_factors
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.arrays.create import Eye
@@ -27,15 +27,15 @@ def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
     (x,) = node.inputs
     match x.op:
         case FromDiagonal(_, offset) if offset == op.offset:
-            return admitted(x.inputs[0], node)
+            return admit(x.inputs[0], node)
         case Eye(_, offset, dtype) if offset == op.offset:
-            return fitted(as_tensor(1, dtype=dtype), node)
+            return fit_to(as_tensor(1, dtype=dtype), node)
         case Assume():
-            return node.with_inputs(checked_inputs(x))
+            return node.with_inputs(inputs_with_checks(x))
         case Transpose(axes) if not op.offset:
             n = len(axes)
             if axes == (*range(n - 2), n - 1, n - 2):
-                return admitted(node.with_inputs(x.inputs), node)
+                return admit(node.with_inputs(x.inputs), node)
     return None
 
 
@@ -45,8 +45,8 @@ def diagonal_of_elements(node: Node, op: Diagonal) -> Node | None:
     (x,) = node.inputs
     if not isinstance(x.op, Elementwise | Cast):
         return None
-    diagonals = [_diagonal_of_operand(y, x, node) for y in checked_inputs(x)]
-    return None if None in diagonals else admitted(x.with_inputs(diagonals), node)  # type: ignore[arg-type]
+    diagonals = [_diagonal_of_operand(y, x, node) for y in inputs_with_checks(x)]
+    return None if None in diagonals else admit(x.with_inputs(diagonals), node)  # type: ignore[arg-type]
 
 
 def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
@@ -74,7 +74,7 @@ def diagonal_of_dot(node: Node, op: Diagonal) -> Node | None:
         swapaxes(factor.x, -1, -2) if factor.transposed != side else factor.x
         for factor, side in zip(factors, (False, True), strict=True)
     )
-    return admitted(sum(multiply(a, b), -1), node)
+    return admit(sum(multiply(a, b), -1), node)
 
 
 @rewrite("canonicalize", Diagonal)
@@ -85,4 +85,4 @@ def diagonal_of_kron(node: Node, op: Diagonal) -> Node | None:
     if pair is None or op.offset or not (is_square(pair.a) and is_square(pair.b)):
         return None
     a, b = map(_diagonal, pair)
-    return fitted(ravel(a[:, None] * b), node)
+    return fit_to(ravel(a[:, None] * b), node)

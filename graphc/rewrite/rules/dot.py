@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric, precedes
 from graphc.rewrite.algebra.chains import chain_of, cheapest_splits, multiply_chain
-from graphc.rewrite.facts.lengths import admitted, equal_lengths, fitted, length_of, with_lengths
+from graphc.rewrite.facts.lengths import admit, equal_lengths, fit_to, length_of, with_lengths
 from graphc.rewrite.facts.matrices import labels_of, operand_labels
 from graphc.rewrite.rule import UNIFORM, rewrite, scalar_value
 from graphc.tensor.arrays.create import Eye
@@ -84,7 +84,7 @@ def dot_over_no_axes(node: Node, op: DotGeneral) -> Node | None:
         return None
     a, b = node.inputs
     a_labels, b_labels, result = labels_of(node)
-    return admitted(align_axes(a, a_labels, result) * align_axes(b, b_labels, result), node)  # type: ignore[arg-type]
+    return admit(align_axes(a, a_labels, result) * align_axes(b, b_labels, result), node)  # type: ignore[arg-type]
 
 
 @rewrite("canonicalize", DotGeneral)
@@ -115,7 +115,7 @@ def dot_of_equal_elements(node: Node, op: DotGeneral) -> Node | None:
     for side, x in enumerate(node.inputs):
         value = scalar_value(x)
         if value == 0:
-            return fitted(as_tensor(0, dtype=node.type.dtype), node)
+            return fit_to(as_tensor(0, dtype=node.type.dtype), node)
         # A sum of half-width floats may overflow where the product does not, as may a sum scaled
         # by less than 1; over no elements, the product with an infinite number is 0.
         large = value is not None and 1 <= abs(value) < math.inf
@@ -134,7 +134,7 @@ def _scaled_sum(node: Node, side: int, value: complex) -> Node | None:
     total = Tensor.make(Sum(axes), other) if axes else other
     free_labels = [x for x in labels[1 - side] if x >= 0]
     scale = as_tensor(value, dtype=node.type.dtype)
-    return fitted(align_axes(total, free_labels, result) * scale, node)  # type: ignore[arg-type]
+    return fit_to(align_axes(total, free_labels, result) * scale, node)  # type: ignore[arg-type]
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Constant, Eye])
@@ -150,7 +150,7 @@ def dot_of_identity(node: Node, op: DotGeneral) -> Node | None:
         if x.type.ndim == 2 and equal_lengths(x, x_axis, other, axis):
             rest = [i for i in range(other.type.ndim) if i != axis]
             order = [*rest, axis] if side else [axis, *rest]
-            return admitted(transpose(other, order), node)
+            return admit(transpose(other, order), node)
     return None
 
 
@@ -242,7 +242,7 @@ def dot_of_dot(node: Node, op: DotGeneral) -> Node | None:
         if isinstance(product.op, DotGeneral):
             result = _reorder(node, side, product)
             if result is not None and _count_products(node) <= MAX_PRODUCTS:
-                return admitted(result, node)
+                return admit(result, node)
     return None
 
 
@@ -256,7 +256,7 @@ def dot_of_many(node: Node, op: DotGeneral) -> Node | None:
     enough = MIN_GAIN if cost <= 2 * chain.last else MIN_LARGE_GAIN
     if not cost or chain.cost < enough * cost:
         return None
-    return admitted(multiply_chain(chain.factors, splits), node)
+    return admit(multiply_chain(chain.factors, splits), node)
 
 
 REORDERED_FACTORS = 3
@@ -352,7 +352,7 @@ def sum_of_product(node: Node, op: Sum) -> Node | None:
     result_axes = [axis for axis in range(node.type.ndim) if axis in a_labels or axis in b_labels]
     product = contract_axes(a, a_labels, b, b_labels, result_axes)
     new = tuple(axis for axis in range(node.type.ndim) if axis not in result_axes)
-    return admitted(expand_dims(product, new) if new else product, node)
+    return admit(expand_dims(product, new) if new else product, node)
 
 
 @rewrite("canonicalize", Sum, beside=[DotGeneral])
@@ -369,7 +369,7 @@ def sum_of_dot(node: Node, op: Sum) -> Node | None:
     result_labels = [label for label in result if label not in summed]
     product = contract_axes(x.inputs[0], a_labels, x.inputs[1], b_labels, result_labels)  # type: ignore[arg-type]
     rest = tuple(result_labels.index(axis) for axis in op.axes if axis not in summed)
-    return admitted(Tensor.make(Sum(rest), product) if rest else product, node)
+    return admit(Tensor.make(Sum(rest), product) if rest else product, node)
 
 
 def _bare(x: Node, labels: Sequence[int]) -> tuple[Tensor, list[int]]:

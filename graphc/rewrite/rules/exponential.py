@@ -20,7 +20,7 @@ from graphc.rewrite.algebra.factors import (
     rebuild,
     rebuild_any_type,
 )
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.reduce import Sum
@@ -313,7 +313,7 @@ def power_of_exp(node: Node, op: object) -> Node | None:
     n = scalar_value(exponent)
     if base.op is not exp or not is_float(node.type.dtype) or not n or not math.isfinite(n):
         return None
-    return fitted(exp(multiply(n, *base.inputs)), node)
+    return fit_to(exp(multiply(n, *base.inputs)), node)
 
 
 @equation("stabilize", dtypes=is_float)
@@ -341,10 +341,10 @@ def log_of_power(node: Node, op: Elementwise) -> Node | None:
     base, exponent = x.inputs
     c, n = scalar_value(base), scalar_value(exponent)
     if c is not None and c > 0 and c != 1 and math.isfinite(c):
-        return fitted(multiply(exponent, op(base)), node)
+        return fit_to(multiply(exponent, op(base)), node)
     if not n or not math.isfinite(n):
         return None
-    return fitted(multiply(n, op(abs(base) if n % 2 == 0 else base)), node)
+    return fit_to(multiply(n, op(abs(base) if n % 2 == 0 else base)), node)
 
 
 @equation("stabilize", dtypes=is_float)
@@ -386,7 +386,7 @@ def log_of_product_with_exp(node: Node, op: Elementwise) -> Node | None:
         return None
     rest = op(rebuild_any_type(x, {factor.path: GONE}))
     y = op(factor.node)
-    return fitted(rest - y if factor.below else rest + y, node)
+    return fit_to(rest - y if factor.below else rest + y, node)
 
 
 def _has_log(f: Factor) -> bool:
@@ -407,7 +407,7 @@ def log_of_exponential_terms(node: Node, op: Elementwise) -> Node | None:
     summands = exponentials(x)
     if op is log1p and summands:
         summands = [(None, 1.0), *summands]
-    return fitted(log_of_exponentials(summands), node) if len(summands) > 1 else None
+    return fit_to(log_of_exponentials(summands), node) if len(summands) > 1 else None
 
 
 # Pairs of factors, as in derivatives of logarithms: one overflows, or rounds to 0, and the other is
@@ -460,4 +460,4 @@ def difference_of_opposite_sigmoids(node: Node, op: object) -> Node | None:
     p, q = node.inputs
     if p.op is not sigmoid or q.op is not sigmoid or not is_minus(*p.inputs, *q.inputs):
         return None
-    return fitted(tanh(divide(p.inputs[0], 2)), node)
+    return fit_to(tanh(divide(p.inputs[0], 2)), node)

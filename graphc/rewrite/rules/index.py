@@ -19,13 +19,13 @@ from graphc.rewrite.algebra.indices import (
     symbolic_of,
 )
 from graphc.rewrite.facts.lengths import (
-    admitted,
+    admit,
     bare_mask,
+    declared_lengths,
     equal_lengths,
     holes,
     length_of,
     lengths_of,
-    stated_lengths,
 )
 from graphc.rewrite.facts.slices import are_disjoint, canonical, compose_slices, element
 from graphc.rewrite.rule import rewrite, scalar_value
@@ -169,7 +169,7 @@ def index_by_consecutive_places(node: Node, op: Index) -> Node | None:
     if entry is None:
         return None
     index[axis] = IndexEntry(entry)
-    return admitted(index_by(x, index), node)
+    return admit(index_by(x, index), node)
 
 
 def _as_slice(indices: Node, x: Node, axis: int) -> Range | None:
@@ -222,7 +222,7 @@ def index_of_index(node: Node, op: Index) -> Node | None:
         if entry is None:
             return None
         composed.append(entry)
-    return admitted(index_by(x, composed), node)
+    return admit(index_by(x, composed), node)
 
 
 def _compose(first: IndexEntry, second: IndexEntry, n: int | None) -> IndexEntry | None:
@@ -245,7 +245,7 @@ def places_in_constant(node: Node, op: Pick) -> Node | None:
     if not isinstance(nonzero.op, Nonzero) or not isinstance(nonzero.inputs[0].op, Constant):
         return None
     indices = nonzero.op.perform(nonzero.inputs[0].op.value)[op.index]
-    return admitted(Tensor.make(Constant.of(indices)), node)
+    return admit(Tensor.make(Constant.of(indices)), node)
 
 
 # Indexing of updated arrays.
@@ -348,7 +348,7 @@ def update_of_everything(node: Node, op: IndexUpdate) -> Node | None:
         result = add(x, value)
     else:
         return None
-    return admitted(result, node)
+    return admit(result, node)
 
 
 @rewrite("canonicalize", IndexUpdate)
@@ -365,7 +365,7 @@ def update_with_new_axes(node: Node, op: IndexUpdate) -> Node | None:
     entries = tuple(entry for entry in op.entries if entry is not None)
     value = squeeze(value, value_axes) if value_axes else value
     result = Tensor.make(IndexUpdate(entries, op.accumulate), x, value, *symbolic_of(node))
-    return admitted(result, node)
+    return admit(result, node)
 
 
 def _axes_of(entries: Sequence[Entry]) -> list[Entry]:
@@ -401,7 +401,7 @@ def update_by_broadcast(node: Node, op: IndexUpdate) -> Node | None:
     lengths = value.type.shape[value.type.ndim - bare.type.ndim :]
     if any(n == 1 != m for n, m in zip(lengths, bare.type.shape, strict=True)):
         return None  # a length that is still to be checked
-    return admitted(Tensor.make(op, x, bare, *symbolic_of(node)), node)
+    return admit(Tensor.make(op, x, bare, *symbolic_of(node)), node)
 
 
 @rewrite("canonicalize", IndexUpdate, beside=[IndexUpdate])
@@ -568,7 +568,7 @@ def mask_of(node: Node) -> Node | None:
     is_mask = node.op.entries == entries and indices == all_indices  # type: ignore[attr-defined]
     # A mask shorter than the axis selects elements, but does not broadcast.
     fits = is_mask and all(
-        length_of(node.inputs[0], i) in stated_lengths(mask, i) for i in range(n)
+        length_of(node.inputs[0], i) in declared_lengths(mask, i) for i in range(n)
     )
     return bare_mask(mask) if fits else None
 
@@ -626,4 +626,4 @@ def update_by_mask(node: Node, op: IndexUpdate) -> Node | None:
     elif value.type.ndim and not _fits(value, _part_before(node)):
         return None
     result = where(mask_like(mask, x), add(x, scalar) if op.accumulate else scalar, x)
-    return admitted(result, node)
+    return admit(result, node)

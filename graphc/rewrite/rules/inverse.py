@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.ir import Node
 from graphc.rewrite.facts.blocks import block_diagonal, square_blocks
-from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, lengths_of
+from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, lengths_of
 from graphc.rewrite.facts.matrices import is_square, kron_factors, times
 from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.rule import rewrite
@@ -41,7 +41,7 @@ def dot_with_inverse(node: Node, op: DotGeneral) -> Node | None:
         product = times(node, side) if isinstance(inverse, Inverse) else None
         if product is not None and isinstance(inverse, Inverse):
             (a,) = product.x.inputs
-            return admitted(
+            return admit(
                 product.restore(solve_with(inverse.assume, product.transposed, a, product.columns)),
                 node,
             )
@@ -54,8 +54,8 @@ def inverse_of_inverse(node: Node, op: Inverse) -> Node | None:
     (x,) = node.inputs
     if not isinstance(x.op, Inverse) or not {op.assume, x.op.assume} <= WHOLE:
         return None
-    (inner,) = checked_inputs(x)
-    return admitted(inner, node)
+    (inner,) = inputs_with_checks(x)
+    return admit(inner, node)
 
 
 @rewrite("canonicalize", Inverse, beside=[Transpose])
@@ -70,14 +70,14 @@ def inverse_of_transpose(node: Node, op: Inverse) -> Node | None:
 @rewrite("canonicalize", Inverse)
 def inverse_of_diagonal(node: Node, op: Inverse) -> Node | None:
     """``inv(diag(d))`` is ``diag(1 / d)``, and ``inv(q)`` of an orthogonal matrix is ``q.T``."""
-    (x,) = checked_inputs(node)
+    (x,) = inputs_with_checks(node)
     if op.assume == "orthogonal":
-        return admitted(adjoint(x), node)
+        return admit(adjoint(x), node)
     if op.assume != "diagonal":
         return None
     static, symbolic = entries("inv", lengths_of(node)[-2:])
     result = Tensor.make(FromDiagonal(static, 0), 1 / Tensor.make(Diagonal(0), x), *symbolic)
-    return admitted(result, node)
+    return admit(result, node)
 
 
 @rewrite("canonicalize", Inverse)
@@ -87,7 +87,7 @@ def inverse_of_kron(node: Node, op: Inverse) -> Node | None:
     pair = kron_factors(x)
     if pair is None or not all(map(is_square, pair)) or op.assume not in WHOLE:
         return None
-    return fitted(kron(*map(inverse_of, pair)), node)
+    return fit_to(kron(*map(inverse_of, pair)), node)
 
 
 @rewrite("canonicalize", Inverse, beside=[BlockDiagonal])
@@ -96,4 +96,4 @@ def inverse_of_blocks(node: Node, op: Inverse) -> Node | None:
     blocks = square_blocks(node.inputs[0])
     if blocks is None:
         return None
-    return admitted(block_diagonal(*[inverse_of(x, op.assume) for x in blocks]), node)
+    return admit(block_diagonal(*[inverse_of(x, op.assume) for x in blocks]), node)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from graphc.ir import Constant, Node, Pick
 from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, index_by, inputs_fit, plain_index
-from graphc.rewrite.facts.lengths import Known, admitted, lengths_of
+from graphc.rewrite.facts.lengths import Known, admit, lengths_of
 from graphc.rewrite.facts.slices import canonical
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.shape import array_of_lengths
@@ -53,7 +53,7 @@ def concatenate_of_concatenate(node: Node, op: Concatenate) -> Node | None:
 
 
 def _concatenate(node: Node, op: Concatenate, arrays: Sequence[Node]) -> Node | None:
-    return admitted(Tensor.make(op, *arrays), node)
+    return admit(Tensor.make(op, *arrays), node)
 
 
 @rewrite("canonicalize", Concatenate)
@@ -179,7 +179,7 @@ def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
     )
     if not all_same or not inputs_fit(node):
         return None
-    return admitted(broadcast_to(first.inputs[0], lengths_of(node)), node)
+    return admit(broadcast_to(first.inputs[0], lengths_of(node)), node)
 
 
 @rewrite("canonicalize", Index, beside=[Concatenate])
@@ -204,7 +204,7 @@ def index_of_concatenate(node: Node, op: Index) -> Node | None:
     if pieces is None:
         return None
     new_axis = len([part for part in index[:axis] if part.is_slice])
-    return admitted(concatenate([take(x, piece) for x, piece in pieces], new_axis), node)
+    return admit(concatenate([take(x, piece) for x, piece in pieces], new_axis), node)
 
 
 _starts: WeakKeyDictionary[Node, list[int]] = WeakKeyDictionary()

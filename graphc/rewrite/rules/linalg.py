@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.ir import Node, is_complex, is_inexact
 from graphc.rewrite.facts.bounds import bounds_of
-from graphc.rewrite.facts.lengths import admitted, equal_lengths, fitted, length_of, with_lengths
+from graphc.rewrite.facts.lengths import admit, equal_lengths, fit_to, length_of, with_lengths
 from graphc.rewrite.facts.masks import mask_bands
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors, labels_of, times
 from graphc.rewrite.facts.structure import facts_of
@@ -40,7 +40,7 @@ def dot_with_diagonal(node: Node, op: DotGeneral) -> Node | None:
             other, axis = node.inputs[1 - side], others.index(summed)
             if 1 in {other.type.shape[axis], x.type.shape[-1]}:
                 other = with_lengths(other, {axis: length_of(x, x.type.ndim - 1)})
-            return admitted(scale * align_axes(other, renamed, result), node)  # type: ignore[arg-type]
+            return admit(scale * align_axes(other, renamed, result), node)  # type: ignore[arg-type]
     return None
 
 
@@ -62,7 +62,7 @@ def dot_of_orthogonal(node: Node, op: DotGeneral) -> Node | None:
     facts = facts_of(a)
     if not facts.orthogonal or not is_square(node):
         return None
-    return fitted(identity_for(a, node), node)
+    return fit_to(identity_for(a, node), node)
 
 
 def _is_adjoint(a: Node, b: Node) -> bool:
@@ -82,7 +82,7 @@ def dot_of_kron(node: Node, op: DotGeneral) -> Node | None:
         product = None if pair is None else times(node, side)
         if pair is not None and product is not None:
             a, b = (swapaxes(part, 0, 1) if product.transposed else part for part in pair)
-            return admitted(product.restore(kron_times(a, b, product.columns)), node)
+            return admit(product.restore(kron_times(a, b, product.columns)), node)
     return None
 
 
@@ -100,7 +100,7 @@ def _kron_of_products(node: Node) -> Node | None:
     (a, b), (c, d) = pairs
     if not equal_lengths(a, 1, c, 0):
         return None
-    return fitted(kron(matmul(a, c), matmul(b, d)), node)
+    return fit_to(kron(matmul(a, c), matmul(b, d)), node)
 
 
 def kron_times(a: Tensor, b: Tensor, columns: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ def transpose_of_symmetric(node: Node, op: Transpose) -> Node | None:
     is_matrix_transpose = n >= 2 and op.axes == (*range(n - 2), n - 1, n - 2)
     if not is_matrix_transpose or is_complex(x.type.dtype) or not facts_of(x).symmetric:
         return None
-    return admitted(x, node)
+    return admit(x, node)
 
 
 @rewrite("canonicalize", Where)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphc.ir import Node
 from graphc.rewrite.facts.blocks import block_diagonal, rows_for, square_blocks
 from graphc.rewrite.facts.facts import Definiteness
-from graphc.rewrite.facts.lengths import admitted, equal_lengths, length_of, with_lengths
+from graphc.rewrite.facts.lengths import admit, equal_lengths, length_of, with_lengths
 from graphc.rewrite.facts.matrices import MatrixFactor, factors_of, times
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
@@ -29,7 +29,7 @@ def transpose_of_blocks(node: Node, op: Transpose) -> Node | None:
     (x,) = node.inputs
     if not is_transpose(node) or not isinstance(x.op, BlockDiagonal):
         return None
-    return admitted(block_diagonal(*map(matrix_transpose, x.inputs)), node)
+    return admit(block_diagonal(*map(matrix_transpose, x.inputs)), node)
 
 
 @rewrite("canonicalize", DotGeneral, beside=[BlockDiagonal, Transpose])
@@ -46,7 +46,7 @@ def dot_with_blocks(node: Node, op: DotGeneral) -> Node | None:
             columns = with_lengths(factor.columns, {-2: rows})
             pairs = zip(blocks, rows_for(blocks, columns), strict=True)
             result = concatenate([matmul(block, rows) for block, rows in pairs], -2)
-            return admitted(factor.restore(result), node)
+            return admit(factor.restore(result), node)
     return None
 
 
@@ -65,7 +65,7 @@ def _product_of_blocks(node: Node) -> Node | None:
     pairs = [*zip(a_blocks, b_blocks, strict=True)]
     if not all(equal_lengths(a, -1, b, -2) for a, b in pairs):
         return None
-    return admitted(block_diagonal(*[matmul(a, b) for a, b in pairs]), node)
+    return admit(block_diagonal(*[matmul(a, b) for a, b in pairs]), node)
 
 
 @rewrite("canonicalize", Cholesky, beside=[BlockDiagonal])
@@ -75,7 +75,7 @@ def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
     blocks = square_blocks(x)
     if blocks is None or facts_of(x).definite is not Definiteness.POSITIVE:
         return None
-    return admitted(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
+    return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
 @rewrite("canonicalize", Mirror, beside=[BlockDiagonal])
@@ -85,7 +85,7 @@ def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
     blocks = square_blocks(x)
     if blocks is None:
         return None
-    return admitted(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
+    return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
 @rewrite("canonicalize", Assume, beside=[BlockDiagonal])
@@ -96,7 +96,7 @@ def assumption_of_blocks(node: Node, op: Assume) -> Node | None:
     if blocks is None or op.denied:
         return None
     facts_of(node)  # raises where that contradicts known facts
-    return admitted(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
+    return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
 @rewrite("canonicalize", Diagonal, beside=[BlockDiagonal])
@@ -106,4 +106,4 @@ def diagonal_of_blocks(node: Node, op: Diagonal) -> Node | None:
     blocks = square_blocks(x)
     if blocks is None or op.offset:
         return None
-    return admitted(concatenate([Tensor.make(op, block) for block in blocks], -1), node)
+    return admit(concatenate([Tensor.make(op, block) for block in blocks], -1), node)

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir import Node, Op, is_complex, is_float, is_integer, is_numeric, numpy_dtype
 from graphc.rewrite.algebra.indices import EVERYTHING, inputs_fit, is_reversal
-from graphc.rewrite.facts.lengths import Known, admitted, is_count, length_of, lengths_of, product
+from graphc.rewrite.facts.lengths import Known, admit, is_count, length_of, lengths_of, product
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.index import before_mask, mask_like
 from graphc.rewrite.rules.shape import fits
@@ -200,7 +200,7 @@ def sum_of_scaled(node: Node, op: Sum) -> Node | None:
         if common is None or rest.type.ndim != x.type.ndim:
             continue
         if is_integer(node.type.dtype) or (is_float(node.type.dtype) and _is_large(factor)):
-            return admitted(multiply(common, Tensor.make(op, rest)), node)
+            return admit(multiply(common, Tensor.make(op, rest)), node)
     return None
 
 
@@ -379,7 +379,7 @@ def _is_strictly_increasing(op: Op) -> bool:
     if not isinstance(op, Elementwise):
         return False
     facts = op.facts
-    return facts.trend == RISING and not facts.support and not facts.whole
+    return facts.trend == RISING and not facts.support and not facts.integral
 
 
 @rewrite("stabilize", ArgMax, ArgMin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Constant, Node
-from graphc.rewrite.facts.lengths import Known, admitted, length_of, lengths_of, symbolic_length
+from graphc.rewrite.facts.lengths import Known, admit, length_of, lengths_of, symbolic_length
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.join import stack
@@ -128,7 +128,7 @@ def reshape_of_repeated_scalar(node: Node, op: Reshape) -> Node | None:
         return None
     if not fits(node):
         return None
-    return admitted(broadcast_to(repeated.inputs[0], lengths_of(node)), node)
+    return admit(broadcast_to(repeated.inputs[0], lengths_of(node)), node)
 
 
 def fits(node: Node) -> bool:

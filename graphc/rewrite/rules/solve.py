@@ -6,7 +6,7 @@ from typing import Any
 
 from graphc.ir import Node, is_complex
 from graphc.rewrite.facts.blocks import rows_for, square_blocks
-from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, length_of, with_lengths
+from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, length_of, with_lengths
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors, times
 from graphc.rewrite.facts.solvers import KINDS, WHOLE, better, reads_all
 from graphc.rewrite.facts.structure import facts_of
@@ -91,10 +91,10 @@ def solve_of_inverse(node: Node, op: Solve) -> Node | None:
     a, b = node.inputs
     if not isinstance(a.op, Inverse):
         return None
-    (x,) = checked_inputs(a)
+    (x,) = inputs_with_checks(a)
     if not reads_all(op.assume, a) or not reads_all(a.op.assume, *a.inputs):
         return None
-    return admitted(matmul(swapaxes(x, -1, -2) if op.transposed else x, b), node)
+    return admit(matmul(swapaxes(x, -1, -2) if op.transposed else x, b), node)
 
 
 @rewrite("canonicalize", Solve)
@@ -104,13 +104,13 @@ def solve_of_itself(node: Node, op: Solve) -> Node | None:
     if op.transposed or op.assume not in WHOLE:
         return None
     if a is b:
-        return fitted(identity_for(a, node), node)
+        return fit_to(identity_for(a, node), node)
     factors = factors_of(b)
     if factors is None or factors[0].x is not a or factors[0].transposed:
         return None
     x, is_transposed = factors[1]
     x = _with_side(x, -1 if is_transposed else -2, a)
-    return admitted(swapaxes(x, -1, -2) if is_transposed else x, node)
+    return admit(swapaxes(x, -1, -2) if is_transposed else x, node)
 
 
 def _with_side(x: Node, axis: int, a: Node) -> Tensor:
@@ -136,7 +136,7 @@ def dot_with_solution(node: Node, op: DotGeneral) -> Node | None:
             continue
         solver, (a, b) = product.columns.op, product.columns.inputs
         if a is product.x and solver.transposed == product.transposed and solver.assume in WHOLE:
-            return admitted(product.restore(_with_side(b, -2, a)), node)
+            return admit(product.restore(_with_side(b, -2, a)), node)
     return None
 
 
@@ -155,7 +155,7 @@ def solve_of_product(node: Node, op: Solve) -> Node | None:
     first, last = factors[::-1] if op.transposed else factors
     for x, is_transposed in (first, last):
         b = solve_with("gen", is_transposed != op.transposed, x, b)
-    return admitted(b, node)
+    return admit(b, node)
 
 
 @rewrite("canonicalize", Solve)
@@ -174,7 +174,7 @@ def solve_of_kron(node: Node, op: Solve) -> Node | None:
     flat = solve_with(assume, op.transposed, a_factor, reshape(b, [n, m * k]))
     moved = swapaxes(reshape(flat, [n, m, k]), 0, 1)
     last = solve_with(assume, op.transposed, b_factor, reshape(moved, [m, n * k]))
-    return admitted(reshape(swapaxes(reshape(last, [m, n, k]), 0, 1), [n * m, k]), node)
+    return admit(reshape(swapaxes(reshape(last, [m, n, k]), 0, 1), [n * m, k]), node)
 
 
 @rewrite("canonicalize", Solve, SolveTriangular, beside=[BlockDiagonal])
@@ -186,4 +186,4 @@ def solve_of_blocks(node: Node, op: Solve | SolveTriangular) -> Node | None:
         return None
     b = with_lengths(b, {-2: length_of(a, a.type.ndim - 1)})
     pairs = zip(blocks, rows_for(blocks, b), strict=True)
-    return admitted(concatenate([Tensor.make(op, x, rows) for x, rows in pairs], -2), node)
+    return admit(concatenate([Tensor.make(op, x, rows) for x, rows in pairs], -2), node)

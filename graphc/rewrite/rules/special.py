@@ -18,7 +18,7 @@ from graphc.rewrite.algebra.factors import (
     together,
 )
 from graphc.rewrite.facts.dtypes import limits
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
 from graphc.rewrite.rules.reduce import sum_and_restored_axes
 from graphc.tensor.arrays.index import Index, IndexUpdate
@@ -152,7 +152,7 @@ def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
     peak = _peak(weights, x, axes)
     shifted = where(equal(weights, 0), -np.inf, x - expand_dims(peak, axes))
     y = log(Tensor.make(Sum(axes), weights * exp(shifted))) + peak
-    return fitted(expand_dims(y, restored) if restored else y, node)
+    return fit_to(expand_dims(y, restored) if restored else y, node)
 
 
 @rewrite("stabilize", Sum)
@@ -168,7 +168,7 @@ def sum_of_shares(node: Node, op: Sum) -> Node | None:
         rest = rebuild(x, {f.path: GONE}) if along or not f.node.type.ndim else None
         if rest is not None:
             total = f.node.inputs[0] if is_restored else f.node
-            return fitted(Tensor.make(op, rest) / total, node)
+            return fit_to(Tensor.make(op, rest) / total, node)
     return None
 
 

@@ -6,7 +6,7 @@ import math
 
 from graphc.ir import Node, is_float
 from graphc.rewrite.algebra.factors import is_minus, multiple
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, rewrite
 from graphc.tensor.core.elementwise import abs, add, less, square, subtract, where
 from graphc.tensor.core.exponential import exp, log, log1mexp, log1p, sigmoid
@@ -48,7 +48,7 @@ def difference_of_scaled_exps(node: Node, op: object) -> Node | None:
         return None
     if not is_minus(*p.inputs, *q.inputs):
         return None
-    return fitted((2 * c) * sinh(*p.inputs), node)
+    return fit_to((2 * c) * sinh(*p.inputs), node)
 
 
 @equation("stabilize", dtypes=is_float)

@@ -65,8 +65,8 @@ def tensor(
         name: The name in messages and as a function's keyword argument. A dtype here, as
             in ``gt.tensor("float64", shape=(3,))``, is accepted as the dtype.
         dtype: Anything NumPy accepts as a dtype; ``config.floatX`` by default.
-        shape: Lengths from 0 on, None where unknown, or names of unknown lengths: those of one
-            name are equal in all inputs of a function, which each call checks.
+        shape: Lengths from 0 on, None where unknown, or names of unknown lengths: lengths
+            of one name are equal in all inputs of a function, which each call checks.
         ndim: The number of axes of unknown length, instead of ``shape``.
         sharding: The partition spec on the mode's mesh of devices: for each axis the name of an
             axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.

@@ -13,7 +13,7 @@ from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Constant, dtype_name, is_inexact, is_integer, promote, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_arrays, broadcast_to
 from graphc.tensor.arrays.create import all_numbers, arange
-from graphc.tensor.arrays.index import nonzero_places
+from graphc.tensor.arrays.index import nonzero_indices
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, floor, maximum, sign, where, wide_dtype_name
@@ -268,7 +268,7 @@ def ix_(*args: TensorLike) -> tuple[Tensor, ...]:
         positions = x
         if x.dtype == "bool":
             mask = x.op.value if isinstance(x.op, Constant) else None
-            positions = nonzero_places(x)[0] if mask is None else constant(np.flatnonzero(mask))
+            positions = nonzero_indices(x)[0] if mask is None else constant(np.flatnonzero(mask))
         # An empty list is one of floats, which index nothing.
         positions = cast(positions, "int64") if x.type.shape == (0,) else positions
         grids.append(expand_dims(positions, [i for i in range(len(args)) if i != axis]))

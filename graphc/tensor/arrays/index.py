@@ -197,7 +197,7 @@ class Index(Op):
             axis += entry is not None
         arrays = self.arrays(symbolic)
         if arrays:
-            position = self.place()
+            position = self.array_axis()
             shape[position:position] = broadcast_shapes("getitem", arrays)
         return x.with_shape(tuple(shape))
 
@@ -216,7 +216,7 @@ class Index(Op):
         bounds = self.bounds()
         return [x for i, x in enumerate(symbolic, 1) if i not in bounds]
 
-    def place(self) -> int:
+    def array_axis(self) -> int:
         """Return the position of the index arrays' axes in the result.
 
         They replace the axes they index, or come first if a slice or a new axis separates these.
@@ -277,13 +277,13 @@ def _over_batch(
     n = max((x.ndim - leading for x, leading in zip(arrays, flags, strict=True)), default=0)
     if not any(flags):
         unbatched = Index((EVERYTHING, *op.entries))
-        if not arrays or unbatched.place():
+        if not arrays or unbatched.array_axis():
             return _BatchedIndex(unbatched, symbolic)
         return _BatchedIndex(unbatched, symbolic, [n], [0])
     symbolic = [
         with_rank(x, n) if leading else x for x, leading in zip(symbolic, batched, strict=True)
     ]
-    position = op.place()
+    position = op.array_axis()
     if not of_batch:
         return _BatchedIndex(op, symbolic, [position], [0])
     # Each array of the batch has its own indices: the batch axis is indexed by 0, 1, 2, ...
@@ -357,7 +357,7 @@ class IndexUpdate(Op):
     def _remaining(self, x: Tensor, part: Tensor, symbolic: Sequence[Tensor]) -> Tensor:
         """Return which values of a part remain, by setting and reading the number of each value."""
         index = Index(self.entries)
-        arrays, position = index.arrays(symbolic), index.place()
+        arrays, position = index.arrays(symbolic), index.array_axis()
         ndim = max(i.ndim for i in arrays)
         shape = [length(part, position + axis) for axis in range(ndim)]
         numbers = reshape(arange(math.prod(shape[1:], start=shape[0])), shape)
@@ -396,7 +396,7 @@ def _may_repeat(arrays: Sequence[Tensor]) -> bool:
         return False
     (several, *_) = arrays[0].inputs or (None,)
     if several is not None and isinstance(several.op, Nonzero):
-        return tuple(arrays) != nonzero_places(several.inputs[0])
+        return tuple(arrays) != nonzero_indices(several.inputs[0])
     ndim = max(i.ndim for i in arrays)
     return not any(i.ndim == ndim and _has_distinct_elements(i) for i in arrays)
 
@@ -444,7 +444,7 @@ class Nonzero(Op):
         return (None,)
 
 
-def nonzero_places(x: Any) -> tuple[Tensor, ...]:
+def nonzero_indices(x: Any) -> tuple[Tensor, ...]:
     """Return the positions of the nonzero elements in row-major order, a vector for each axis."""
     x = as_tensor(x)
     if not x.ndim:
@@ -568,7 +568,7 @@ class _Parser:
                     f"The mask {mask!r} does not fit {self.x!r}: axis {self.axis + i}."
                 )
         self.entries += [HOLE] * mask.ndim
-        self.symbolic += nonzero_places(self.fit_mask(mask))
+        self.symbolic += nonzero_indices(self.fit_mask(mask))
         self.axis += mask.ndim
 
 
@@ -679,7 +679,7 @@ def _mask_of(part: Tensor) -> Tensor | None:
         return None
     mask: Tensor = symbolic[0].inputs[0].inputs[0]  # type: ignore[assignment]
     full_index = (HOLE,) * mask.ndim + (EVERYTHING,) * (x.type.ndim - mask.ndim)
-    if op.entries != full_index or tuple(symbolic) != nonzero_places(mask):
+    if op.entries != full_index or tuple(symbolic) != nonzero_indices(mask):
         return None
     missing = tuple(range(mask.ndim, x.type.ndim))
     return expand_dims(mask, missing) if missing else mask

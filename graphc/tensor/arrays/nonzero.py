@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from graphc.errors import ArgumentError, ShapeError
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.cumulative import cumsum
-from graphc.tensor.arrays.index import nonzero_places
+from graphc.tensor.arrays.index import nonzero_indices
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.arrays.sort import searchsorted
@@ -76,7 +76,7 @@ def _positions(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
     if size is None:
         if fill_value is not None:
             raise ArgumentError("nonzero: fill_value= requires size=.")
-        return nonzero_places(x)
+        return nonzero_indices(x)
     if not x.ndim:
         raise ShapeError("nonzero: expected at least one axis, got a scalar.")
     fills = list(fill_value) if isinstance(fill_value, list | tuple) else [fill_value or 0] * x.ndim
@@ -129,7 +129,7 @@ def nonzero_values(x: TensorLike) -> Tensor:
         [2.0, 3.0]
     """
     x = ravel(x)
-    return x[nonzero_places(x)]
+    return x[nonzero_indices(x)]
 
 
 @function

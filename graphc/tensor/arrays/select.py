@@ -14,7 +14,7 @@ from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_inexact, is_integer
 from graphc.tensor.arrays.broadcast import broadcast_arrays, broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import arange, zeros_like
-from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, nonzero_places
+from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, nonzero_indices
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis
@@ -283,7 +283,7 @@ def compress(condition: TensorLike, x: TensorLike, axis: int | None = None) -> T
     condition = cast(condition, "bool")
     if condition.ndim != 1:
         raise ShapeError(f"compress: expected a vector as condition, got {condition!r}.")
-    return take(x, nonzero_places(condition)[0], axis)
+    return take(x, nonzero_indices(condition)[0], axis)
 
 
 @function

@@ -9,7 +9,7 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ShapeError
 from graphc.tensor.arrays.create import above_diagonal, diagonal_number
-from graphc.tensor.arrays.index import nonzero_places
+from graphc.tensor.arrays.index import nonzero_indices
 from graphc.tensor.core.elementwise import cast, where
 from graphc.tensor.core.shape import entries, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
@@ -97,7 +97,7 @@ def _indices(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]
         result = (np.triu_indices if upper else np.tril_indices)(rows, k, columns)
         return tuple(constant(index.astype(np.int64)) for index in result)
     above, offset = above_diagonal(rows, columns), diagonal_number(op, k)
-    return nonzero_places(above >= offset if upper else above <= offset)
+    return nonzero_indices(above >= offset if upper else above <= offset)
 
 
 @function

@@ -10,7 +10,16 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from graphc import hooks
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
-from graphc.ir import Node, Pick, TensorType, TupleType, Wrapper, gathered, replaced, toposort
+from graphc.ir import (
+    Node,
+    Pick,
+    TensorType,
+    TupleType,
+    Wrapper,
+    replace_nodes,
+    to_gathered_form,
+    toposort,
+)
 from graphc.ir.law import deciding_inputs
 from graphc.site import derived_from
 from graphc.tensor.arrays.broadcast import batch_of, broadcast_to
@@ -121,7 +130,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
         >>> [y.type for y in batched([x.sum(), x * 2], {x: rows})]
         [float64[5], float64[5, 3]]
     """
-    outputs = gathered(outputs, replacements)
+    outputs = to_gathered_form(outputs, replacements)
     batch = _batch_graph(outputs, replacements)
     sizes = [batch.sizes[x] for x in replacements]
     size = next((n for n in sizes if isinstance(n, int)), sizes[0])
@@ -224,7 +233,7 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
 
     Arrays without this axis, or with static length 1, are the same for all elements along it.
     """
-    outputs = [*gathered(outputs, replacements)]  # type: ignore[list-item]
+    outputs = [*to_gathered_form(outputs, replacements)]  # type: ignore[list-item]
     ranks = {x: new.ndim - x.ndim for x, new in replacements.items()}
     deepest = _deepest(outputs, ranks)
     most = max(ranks.values(), default=0)
@@ -246,7 +255,7 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
             for y, rank in zip(outputs, deepest, strict=True)
         ]
         present |= new
-    return outputs if most else replaced(outputs, squeezed)  # type: ignore[arg-type, return-value]
+    return outputs if most else replace_nodes(outputs, squeezed)  # type: ignore[arg-type, return-value]
 
 
 def _deepest(outputs: Sequence[Node], ranks: Mapping[Any, int]) -> list[int]:

@@ -200,7 +200,7 @@ _exponent = unary(
     real_inexact,
     lambda g, y, x: None,
     in_float32(lambda x: np.frexp(x)[1].astype(x.dtype)),
-    facts=Facts(fixed=(0, 1), parity=1, whole=True, exact=True),
+    facts=Facts(fixed=(0, 1), parity=1, integral=True, exact=True),
 )
 gcd = binary("gcd", "The greatest common divisor", whole, commutes=True)
 lcm = binary("lcm", "The least common multiple", whole, commutes=True)

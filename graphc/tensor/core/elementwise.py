@@ -75,7 +75,7 @@ class Facts:
         fixed: The numbers among 0 and 1 that are mapped to themselves, exactly.
         parity: 1 for an even function, ``f(-x) == f(x)``; -1 for an odd one, ``f(-x) == -f(x)``;
             else 0.
-        whole: Whether every finite result is an integer.
+        integral: Whether every finite result is an integer.
         exact: Whether every backend gives the same results, to the last bit.
         additive: Whether ``f(a + b) == f(a) + f(b)``, for complex numbers too.
         multiplicative: Whether ``f(a * b) == f(a) * f(b)``, for infinite and complex ones too.
@@ -93,7 +93,7 @@ class Facts:
     poles: tuple[float | EllipsisType, ...] = ()
     fixed: tuple[int, ...] = ()
     parity: int = 0
-    whole: bool = False
+    integral: bool = False
     exact: bool = False
     additive: bool = False
     multiplicative: bool = False
@@ -682,7 +682,9 @@ sign: Unary = unary(
     numeric,
     lambda g, y, x: _complex_sign_slope(g, y, x) if is_complex(x.dtype) else None,
     holomorphic=False,
-    facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+    facts=Facts(
+        range=(-1.0, 1.0), trend=RISING, fixed=(0, 1), parity=-1, integral=True, exact=True
+    ),
 )
 square = unary(
     "square",
@@ -722,7 +724,7 @@ floor = unary(
     real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
-    facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
+    facts=Facts(trend=RISING, fixed=(0, 1), integral=True, exact=True),
 )
 ceil = unary(
     "ceil",
@@ -730,7 +732,7 @@ ceil = unary(
     real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
-    facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
+    facts=Facts(trend=RISING, fixed=(0, 1), integral=True, exact=True),
 )
 trunc = unary(
     "trunc",
@@ -738,7 +740,7 @@ trunc = unary(
     real_or_bool,
     lambda g, y, x: None,
     identity=is_whole,
-    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, integral=True, exact=True),
 )
 round = unary(
     "round",
@@ -747,7 +749,7 @@ round = unary(
     lambda g, y, x: None,
     np.rint,
     identity=is_whole,
-    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, integral=True, exact=True),
 )
 
 # Choices. Where both operands are equal, the first gets the whole gradient.

@@ -51,7 +51,7 @@ def named_length(x: Node, axis: int) -> AnyLength | None:
         waiting = [source for source in _sources(item) if source not in done]
         if not waiting:
             stack.pop()
-            done[item] = _computed(item, done)
+            done[item] = _compute(item, done)
         stack += waiting
     return done.get((x, axis))
 
@@ -69,7 +69,7 @@ def _sources(item: Item) -> list[Item]:
     return [_operand(source, symbol) for symbol in n.symbols]
 
 
-def _computed(item: Item, done: dict[Item, AnyLength | None]) -> AnyLength | None:
+def _compute(item: Item, done: dict[Item, AnyLength | None]) -> AnyLength | None:
     x, axis = item
     if axis is None:
         return _value(x, [done[source] for source in _sources(item)])
@@ -77,7 +77,7 @@ def _computed(item: Item, done: dict[Item, AnyLength | None]) -> AnyLength | Non
         name = x.op.dims[axis] if x.op.dims else None
         return x.type.shape[axis] if name is None else SymbolicLength.of("dim", name)
     source, n = _rule(x, axis)
-    return _replaced(n, lambda symbol: done[_operand(source, symbol)])
+    return _substitute(n, lambda symbol: done[_operand(source, symbol)])
 
 
 def _rule(x: Node, axis: int) -> tuple[Node, AnyLength | None]:
@@ -113,7 +113,7 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
 """Functions of integer scalars that expressions of lengths have."""
 
 
-def _replaced(n: AnyLength | None, value: Callable[[Any], AnyLength | None]) -> AnyLength | None:
+def _substitute(n: AnyLength | None, value: Callable[[Any], AnyLength | None]) -> AnyLength | None:
     """Return an expression with other lengths for its symbols; None if one is unknown."""
     if not isinstance(n, SymbolicLength):
         return n
@@ -130,7 +130,7 @@ def _function_value(
     atom: tuple[Any, ...], value: Callable[[Any], AnyLength | None]
 ) -> AnyLength | None:
     name, *arguments = atom
-    replaced = [_replaced(n, value) for n in arguments]
+    replaced = [_substitute(n, value) for n in arguments]
     pairs = zip(arguments, replaced, strict=True)
     if name not in FUNCTIONS or any(n is None and before is not None for before, n in pairs):
         return None

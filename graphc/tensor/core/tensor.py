@@ -34,7 +34,7 @@ from graphc.ir import (
     picks,
     promote,
 )
-from graphc.site import expects_updates, unpacked_to
+from graphc.site import expects_updates, unpacking_targets
 from graphc.tensor.core.captured import warn_of_captured
 from graphc.tensor.core.dispatch import (
     DIFFERENT,
@@ -229,7 +229,7 @@ class Tensor(TensorMethods):
             raise self._refuse("Iteration", "A 0-d array has no elements to iterate over.")
         length = self.type.shape[0]
         is_of_loop = _is_loop_result(self)
-        if is_of_loop and expects_updates(unpacked_to()):
+        if is_of_loop and expects_updates(unpacking_targets()):
             raise self._refuse("The unpacking to outputs and updates", OUTPUTS_ALONE)
         if length is None:
             remedy = f"{UNKNOWN} {OUTPUTS_ALONE}" if is_of_loop else UNKNOWN

@@ -271,8 +271,8 @@ def _product(name: str, a: Any, b: Any, cores: str, dtype: Any = None) -> Tensor
     heads = [range(len(core) - x.ndim, 0) for x, core in zip(xs, letters, strict=True)]
     labels = [[*head, *core] for head, core in zip(heads, letters, strict=True)]
     longest = min(heads, key=lambda head: head.start)
-    (a, b), (left, right) = without_ones(xs, labels, longest)
-    return contract_axes(a, left, b, right, [*longest, *result])
+    (a, b), (a_labels, b_labels) = without_ones(xs, labels, longest)
+    return contract_axes(a, a_labels, b, b_labels, [*longest, *result])
 
 
 @function

@@ -348,19 +348,19 @@ def _multiply(
     for a, b in steps:
         live -= {a, b}
         needed = {*out, *(label for i in live for label in names[i])}
-        first, left = _sum_unneeded(arrays[a], names[a], needed | {*names[b]})
-        second, right = _sum_unneeded(arrays[b], names[b], needed | {*names[a]})
-        outer = [x for x in dict.fromkeys([*left, *right]) if x in needed]
-        shared = [x for x in outer if x in left and x in right]
-        order = [*shared, *(x for x in outer if x not in shared)] if live else out
-        arrays.append(contract_axes(first, left, second, right, order))
+        x, x_labels = _sum_over_unneeded(arrays[a], names[a], needed | {*names[b]})
+        y, y_labels = _sum_over_unneeded(arrays[b], names[b], needed | {*names[a]})
+        outer = [n for n in dict.fromkeys([*x_labels, *y_labels]) if n in needed]
+        shared = [n for n in outer if n in x_labels and n in y_labels]
+        order = [*shared, *(n for n in outer if n not in shared)] if live else out
+        arrays.append(contract_axes(x, x_labels, y, y_labels, order))
         names.append(order)
         live.add(len(arrays) - 1)
-    y, left = _sum_unneeded(arrays[-1], names[-1], {*out})
-    return transpose(y, [left.index(x) for x in out])
+    result, labels_of_result = _sum_over_unneeded(arrays[-1], names[-1], {*out})
+    return transpose(result, [labels_of_result.index(n) for n in out])
 
 
-def _sum_unneeded(
+def _sum_over_unneeded(
     x: Tensor, labels: list[Label], needed: Collection[Label]
 ) -> tuple[Tensor, list[Label]]:
     """Sum over the axes whose labels nothing needs; any() for bool."""

@@ -86,7 +86,7 @@ def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fal
 
 
 def _as_in_numpy(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """``np.linalg.norm`` of a symbolic array: without ``ord`` and ``axis``, all is one vector."""
+    """Return ``np.linalg.norm``; without ``ord`` and ``axis``, x is flattened to a vector."""
     if ord is None and axis is None:
         return vector_norm(x, keepdims=keepdims)
     return norm(x, ord, axis, keepdims)

@@ -76,7 +76,7 @@ RECIPROCAL_ODD = (
 
 
 def _integral_k(v: Tensor, x: Tensor, shift: float) -> Tensor:
-    """``exp(shift * x) * kv(v, x)`` for v >= 0 and x > 0.
+    """Return ``exp(shift * x) * kv(v, x)`` for v >= 0 and x > 0.
 
     The integral of exp(-x * cosh(t) + v * t) / 2, with t measured from its peak (DLMF 10.32.9).
     """
@@ -97,7 +97,7 @@ def _integral_k(v: Tensor, x: Tensor, shift: float) -> Tensor:
 
 
 def _small_k(v: Tensor, x: Tensor) -> Any:
-    """``kv(v, x)`` for 0 <= v < 3/2 and 0 < x <= 2 (Temme, J. Comput. Phys. 19, 1975)."""
+    """Return ``kv(v, x)`` for 0 <= v < 3/2 and 0 < x <= 2 (Temme, J. Comput. Phys. 19, 1975)."""
     nearest = where(greater_equal(v, 0.5), 1, 0)
     m = v - nearest
     half = x / 2
@@ -122,7 +122,7 @@ def _small_k(v: Tensor, x: Tensor) -> Any:
 
 
 def _positive_k(v: Tensor, x: Tensor, shift: float) -> Any:
-    """``exp(shift * x) * kv(v, x)`` for v >= 0 and x > 0."""
+    """Return ``exp(shift * x) * kv(v, x)`` for v >= 0 and x > 0."""
     small = logical_and(less(v, 1.5), less_equal(x, 1))
     series = _small_k(where(small, v, 0), where(small, x, 1)) * exp(shift * where(small, x, 0))
     return where(small, series, _integral_k(where(small, 2, v), where(small, 1, x), shift))
@@ -165,7 +165,7 @@ def _kve(v: Tensor, x: Tensor) -> Any:
 
 
 def _scaled_i(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """``iv(v, x)`` for v >= 0 and x > 0 as two factors: the logarithm of one, and the other.
+    """Return ``iv(v, x)`` for v >= 0 and x > 0 as two factors: the logarithm of one, and the other.
 
     Poisson's integral (DLMF 10.32.2) with t = tanh(u), and u measured from its peak.
     """
@@ -197,13 +197,13 @@ def _stirling_ratio(x: Tensor) -> Any:
 
 
 def _half_turns(v: Tensor) -> Any:
-    """``sin(pi * v)``, exactly 0 for integers."""
+    """Return ``sin(pi * v)``, exactly 0 for integers."""
     rest = v - 2 * floor(v / 2 + 0.5)
     return where(equal(v, floor(v)), 0, sin(np.pi * rest))
 
 
 def _ive_of(v: Tensor, x: Tensor, shift: float) -> Any:
-    """``iv(v, x) * exp(-x)``, or iv itself where shift is 1, for x > 0."""
+    """Return ``iv(v, x) * exp(-x)``, or iv itself where shift is 1, for x > 0."""
     order = abs(v)
     power, factor = _scaled_i(order, x)
     y = exp(power + shift * x) * factor
@@ -275,7 +275,7 @@ def _ive(v: Tensor, x: Tensor) -> Any:
 
 
 def _power_series(v: Tensor, x: Tensor) -> Any:
-    """``jv(v, x)`` for 0 < x < 2 (DLMF 10.2.2)."""
+    """Return ``jv(v, x)`` for 0 < x < 2 (DLMF 10.2.2)."""
     pole = less(v, 0) & equal(v, floor(v))
     order = where(pole, -v, v)
     quarter = -(x * x) / 4
@@ -289,7 +289,7 @@ def _power_series(v: Tensor, x: Tensor) -> Any:
 
 
 def _watson(v: Tensor, x: Tensor) -> Tensor:
-    """``jv(v, x)`` for v >= x >= 2, along the path of steepest descent (Watson, 8.31)."""
+    """Return ``jv(v, x)`` for v >= x >= 2, along the path of steepest descent (Watson, 8.31)."""
 
     def integrands(y: Tensor, v: Tensor, x: Tensor, level: Tensor) -> list[Tensor]:
         t = np.pi * y / (np.pi + y)
@@ -355,7 +355,7 @@ def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _second_kind(v: Tensor, x: Tensor) -> Tensor:
-    """``-yv(v, x)`` for v >= x >= 2: the same integral along the axis past its peak, then up."""
+    """Return ``-yv(v, x)`` for v >= x >= 2: the integral along the axis past its peak, then up."""
 
     def integrands(s: Tensor, v: Tensor, x: Tensor, low: Tensor, steep: Tensor) -> list[Tensor]:
         # s is measured from the peak at -low, and the path bends at low.
@@ -377,7 +377,7 @@ def _second_kind(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _jv_positive(v: Tensor, x: Tensor) -> Any:
-    """``jv(v, x)`` for x > 0; negative orders by J and Y of the opposite order (DLMF 10.4.5)."""
+    """Return ``jv(v, x)`` for x > 0; negative orders by J and Y of order -v (DLMF 10.4.5)."""
     near = less(x, 2)
     series = _power_series(where(near, v, 0), where(near, x, 1))
     z, order = where(near, 2, x), abs(v)

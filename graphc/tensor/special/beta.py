@@ -90,7 +90,7 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
 
 
 def _rise(a: Tensor, total: Tensor) -> Any:
-    """``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
+    """Return ``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
     at_poles = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
     at_poles = at_poles & equal(total, floor(total))
     rise = digamma(where(at_poles, 1 - a, a)) - digamma(where(at_poles, 1 - total, total))
@@ -135,7 +135,7 @@ def _log_beta_share(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
 
 
 def _log_gap(off: Tensor, ratio: Tensor) -> Any:
-    """``off - log(ratio)``, where ratio = 1 + off."""
+    """Return ``off - log(ratio)``, where ratio = 1 + off."""
     far = less(off, -0.5)
     return where(far, off - log(where(far, ratio, 1)), shortfall_of_log1p(where(far, 0, off)))
 

@@ -167,7 +167,7 @@ def _rate(p: Dual) -> Any:
 
 
 def _ratio(parameters: Triple, k: Any) -> Dual:
-    """``(a + k) * (b + k) / (c + k)``."""
+    """Return ``(a + k) * (b + k) / (c + k)``."""
     a, b, c = (x.plus(k) for x in parameters)
     y = a * b
     value = y.value / c.value

@@ -59,7 +59,7 @@ ERFINV = (
 
 
 def scaled_erfc(x: Tensor) -> Any:
-    """``exp(x * x) * erfc(x)`` for x >= 0; relative error 1e-15."""
+    """Return ``exp(x * x) * erfc(x)`` for x >= 0; relative error 1e-15."""
     return polynomial(1 - 8 / (x + 4), ERFCX) / (1 + 2 * x)
 
 
@@ -69,7 +69,7 @@ def _erf_near(x: Tensor) -> Any:
 
 @wide
 def erf_in_parts(x: Tensor) -> Any:
-    """``erf(x)``; relative error 1e-15."""
+    """Return ``erf(x)``; relative error 1e-15."""
     size = abs(x)
     near = less(size, 1)
     far = sign(x) * (1 - exp(-size * size) * scaled_erfc(size))
@@ -78,7 +78,7 @@ def erf_in_parts(x: Tensor) -> Any:
 
 @wide
 def erfc_in_parts(x: Tensor) -> Any:
-    """``erfc(x)``; relative error 1e-15, and ``x * x`` times 1e-16 for a large x."""
+    """Return ``erfc(x)``; relative error 1e-15, and ``x * x`` times 1e-16 for a large x."""
     size = abs(x)
     near = less(size, 0.5)
     tail = exp(-size * size) * scaled_erfc(size)

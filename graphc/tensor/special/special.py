@@ -333,7 +333,7 @@ entr = unary(
 
 
 def _log_ratio(x: Tensor, y: Tensor) -> Any:
-    """``log(x / y)`` for positive numbers, whose quotient may overflow."""
+    """Return ``log(x / y)`` for positive numbers, whose quotient may overflow."""
     quotient = x / y
     near = logical_and(greater(quotient, 0.5), less(quotient, 2))
     return where(near, log1p(where(near, (x - y) / y, 0)), log(x) - log(y))

@@ -60,7 +60,7 @@ def stirling(x: Tensor) -> Any:
 
 
 def log_gamma_of_one_plus(a: Tensor) -> Any:
-    """``gammaln(1 + a)`` for 0 <= a <= 1/2, exact for a small a (DLMF 5.7.3)."""
+    """Return ``gammaln(1 + a)`` for 0 <= a <= 1/2, exact for a small a (DLMF 5.7.3)."""
     return a * polynomial(a, ZETAS) - log1p(a)
 
 
@@ -97,7 +97,7 @@ def _positive_gamma(x: Tensor) -> Any:
 
 @wide
 def gamma_in_parts(x: Tensor) -> Any:
-    """``gamma(x)``, below 0 by reflection (DLMF 5.5.3); relative error 1e-15."""
+    """Return ``gamma(x)``, below 0 by reflection (DLMF 5.5.3); relative error 1e-15."""
     below = less(x, 0)
     y = _positive_gamma(where(below, 1 - x, where(equal(x, 0), 1, x)))
     whole, rest = _turns(where(below, x, -0.5))
@@ -109,7 +109,7 @@ def gamma_in_parts(x: Tensor) -> Any:
 
 @wide
 def gammaln_in_parts(x: Tensor) -> Any:
-    """``gammaln(x)``; relative error 1e-15, but for next to its zeros below 0."""
+    """Return ``gammaln(x)``; relative error 1e-15, but for next to its zeros below 0."""
     below = less(x, 0)
     z = where(below, 1 - x, x)
     small = less(z, LARGE)
@@ -143,7 +143,7 @@ def _positive_digamma(x: Tensor) -> Any:
 
 @wide
 def digamma_in_parts(x: Tensor) -> Any:
-    """``digamma(x)``; relative error 2e-15, but for next to its zeros below 0."""
+    """Return ``digamma(x)``; relative error 2e-15, but for next to its zeros below 0."""
     below = less(x, 0)
     y = _positive_digamma(where(below, 1 - x, where(equal(x, 0), 1, x)))
     # Below 0 by reflection (DLMF 5.5.4).

@@ -32,7 +32,7 @@ from graphc.interop.pytensor import (
     variables,
 )
 from graphc.interop.pytensor.table import converter_of, is_dense
-from graphc.ir.walk import reached
+from graphc.ir.walk import reachable_nodes
 from graphc.site import where
 from tests.interop.pytensor.oracle import check
 
@@ -137,7 +137,7 @@ def test_every_operation_of_pytensor_on_dense_arrays_has_a_converter() -> None:
         for name in ("pytensor.tensor", "pytensor.scalar", "pytensor.compile", "pytensor.scan"):
             for module in walk_packages(import_module(name).__path__, f"{name}."):
                 import_module(module.name)
-    classes = reached(Op.__subclasses__(), lambda cls: cls.__subclasses__())
+    classes = reachable_nodes(Op.__subclasses__(), lambda cls: cls.__subclasses__())
     own = [cls for cls in classes if is_dense(cls)]
     assert len(own) > 200
     missing = {cls.__name__ for cls in own if converter_of(cls) is None}

@@ -110,7 +110,7 @@ def slice_axes(x: Value, bounds: Mapping[int, tuple[Any, Any, Any]]) -> Value:
 def apply_index(entries: Sequence[Any], x: Value, ndim: int, symbolic: Sequence[Value]) -> Value:
     """Return the indexed elements of an array with ``ndim`` axes."""
     index = parse_index(entries, symbolic)
-    first = Index(tuple(entries)).place() if index.arrays else 0
+    first = Index(tuple(entries)).array_axis() if index.arrays else 0
     depth = 0
     x = remove_axes(slice_axes(x, index.bounds), index.dropped)
     if index.arrays:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.attention.mods import INDICES
-from graphc.ir import Graph, Node, TensorType, replaced, toposort
+from graphc.ir import Graph, Node, TensorType, replace_nodes, toposort
 from graphc.link.jax.attention.partitioned import Roles
 from graphc.loop.step import stand_in
 from graphc.tensor.arrays.index import Hole, Index, Range
@@ -76,7 +76,7 @@ def localize(graph: Graph, roles: Sequence[Roles]) -> Graph:
         shape = tuple([n if role is None else None for n, role in pairs])
         captured[x.type.with_shape(shape)()] = own_roles
     fresh += captured
-    outputs = replaced(graph.outputs, dict(zip(graph.inputs, fresh, strict=True)))
+    outputs = replace_nodes(graph.outputs, dict(zip(graph.inputs, fresh, strict=True)))
     local_indices = [TensorType("int32", ())() for _ in range(SHARDED_INDICES)]
     swaps: dict[Node, Node] = {}
     for node in toposort(outputs):
@@ -84,5 +84,5 @@ def localize(graph: Graph, roles: Sequence[Roles]) -> Graph:
         if any(role is not None for role in own_roles):
             reads = zip(_read(node, node.inputs[0]) or (), own_roles, strict=True)
             indices = [i if r is None else local_indices[r] for i, r in reads if i is not None]
-            swaps[node] = node.with_inputs([node.inputs[0], *replaced(indices, swaps)])
-    return Graph([*fresh, *local_indices], replaced(outputs, swaps))
+            swaps[node] = node.with_inputs([node.inputs[0], *replace_nodes(indices, swaps)])
+    return Graph([*fresh, *local_indices], replace_nodes(outputs, swaps))

@@ -155,9 +155,9 @@ def _array(name: str, x: Any) -> jax.Array:
         return x
     if isinstance(x, np.ndarray):
         return jnp.array(x)
-    what = "symbolic" if isinstance(x, Node) else f"a {type(x).__name__}"
+    kind = "symbolic" if isinstance(x, Node) else f"a {type(x).__name__}"
     raise ArgumentError(
-        f"flex_attention: {name} is {what}, and among the others are JAX arrays.",
+        f"flex_attention: {name} is {kind}, and among the others are JAX arrays.",
         "Give all three as JAX arrays, or all as symbolic ones.",
     )
 

@@ -2,7 +2,7 @@
 
 Heads that share a table are one batch of matrices. Query heads that read the same keys are stacked
 in one matrix, so that keys are never repeated. Blocks are read from the arrays and written to the
-results with slices, without copies of whole arrays in another layout.
+results with slices; no array is copied into another layout.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def over_mesh(
         return computation.run(Sharding(), arrays)
     index = shardings.next()
     if shardings.are_known:
-        return computation.shard_map(mesh, shardings.found[index] or Sharding(), arrays)
+        return computation.shard_map(mesh, shardings.choices[index] or Sharding(), arrays)
     return _ask_xla(computation, mesh, arrays, lambda sharding: shardings.enter(index, sharding))
 
 

@@ -47,7 +47,9 @@ class _Ring:
         grids = [lax.dynamic_slice_in_dim(x, start, columns, 3) for x in self.grids]
         return tuple([part for grid in grids for part in compact(grid)])
 
-    def captured(self, step: Any, arrays: Sequence[Any], has_function: bool) -> tuple[Any, ...]:
+    def captured_arrays(
+        self, step: Any, arrays: Sequence[Any], has_function: bool
+    ) -> tuple[Any, ...]:
         """Return captured arrays; the last one, the origin, gets the index of the first key."""
         if not has_function:
             return tuple(arrays)
@@ -62,8 +64,8 @@ class _Ring:
         """Return tables and captured arrays at a step."""
         return (
             self.tables(step),
-            self.captured(step, score_captured, self.spec.score is not None),
-            self.captured(step, mask_captured, self.spec.mask is not None),
+            self.captured_arrays(step, score_captured, self.spec.score is not None),
+            self.captured_arrays(step, mask_captured, self.spec.mask is not None),
         )
 
     def scan_steps(self, first: Any, rotating: Any, step: Any) -> tuple[Any, Any]:

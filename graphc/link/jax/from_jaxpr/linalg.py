@@ -74,13 +74,13 @@ def _grouped_product(windows: Tensor, kernel: Tensor, n: int, groups: int) -> Te
 def _triangular_solve(eqn: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
     if eqn["conjugate_a"]:
         a = gt.conj(a)
-    left, lower, transposed = eqn["left_side"], eqn["lower"], eqn["transpose_a"]
-    if not left:  # x a = b is a.T x.T = b.T
+    is_left, lower, transposed = eqn["left_side"], eqn["lower"], eqn["transpose_a"]
+    if not is_left:  # x a = b is a.T x.T = b.T
         b, transposed = b.mT, not transposed
     x = gt.linalg.solve_triangular(
         a, b, trans=int(transposed), lower=lower, unit_diagonal=eqn["unit_diagonal"], b_ndim=2
     )
-    return x if left else x.mT
+    return x if is_left else x.mT
 
 
 def _eigh(eqn: JaxprEquation, x: Tensor) -> list[Tensor]:

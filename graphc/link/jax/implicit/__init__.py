@@ -13,33 +13,32 @@ from graphc.link.jax.implicit import (
     rules_uniform,
     sharded,
 )
-from graphc.link.jax.implicit.automatic import opened
-from graphc.link.jax.implicit.avals import combined
+from graphc.link.jax.implicit.automatic import densify_layer
+from graphc.link.jax.implicit.avals import merge_trees
 from graphc.link.jax.implicit.captured import call
-from graphc.link.jax.implicit.fields import joined
+from graphc.link.jax.implicit.fields import with_derivative_of
 from graphc.link.jax.implicit.interpreter import bind, where_now
 from graphc.link.jax.implicit.known import known_array, known_number
 from graphc.link.jax.implicit.krylov import CALCULUS as KRYLOV
 from graphc.link.jax.implicit.numpy_like import NAMESPACE, bcoo
 from graphc.link.jax.implicit.partition import device_put, partition_specs, shardings
 from graphc.link.jax.implicit.quantized import matmul as quantized_matmul
-from graphc.link.jax.implicit.straight_through import handled, straight_through
+from graphc.link.jax.implicit.straight_through import apply_to_values, straight_through
 
 __all__ = [
     "KRYLOV",
     "NAMESPACE",
+    "apply_to_values",
     "bcoo",
     "bind",
     "call",
-    "combined",
     "control",
+    "densify_layer",
     "derived",
     "device_put",
-    "handled",
-    "joined",
     "known_array",
     "known_number",
-    "opened",
+    "merge_trees",
     "partition_specs",
     "primitive",
     "primitive_names",
@@ -52,4 +51,5 @@ __all__ = [
     "shardings",
     "straight_through",
     "where_now",
+    "with_derivative_of",
 ]

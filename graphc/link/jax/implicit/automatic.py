@@ -45,8 +45,8 @@ def _keeps_shardings(x: ImplicitArray) -> bool:
     return cls.keeps_shardings or cls.stands_aside
 
 
-def opened(materialize: Callable[[Any], Any], x: ImplicitArray) -> Any:
-    """Return an array with one layer less, computed with explicit axes automatic."""
+def densify_layer(materialize: Callable[[Any], Any], x: ImplicitArray) -> Any:
+    """Densify the outermost layer of an array, with explicit axes automatic."""
     treedef, leaves = Treedef.of(x)
     mesh = explicit_mesh([leaf for leaf in leaves if isinstance(leaf, jax.Array)])
     if mesh is None:

@@ -113,7 +113,7 @@ def to_jax(x: Any) -> Any:
     return x if is_float0 or isinstance(x, jax.Array) else jnp.asarray(x)
 
 
-def combined(trees: Sequence[Any]) -> Any:
+def merge_trees(trees: Sequence[Any]) -> Any:
     """Return the tree of the first leaf, at each position, that is not None in a tree.
 
     Raises:

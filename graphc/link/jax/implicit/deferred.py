@@ -143,7 +143,7 @@ class DeferredResult(ImplicitArray):
 
     def materialize(self) -> Any:
         """Return zeros with the derivative of the result."""
-        return jax_arrays().joined(jnp.zeros(self.shape, self.dtype), self)
+        return jax_arrays().with_derivative_of(jnp.zeros(self.shape, self.dtype), self)
 
     def tangent(self, tangents: Sequence[Any], cache: Cache) -> Any:
         """Return the dense tangent, given the arrays' tangents; None for zero."""

@@ -174,7 +174,7 @@ class _ReplacedDerivative:
         return jax.tree.unflatten(self.tree, leaves)
 
 
-def joined(array: Any, toward: Any) -> Any:
+def with_derivative_of(array: Any, toward: Any) -> Any:
     """Return the first array, densified, with the derivative of the second."""
     if isinstance(toward, DeferredResult):
         y = toward.compute()

@@ -43,27 +43,27 @@ TERMS = 16
 """The rows of words whose products are added up in one loop: XLA does not vectorize fewer."""
 
 
-def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -> Any:
+def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: Any) -> Any:
     """Return ``x @ w``, the value of ``QuantizedMatmul``, for equal batch axes of all arrays.
 
     The product has derivatives with respect to x, scales and biases in both modes, and batches.
     The gradient with respect to x is a product with packed codes too.
     """
-    mesh = explicit_mesh((x, packed, *parts))
+    mesh = explicit_mesh((x, packed, *numbers))
     if mesh is not None:
-        arrays = (x, packed, *parts)
+        arrays = (x, packed, *numbers)
         return quantized_shards.matmul_shards(matmul, coding, transposed, mesh, arrays)
-    coding, *parts = shorten_groups(NAMESPACE, coding, *parts)  # type: ignore[assignment]
-    x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
+    coding, *numbers = shorten_groups(NAMESPACE, coding, *numbers)  # type: ignore[assignment]
+    x, packed, *numbers = varying_together([x, packed, *numbers])  # type: ignore[assignment]
     if x.ndim > 2:
         one = partial(matmul, coding, transposed)
         n = packed.shape[-2] if transposed else coding.columns_of(packed.shape[-1])
         shape = (*x.shape[:-1], n)
         if 0 in (*shape, *packed.shape):
             return zeros(shape, x)
-        flat = [array.reshape(-1, *array.shape[-2:]) for array in (x, packed, *parts)]
+        flat = [array.reshape(-1, *array.shape[-2:]) for array in (x, packed, *numbers)]
         return lax.map(lambda arrays: one(*arrays), tuple(flat)).reshape(shape)
-    return _bind(coding, transposed, x, packed, *parts)
+    return _bind(coding, transposed, x, packed, *numbers)
 
 
 product_p = Primitive("quantized_matmul")
@@ -76,7 +76,7 @@ def _bind(coding: Coding, transposed: bool, *arrays: Any) -> Any:
 
 
 @product_p.def_abstract_eval  # type: ignore[untyped-decorator]
-def _abstract(x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool) -> Any:
+def _abstract(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
     n = packed.shape[0] if transposed else coding.columns_of(packed.shape[1])
     # The result varies over the same axes of a mesh as all operands.
     return x.update(shape=(x.shape[0], n), weak_type=False)
@@ -96,14 +96,14 @@ mlir.register_lowering(product_p, mlir.lower_fun(_lower, multiple_results=False)
 
 
 def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> Any:
-    x, packed, *parts = primals
+    x, packed, *numbers = primals
     x_tangent, _, *part_tangents = tangents
     y = _bind(coding, transposed, *primals)
     terms = []
     # The derivative ignores that rows of x may be rounded to integers.
     coding = coding.plain
     if type(x_tangent) is not ad.Zero:
-        terms.append(_bind(coding, transposed, x_tangent, packed, *parts))
+        terms.append(_bind(coding, transposed, x_tangent, packed, *numbers))
     if any(type(t) is not ad.Zero for t in part_tangents):
         ts = [ad.instantiate_zeros(t) for t in part_tangents]  # type: ignore[no-untyped-call]
         terms.append(_bind(coding, transposed, x, packed, *ts))
@@ -111,15 +111,15 @@ def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> An
 
 
 def _transpose(
-    g: Any, x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool
+    g: Any, x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool
 ) -> list[Any]:
     """Return cotangents: for x, a product with the transpose of the same words."""
     if type(g) is ad.Zero:
-        return [None] * (2 + len(parts))
+        return [None] * (2 + len(numbers))
     if ad.is_undefined_primal(x):  # type: ignore[no-untyped-call]
-        return [_bind(coding, not transposed, g, packed, *parts), None, *[None] * len(parts)]
+        return [_bind(coding, not transposed, g, packed, *numbers), None, *[None] * len(numbers)]
     grads = _part_gradients(coding, transposed, x, packed, g)
-    flags = map(ad.is_undefined_primal, parts)
+    flags = map(ad.is_undefined_primal, numbers)
     return [
         None,
         None,
@@ -178,8 +178,8 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -> Any:
-    scales, *biases = parts
+def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: Any) -> Any:
+    scales, *biases = numbers
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
         n = rows if transposed else coding.columns_of(words)

@@ -38,12 +38,12 @@ def _ragged_dot(
     **_: Any,
 ) -> Any:
     numbers = ragged_dot_dimension_numbers
-    ((left,), (right,)), batch = numbers.dot_dimension_numbers
+    ((x_axis,), (w_axis,)), batch = numbers.dot_dimension_numbers
     ragged = *map(int, numbers.lhs_ragged_dimensions), *map(int, numbers.rhs_group_dimensions)
-    is_plain = not any(batch) and ragged == (0, 0) and left == 1
+    is_plain = not any(batch) and ragged == (0, 0) and x_axis == 1
     if not is_plain or is_implicit(x) or sizes.ndim != 1:
         return NotImplemented
-    w = w if right == 1 else transpose(w, (0, 2, 1))
+    w = w if w_axis == 1 else transpose(w, (0, 2, 1))
     dtype = preferred_element_type or jnp.promote_types(x.dtype, w.dtype)
     with at_precision(precision):
         return _product(x, w, sizes, dtype)

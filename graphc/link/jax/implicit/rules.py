@@ -55,7 +55,7 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 def _dot_general(
     a: Any, b: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any, **_: Any
 ) -> Any:
-    contract, batch = [(_ints(left), _ints(right)) for left, right in dimension_numbers]
+    contract, batch = [(_ints(of_a), _ints(of_b)) for of_a, of_b in dimension_numbers]
     dtype = preferred_element_type or jnp.promote_types(a.dtype, b.dtype)
     with at_precision(precision):
         return dot.dot_general(a, b, contract, batch, jnp.dtype(dtype))

@@ -80,7 +80,7 @@ class _UnhandledError(Exception):
     """No handler takes the values of straight-through arrays."""
 
 
-def handled(primitive: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
+def apply_to_values(primitive: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
     """Apply a primitive to the values of straight-through arrays; derivatives are dense.
 
     Returns:

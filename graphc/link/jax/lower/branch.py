@@ -20,9 +20,9 @@ from graphc.link.jax.bounded import (
     Lowering,
     Ragged,
     agree,
-    checked,
+    collect_checks,
     inner,
-    ragged,
+    make_ragged,
     rule,
     unequal,
     whole,
@@ -51,7 +51,7 @@ def switch(op: Switch, index: Any, *values: Any) -> Any:
         bounds = np.zeros((), index.dtype), np.array(last, index.dtype)
         limited = lax.clamp(bounds[0], index, bounds[1])
         results = lax.switch(lax.convert_element_type(limited, np.int32), branches)
-    return tuple(ragged(y, shape) for y, shape in zip(results, shapes, strict=True))
+    return tuple(make_ragged(y, shape) for y, shape in zip(results, shapes, strict=True))
 
 
 @rule(Switch, of_counts=True)
@@ -69,7 +69,7 @@ def _branch_function(
     program = Program(branch, backend, analyse(branch, on_host))
 
     def trace() -> tuple[Any, ...]:
-        with checked(None):
+        with collect_checks(None):
             results = program.trace(*values)
         pairs = zip(results, branch.outputs, strict=True)
         return tuple(_cast_result(as_dense(y, op.title, node.where), node) for y, node in pairs)

@@ -25,12 +25,12 @@ from graphc.link.jax.bounded import (
     Ragged,
     agree,
     at_least,
-    checked,
+    collect_checks,
     inner,
-    ragged,
+    make_ragged,
     rule,
 )
-from graphc.link.jax.counts import UNBOUNDED, Count, as_count, is_known, settled
+from graphc.link.jax.counts import UNBOUNDED, Count, as_count, as_static, is_known
 from graphc.link.jax.symbolic import is_on_host
 from graphc.link.program import Program
 from graphc.loop.loop import Loop
@@ -66,7 +66,7 @@ def _run(op: Loop, values: Sequence[Any], where: str | None) -> Any:
 
 
 def _with_length(x: Any, n: int) -> Any:
-    return ragged(x.buffer, [n, *x.shape[1:]]) if isinstance(x, Ragged) else x
+    return make_ragged(x.buffer, [n, *x.shape[1:]]) if isinstance(x, Ragged) else x
 
 
 def _step_count(op: Loop, inputs: LoopInputs[Any], where: str | None) -> Any:
@@ -80,7 +80,7 @@ def _step_count(op: Loop, inputs: LoopInputs[Any], where: str | None) -> Any:
     at_least(steps, 0, _negative_steps(op, where))
     for i, n in enumerate(lengths):
         agree(n, steps, _unequal_lengths(op, i, where))
-    return settled(as_count(steps))
+    return as_static(as_count(steps))
 
 
 def _symbolic_step_count(op: Loop, steps: Any, lengths: Sequence[Any], where: str | None) -> Any:
@@ -163,14 +163,14 @@ class _LoopStep:
         counts = [n for x in arrays for n in x.counts if n is not None]
         counts += [x for x in inputs.consts if isinstance(x, Count)]
         # A count that a step computes does not exist after it, unless it is a formula.
-        self.lasting = {id(n.given) for n in counts}
+        self.lasting = {id(n.traced) for n in counts}
 
     def __call__(self, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
         """Return the buffers of the outputs for buffers of carries and elements."""
         op = self.op
         before = [_with_counts(x, counts) for x, counts in zip(carry, self.carries, strict=True)]
         xs = [_with_counts(x, counts) for x, counts in zip(elements, self.elements, strict=True)]
-        with checked(None):
+        with collect_checks(None):
             outputs = self.trace(*before, *xs, *self.inputs.consts)
             pairs = zip(outputs, op.step.outputs, strict=True)
             outputs = tuple([as_dense(y, op.title, node.where) for y, node in pairs])
@@ -205,7 +205,7 @@ class _LoopStep:
         if after.ndim != before.ndim or not all(n is None or n.formula for n in after.counts):
             raise _unknown_length()
         self._check_lengths(before, after)
-        return ragged(after.buffer, before.shape)
+        return make_ragged(after.buffer, before.shape)
 
     def _check_lengths(self, before: Any, after: Any) -> None:
         for n, m in zip(before.shape, after.shape, strict=True):
@@ -218,7 +218,7 @@ class _LoopStep:
         if not isinstance(row, Ragged):
             return None
         counts = [n for n in row.counts if n is not None]
-        if any(n.formula is None and id(n.given) not in self.lasting for n in counts):
+        if any(n.formula is None and id(n.traced) not in self.lasting for n in counts):
             raise self._varying_length("a row's")
         return None, *row.counts
 
@@ -255,9 +255,9 @@ class _LoopStep:
 def _stack_rows(rows: Any, steps: Any, counts: AxisCounts) -> Any:
     """Return rows with the number of steps as length; rows beyond it are zero."""
     if counts is None:
-        return ragged(rows, [steps, *rows.shape[1:]], 0)
+        return make_ragged(rows, [steps, *rows.shape[1:]], 0)
     pairs = zip(rows.shape[1:], counts[1:], strict=True)
-    return ragged(rows, [steps, *(n if count is None else count for n, count in pairs)])
+    return make_ragged(rows, [steps, *(n if count is None else count for n, count in pairs)])
 
 
 def _unknown_length() -> DynamicShapeError:
@@ -327,7 +327,7 @@ class _WhileLoop:
             return done
         steps = as_count(self.steps)
         least = 1 if steps.low > 0 and not self.op.counted else 0
-        return settled(Count(done, least, steps.high))
+        return as_static(Count(done, least, steps.high))
 
     def _buffers(self) -> tuple[Any, ...]:
         op, step = self.op, self.step

@@ -13,7 +13,7 @@ from jax.extend.random import threefry2x32_p
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, aligned, arrays, inner, ragged, rule
+from graphc.link.jax.bounded import Lowering, align_lengths, arrays, inner, make_ragged, rule
 from graphc.link.jax.lower.core.elementwise import broadcast_operands
 from graphc.link.jax.symbolic import has_symbols
 from graphc.random.threefry import Threefry, hash_words
@@ -42,5 +42,5 @@ def rotate_left(x: Any, bits: int) -> Any:
 @rule(Threefry)
 def ragged_threefry(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Hash all counters of the buffers, unused ones too."""
-    words, shape = aligned(node, arrays(node, values), node.inputs)
-    return tuple(ragged(y, shape) for y in lowering(node.op, *[inner(x) for x in words]))
+    words, shape = align_lengths(node, arrays(node, values), node.inputs)
+    return tuple(make_ragged(y, shape) for y in lowering(node.op, *[inner(x) for x in words]))

@@ -100,9 +100,9 @@ class JaxCall(Op):
     def token(self) -> str:
         return f"JaxCall({self.function.key()})"
 
-    def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         """Return a key without the numbers in it, and these numbers, to report what changed."""
-        kind, numbers = self.function.described()
+        kind, numbers = self.function.key_and_numbers()
         return f"{self.name}({kind})", numbers
 
     def unwritten(self) -> Hashable:

@@ -138,11 +138,11 @@ class Captured(JaxFunction):
         parameters = (digests, self.captured, self.are_arrays, self.kinds, nesting, wide)
         super().__init__(_name_of(function), None if is_portable else identity, *parameters)
 
-    def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        parts = self.stripped.parts
-        code = tuple((x.kind, x.children, None if _is_number(x) else x.token) for x in parts)
+    def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
+        items = self.stripped.parts
+        code = tuple((x.kind, x.children, None if _is_number(x) else x.token) for x in items)
         kind = hash((code, self.are_arrays, self.kinds, _structure(self.tree)))
-        return str(kind), tuple((_display_name(x.name), x.static) for x in parts if _is_number(x))
+        return str(kind), tuple((_display_name(x.name), x.static) for x in items if _is_number(x))
 
     def __reduce__(self) -> tuple[Any, ...]:
         slots = ("name", "text", "identity", *self.__slots__)

@@ -69,7 +69,7 @@ class JaxFunction:
         """Return the digest of the function, which is equal in every process."""
         return self.text
 
-    def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         """Return a key of the function without its numbers, and the numbers by name."""
         raise NotImplementedError
 
@@ -168,8 +168,8 @@ class Derived(JaxFunction):
     def wide(self) -> bool:  # type: ignore[override]
         return self.inner.wide
 
-    def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        kind, numbers = self.inner.described()
+    def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
+        kind, numbers = self.inner.key_and_numbers()
         return f"{type(self).__name__} {self.parameters} {kind}", numbers
 
 

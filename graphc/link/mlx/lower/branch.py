@@ -18,7 +18,7 @@ from graphc.loop.branch import Switch
 
 @backend.lower(Switch)
 def switch(op: Switch, index: Any, *values: Any) -> Sequence[Any]:
-    """While MLX traces, compute all branches and select one, element by element."""
+    """Run one branch; while MLX traces, compute all branches and select element by element."""
     if not isinstance(index, mx.array):
         return trace_graph(op.chosen(index), values)
     try:

@@ -2,7 +2,7 @@
 
 Each row reads slices of the keys that its tables list, and no others. All scores of a row are in
 memory at once, so no result is rescaled. MLX evaluates a row while Python prepares the next one, so
-memory is that of a few rows. Nothing is compiled, for any layout of blocks.
+memory holds a few rows. Nothing is compiled, for any layout of blocks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from graphc.link.mlx.lower.arrays.reduce import widen_halves
 from graphc.link.mlx.lower.core.exponential import exp
 from graphc.link.mlx.lower.grids import (
     FlexSizes,
+    HeadGroup,
     KeyRuns,
     QueryRow,
-    TableGroup,
     concatenate,
     groups,
 )
@@ -126,7 +126,7 @@ class _AttentionCall:
         """Reshape (batches, heads, ...) to (batches, heads of keys, sharing heads, ...)."""
         return mx.reshape(x, (*self.sizes[:3], *x.shape[2:]))
 
-    def groups(self) -> list[list[TableGroup]]:
+    def groups(self) -> list[list[HeadGroup]]:
         op = self.op
         return groups(self.tables, self.sizes, op.block, masked=op.mask is not None)
 
@@ -161,7 +161,7 @@ class _GroupArrays:
         numbers: Numbers of the batches, and of the heads.
     """
 
-    def __init__(self, call: _AttentionCall, group: TableGroup) -> None:
+    def __init__(self, call: _AttentionCall, group: HeadGroup) -> None:
         self.call = call
         self.group = group
         q, *others = call.wide
@@ -302,7 +302,7 @@ class _GradientCall:
         sums = zip(self.by_captured or map(mx.zeros_like, wanted), wanted, strict=True)
         return [by_q, *by_keys, *[total.astype(x.dtype) for total, x in sums]]
 
-    def _queries(self, head_groups: Sequence[TableGroup]) -> Any:
+    def _queries(self, head_groups: Sequence[HeadGroup]) -> Any:
         all_arrays = [_GroupArrays(self.call, group) for group in head_groups]
         gradients = [[self._row(arrays, row) for row in arrays.group.rows] for arrays in all_arrays]
         return concatenate([concatenate(rows, 2) for rows in gradients], 1)
@@ -344,7 +344,7 @@ class _GradientCall:
         self.by_captured = [a + b for a, b in zip(previous, by_captured, strict=True)]
         return arrays.by_keys(by_plain)
 
-    def _add(self, group: TableGroup, piece: KeyRuns, by_k: Any, by_v: Any) -> list[Any]:
+    def _add(self, group: HeadGroup, piece: KeyRuns, by_k: Any, by_v: Any) -> list[Any]:
         """Add gradients to the sums of a piece's blocks, and return these sums."""
         ends = [*accumulate(piece.lengths(self.call.op.block[1], self.call.sizes.keys))]
         pairs = zip(*[mx.split(x, ends[:-1], 2) for x in (by_k, by_v)], strict=True)
@@ -360,7 +360,7 @@ class _GradientCall:
             totals += total
         return totals
 
-    def _keys(self, groups: Sequence[Sequence[TableGroup]], which: int) -> Any:
+    def _keys(self, groups: Sequence[Sequence[HeadGroup]], which: int) -> Any:
         """Return the gradient with respect to keys (0) or values (1)."""
         gradients = []
         for alike in groups:
@@ -369,7 +369,7 @@ class _GradientCall:
             gradients.append(concatenate([self._blocks(group, which) for group in heads], 1))
         return concatenate(gradients, 0)
 
-    def _blocks(self, group: TableGroup, which: int) -> Any:
+    def _blocks(self, group: HeadGroup, which: int) -> Any:
         size, keys = self.call.op.block[1], self.call.sizes.keys
         like = group.of_keys((self.call.k, self.call.v)[which])
         gradients = []

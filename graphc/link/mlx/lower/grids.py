@@ -78,7 +78,7 @@ class QueryRow:
 
 
 @dataclass(frozen=True)
-class TableGroup:
+class HeadGroup:
     """Batches and heads that see the same blocks.
 
     Attributes:
@@ -120,7 +120,7 @@ def groups(
     block: tuple[int, int],
     *,
     masked: bool,
-) -> list[list[TableGroup]]:
+) -> list[list[HeadGroup]]:
     """Group the batches, and within them the heads, that see the same blocks of keys.
 
     Args:
@@ -152,7 +152,7 @@ def groups(
         grid, by_head = grid[:, :1], [(slice(0, sizes.heads), slice(0, sizes.sharing))]
     return [
         [
-            TableGroup(batches, *heads, _rows(head_grid, sizes, block))
+            HeadGroup(batches, *heads, _rows(head_grid, sizes, block))
             for heads, head_grid in zip(by_head, of_batch, strict=True)
         ]
         for batches, of_batch in zip(by_batch, grid, strict=True)

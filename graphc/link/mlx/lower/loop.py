@@ -66,7 +66,7 @@ def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
     n = op.number_of_steps(inputs)
     if n == ENDLESS:
         raise NotTraceableError
-    step = _LoopStep(op, inputs.consts)
+    step = _TracedStep(op, inputs.consts)
     count = inputs.count
     if isinstance(count, mx.array) or op.stops:
         *results, steps_done, _ = _run_masked(step, inputs, n, count)
@@ -84,7 +84,7 @@ def _convert_inputs(op: Loop, inputs: LoopInputs[Any]) -> LoopInputs[Any]:
     return LoopInputs(steps, inputs.count, init, xs, consts)
 
 
-class _LoopStep:
+class _TracedStep:
     """A loop's step with its constants, while MLX traces it.
 
     Attributes:
@@ -121,7 +121,7 @@ def step_program(op: Loop, consts: Sequence[Any]) -> Program:
     return held_program(op.step, host_positions(consts, op.carries + op.sequences))
 
 
-def _unroll(step: _LoopStep, inputs: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
+def _unroll(step: _TracedStep, inputs: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
     """Return the carries and rows after ``done`` of ``n`` steps."""
     op = step.op
     carry, rows = list(inputs.init), _RowBuffer(op)
@@ -133,7 +133,7 @@ def _unroll(step: _LoopStep, inputs: LoopInputs[Any], n: int, done: int) -> tupl
     return (*carry, *rows.stack(0, n - done, partial(_blank_rows, op, step, inputs)))
 
 
-def _run_masked(step: _LoopStep, inputs: LoopInputs[Any], n: int, count: Any) -> tuple[Any, ...]:
+def _run_masked(step: _TracedStep, inputs: LoopInputs[Any], n: int, count: Any) -> tuple[Any, ...]:
     """Run all steps, and discard the results of steps after the last one that counts.
 
     Return the carries, the rows, the number of steps that counted, and whether another would count.
@@ -319,7 +319,7 @@ class LoopDriver:
         positions = host_positions(consts)
         if positions not in self.programs:
             self.programs[positions] = step_program(op, consts)
-        step = _LoopStep(op, consts, self.programs[positions], apart=is_last)
+        step = _TracedStep(op, consts, self.programs[positions], apart=is_last)
         inputs = LoopInputs(None, None, init, xs, consts)
         if op.stops:
             return _run_masked(step, inputs, size, None)
@@ -348,12 +348,12 @@ class _LoopCall:
         # Views would need a separate kernel in the first step: another run of the C++ compiler.
         carry, rows = [mx.contiguous(x) for x in inputs.init], _RowBuffer(op)
         constants = [x for x in inputs.consts if isinstance(x, mx.array)]
-        known = tuple([key_of(x) for x in inputs.consts if not isinstance(x, mx.array)])
+        static = tuple([key_of(x) for x in inputs.consts if not isinstance(x, mx.array)])
         steps_run = steps_done = 0
         for size in self.driven.sizes(self.max_steps, longest):
             first = self.max_steps - steps_run - size if op.reverse else steps_run
             xs = inputs.xs if size == self.steps else [x[first : first + size] for x in inputs.xs]
-            results = self.driven.chunk(size, inputs.consts, known)(*carry, *xs, *constants)
+            results = self.driven.chunk(size, inputs.consts, static)(*carry, *xs, *constants)
             carry = results[: op.carries]
             rows.put_several(op.rows_of(results))
             steps_run += size
@@ -394,7 +394,7 @@ class _LoopCall:
 
     def _blank_rows(self) -> Sequence[Any]:
         try:
-            return _blank_rows(self.op, _LoopStep(self.op, self.inputs.consts), self.inputs)
+            return _blank_rows(self.op, _TracedStep(self.op, self.inputs.consts), self.inputs)
         except NotTraceableError:
             return _blank_rows(self.op, self._single, self.inputs)
 

@@ -49,7 +49,7 @@ FEW_ROWS = 4
 
 
 @backend.lower(QuantizedMatmul)
-def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
+def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *numbers: Any) -> Any:
     """Multiply by MLX's kernel, or matrix by matrix in the fastest way."""
     coding, (rows, words) = op.coding, packed.shape[-2:]
     n = rows if op.transposed else coding.columns_of(words)
@@ -57,16 +57,16 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
     if coding.kind == "w8a8":
-        return _by_integers(coding, x, packed, *parts)
-    coding, *affine = _as_affine(*shorten_groups(MLX, coding, *parts))
+        return _by_integers(coding, x, packed, *numbers)
+    coding, *affine = _as_affine(*shorten_groups(MLX, coding, *numbers))
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
         return _by_kernel(coding, op.transposed, x, packed, *affine)
     # Narrow numbers are summed in float32.
     dtype = mx.float64 if x.dtype == mx.float64 else mx.float32
-    numbers = [part.astype(dtype) for part in affine]
+    scaling = [part.astype(dtype) for part in affine]
     way = _way(coding, op.transposed, on_cpu, x)
-    arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(dtype), packed, *numbers)]
+    arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(dtype), packed, *scaling)]
     products = [way(coding, *[array[i] for array in arrays]) for i in range(arrays[0].shape[0])]
     return mx.stack(products).reshape(shape).astype(x.dtype)
 
@@ -126,14 +126,14 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     return y * scale
 
 
-def _as_affine(coding: Coding, *parts: Any) -> tuple[Any, ...]:
+def _as_affine(coding: Coding, *numbers: Any) -> tuple[Any, ...]:
     """Return codes as affine codes, with a bias for each group.
 
     A sign is a code of one bit: the step is twice the magnitude, and the bias its negative.
     """
     if coding.kind not in {"1bit", "integer", "ternary", "w8a8"}:
-        return coding, *parts
-    (scales,) = parts
+        return coding, *numbers
+    (scales,) = numbers
     affine = replace(coding, kind="affine")
     if coding.kind == "1bit":
         return affine, scales * 2, -scales

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.ir import Node, is_complex, is_inexact, is_integer, real_dtype
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import number_of, rewrite
 from graphc.tensor.core.elementwise import Cast, Where, cast, where
 
@@ -62,4 +62,4 @@ def cast_of_choice_of_numbers(node: Node, op: Cast) -> Node | None:
     condition, a, b = x.inputs
     if number_of(a) is None or number_of(b) is None:
         return None
-    return fitted(where(condition, cast(a, op.dtype), cast(b, op.dtype)), node)
+    return fit_to(where(condition, cast(a, op.dtype), cast(b, op.dtype)), node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.ir import Constant, Node, is_inexact, is_numeric
 from graphc.rewrite.facts.dtypes import is_bool
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import UNIFORM, Equation, equation, number_of, rewrite, scalar_value
 from graphc.tensor.core.elementwise import (
     Elementwise,
@@ -26,7 +26,7 @@ from graphc.tensor.core.tensor import Tensor
 def choice_of_one_thing(node: Node, op: Where) -> Node | None:
     """``where(c, a, a)`` is ``a``."""
     _, a, b = node.inputs
-    return fitted(a, node) if a is b else None
+    return fit_to(a, node) if a is b else None
 
 
 @rewrite("canonicalize", Where, beside=UNIFORM)
@@ -34,7 +34,7 @@ def choice_by_constant(node: Node, op: Where) -> Node | None:
     """``where(True, a, b)`` is ``a``, and ``where(False, a, b)`` is ``b``."""
     condition, a, b = node.inputs
     value = scalar_value(condition)
-    return None if value is None else fitted(a if value else b, node)
+    return None if value is None else fit_to(a if value else b, node)
 
 
 @rewrite("canonicalize", Where, beside=[logical_not])
@@ -128,9 +128,9 @@ def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
         return None
     match number_of(a), number_of(b):
         case (1, 0):
-            return fitted(cast(condition, node.type.dtype), node)
+            return fit_to(cast(condition, node.type.dtype), node)
         case (0, 1):
-            return fitted(cast(logical_not(condition), node.type.dtype), node)
+            return fit_to(cast(logical_not(condition), node.type.dtype), node)
     return None
 
 

@@ -10,7 +10,7 @@ from graphc.ir import Constant, Node, is_inexact, is_integer
 from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
@@ -106,7 +106,7 @@ def comparison_decided_by_bounds(node: Node, op: Elementwise) -> Node | None:
     truth = image(numbers_of(a.type.dtype), op.row, bounds_of(a), bounds_of(b))
     if truth is None or truth.low != truth.high:
         return None
-    return fitted(as_tensor(bool(truth.low)), node)
+    return fit_to(as_tensor(bool(truth.low)), node)
 
 
 @rewrite("canonicalize", *COMPARISONS, beside=[Cast, Where])
@@ -122,8 +122,8 @@ def comparison_of_choice_of_numbers(node: Node, op: Elementwise) -> Node | None:
         with np.errstate(invalid="ignore"):
             if_true, if_false = (bool(op.perform(*np.array(pair, dtype))) for pair in pairs)
         if if_true == if_false:
-            return fitted(as_tensor(if_true), node)
-        return fitted(condition if if_true else logical_not(condition), node)
+            return fit_to(as_tensor(if_true), node)
+        return fit_to(condition if if_true else logical_not(condition), node)
     return None
 
 
@@ -465,8 +465,8 @@ def bits_with_all_bits(node: Node, op: Elementwise) -> Node | None:
     if value is None or ~value % 2 ** (8 * np.dtype(node.type.dtype).itemsize):
         return None
     if op is bitwise_xor:
-        return fitted(invert(x), node)
-    return fitted(x if op is bitwise_and else all_bits, node)
+        return fit_to(invert(x), node)
+    return fit_to(x if op is bitwise_and else all_bits, node)
 
 
 @equation("canonicalize", dtypes=is_signed)
@@ -504,4 +504,4 @@ def shift_of_shift(node: Node, op: Elementwise) -> Node | None:
     bits = 8 * np.dtype(node.type.dtype).itemsize
     if a is None or b is None or a < 0 or b < 0 or a + b >= bits:
         return None
-    return fitted(op(x, as_tensor(a + b, dtype=node.type.dtype)), node)
+    return fit_to(op(x, as_tensor(a + b, dtype=node.type.dtype)), node)

@@ -8,7 +8,7 @@ from graphc.ir import Node, is_complex, is_float, is_inexact
 from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_ordered, is_real, is_whole
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
@@ -176,7 +176,7 @@ def extreme_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
         ours, theirs = bounds_of(x), bounds_of(other)
         wins = ours.low >= theirs.high if op is maximum else ours.high <= theirs.low
         if wins and _is_never_nan(other):
-            return fitted(x, node)
+            return fit_to(x, node)
     return None
 
 
@@ -193,14 +193,14 @@ def extreme_of_extreme(node: Node, op: Elementwise) -> Node | None:
         if inner.op is not op:
             continue
         if other in inner.inputs:
-            return fitted(inner, node)
+            return fit_to(inner, node)
         number = real_number(other)
         for x, constant in (inner.inputs, inner.inputs[::-1]):
             value = real_number(constant)
             if number is None or value is None:
                 continue
             chosen = max(number, value) if op is maximum else min(number, value)
-            return fitted(op(x, as_tensor(chosen, dtype=node.type.dtype)), node)
+            return fit_to(op(x, as_tensor(chosen, dtype=node.type.dtype)), node)
     return None
 
 
@@ -215,12 +215,12 @@ def clip_of_clip(node: Node, op: Elementwise) -> Node | None:
         return None
     x, *limits = inner.inputs
     if limits == outer:
-        return fitted(inner, node)
+        return fit_to(inner, node)
     (a, b), (c, d) = map(number_of, limits), map(number_of, outer)
     if any(y is None or math.isnan(y) for y in (a, b, c, d)) or not max(a, c) <= min(b, d):
         return None
     low, high = (as_tensor(y, dtype=node.type.dtype) for y in (max(a, c), min(b, d)))
-    return fitted(op(x, low, high), node)
+    return fit_to(op(x, low, high), node)
 
 
 @rewrite("canonicalize", clip)
@@ -231,8 +231,8 @@ def clip_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
         return None
     bounds, lows, highs = bounds_of(x), bounds_of(low), bounds_of(high)
     if bounds.high <= highs.low and lows.high <= highs.low:
-        return fitted(x if bounds.low >= lows.high else maximum(x, low), node)
-    return fitted(minimum(x, high), node) if bounds.low >= lows.high else None
+        return fit_to(x if bounds.low >= lows.high else maximum(x, low), node)
+    return fit_to(minimum(x, high), node) if bounds.low >= lows.high else None
 
 
 # Rounding.
@@ -242,7 +242,7 @@ def clip_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
 def rounding_of_whole_number(node: Node, op: Elementwise) -> Node | None:
     """``floor(x)`` is ``x`` for whole numbers, as are ``ceil``, ``trunc`` and ``round``."""
     (x,) = node.inputs
-    is_rounded = isinstance(x.op, Elementwise) and x.op.facts.whole
+    is_rounded = isinstance(x.op, Elementwise) and x.op.facts.integral
     if not is_rounded and not (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
         return None
     return x

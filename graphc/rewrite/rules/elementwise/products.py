@@ -23,7 +23,7 @@ from graphc.rewrite.algebra.products import (
 from graphc.rewrite.algebra.sums import round_to_dtype
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
-from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
@@ -147,7 +147,7 @@ def _combine_factors(node: Node, admits: Callable[[Scaled], bool]) -> Node | Non
     factor = outer.factor * inner.factor**outer.exponent
     product = Scaled(factor, outer.exponent * inner.exponent, inner.base)
     result = product_of(product, node.type.dtype)
-    return None if result is None else fitted(result, node)
+    return None if result is None else fit_to(result, node)
 
 
 @rewrite("specialize", divide, beside=[Constant], dtypes=is_float)
@@ -160,7 +160,7 @@ def quotient_by_power_of_two(node: Node, op: Elementwise) -> Node | None:
     inverse = round_to_dtype(1 / Fraction(value), node.type.dtype)
     if inverse is None:
         return None
-    return fitted(multiply(x, as_tensor(inverse, dtype=node.type.dtype)), node)
+    return fit_to(multiply(x, as_tensor(inverse, dtype=node.type.dtype)), node)
 
 
 def has_reciprocal(a: Tensor, b: Tensor) -> Tensor:
@@ -185,7 +185,7 @@ def floor_of_floor_quotient(node: Node, op: Elementwise) -> Node | None:
     a = number_of(divisor)
     if not a or not b or a < 0 or b < 0 or a * b > np.iinfo(node.type.dtype).max:
         return None
-    return fitted(floor_divide(x, as_tensor(a * b, dtype=node.type.dtype)), node)
+    return fit_to(floor_divide(x, as_tensor(a * b, dtype=node.type.dtype)), node)
 
 
 @equation("canonicalize", dtypes=is_integer)
@@ -229,7 +229,7 @@ def remainder_of_small_integer(node: Node, op: Elementwise) -> Node | None:
     """``i % n`` is ``i`` where bounds show that ``0 <= i < n``: ``i % 5 % 5``."""
     x, divisor = node.inputs
     inside, by = bounds_of(x), bounds_of(divisor)
-    return fitted(x, node) if inside.low >= 0 and inside.high < by.low else None
+    return fit_to(x, node) if inside.low >= 0 and inside.high < by.low else None
 
 
 @rewrite("specialize", add, subtract, beside=[multiply])
@@ -241,7 +241,7 @@ def common_factor(node: Node, op: Elementwise) -> Node | None:
     for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
         x, y, z = a.inputs[i], a.inputs[1 - i], b.inputs[1 - j]
         if x is b.inputs[j] and not isinstance(x.op, Constant) and _can_be_added(y, z):
-            return fitted(multiply(x, op(y, z)), node)
+            return fit_to(multiply(x, op(y, z)), node)
     return None
 
 
@@ -467,7 +467,7 @@ def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
     if not keeps_roots(a.base, (a.exponent, b.exponent), exponent):
         return None
     result = power_of(a.base, exponent, a.written or b.written)
-    return None if result is None else fitted(result, node)
+    return None if result is None else fit_to(result, node)
 
 
 @rewrite(
@@ -482,7 +482,7 @@ def power_of_a_power(node: Node, op: Elementwise) -> Node | None:
     if inner.base is outer.base:
         return None
     result = power_of_power(inner, outer)
-    return None if result is None else fitted(result, node)
+    return None if result is None else fit_to(result, node)
 
 
 @equation("stabilize", dtypes=is_float)
@@ -515,7 +515,7 @@ def power_of_small_integer(node: Node, op: object) -> Node | None:
         if magnitude not in {1.5, 2.5}:
             return None
         result = multiply(result, sqrt(base))
-    return fitted(result, node)
+    return fit_to(result, node)
 
 
 def _power_by_squaring(x: Any, n: int) -> Any:

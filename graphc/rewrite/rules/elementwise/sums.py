@@ -18,7 +18,7 @@ from graphc.rewrite.algebra.sums import (
     term,
 )
 from graphc.rewrite.facts.dtypes import is_real, limits
-from graphc.rewrite.facts.lengths import equal_lengths, fitted, symbolic_length
+from graphc.rewrite.facts.lengths import equal_lengths, fit_to, symbolic_length
 from graphc.rewrite.rule import UNIFORM, Equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import zeros_like
@@ -57,7 +57,7 @@ def operand_of_neutral_elements(node: Node, op: Elementwise) -> Node | None:
     neutral = 0 if op is add else 1
     for x, other in (node.inputs, node.inputs[::-1]):
         if x.type.ndim and x.type.dtype != "bool" and scalar_value(x) == neutral:
-            return fitted(other, node) if _is_of_lengths(x, other) else None
+            return fit_to(other, node) if _is_of_lengths(x, other) else None
     return None
 
 
@@ -120,7 +120,7 @@ def negative_constant_in_sum(node: Node, op: Elementwise) -> Node | None:
     if value is None or value >= 0 or (is_integer(node.type.dtype) and _is_lowest(number, value)):
         return None
     positive = as_tensor(-value, dtype=node.type.dtype)
-    return fitted((subtract if op is add else add)(x, positive), node)
+    return fit_to((subtract if op is add else add)(x, positive), node)
 
 
 def _is_lowest(x: Node, value: float) -> bool:
@@ -134,7 +134,7 @@ def negative_of_sum_with_constant(node: Node, op: Elementwise) -> Node | None:
     terms = as_shifted(total)
     if terms is None:
         return None
-    return fitted(sum_of([(-terms.sign, terms.rest)], -terms.constant, node.type.dtype), node)
+    return fit_to(sum_of([(-terms.sign, terms.rest)], -terms.constant, node.type.dtype), node)
 
 
 # Combining constants and equal terms.
@@ -144,7 +144,7 @@ def negative_of_sum_with_constant(node: Node, op: Elementwise) -> Node | None:
 def integers_taken_together(node: Node, op: Elementwise) -> Node | None:
     """``i + 1 + j - i`` is ``j + 1``: equal terms and constants of integer sums are combined."""
     result = integer_sum(node)
-    return None if result is None else fitted(result, node)
+    return None if result is None else fit_to(result, node)
 
 
 @rewrite("canonicalize", add, subtract, beside=[Constant], dtypes=is_inexact)
@@ -162,7 +162,7 @@ def constants_of_sum(node: Node, op: Elementwise) -> Node | None:
     constant = exact_sum(outer.constant, outer.sign * inner.constant, node.type.dtype)
     if constant is None:
         return None
-    return fitted(sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype), node)
+    return fit_to(sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype), node)
 
 
 def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
@@ -184,7 +184,7 @@ def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
             continue
         coefficient = outer.sign * signs[0] * inner.sign
         pair = [(coefficient, inner.rest), (outer.sign * signs[1], other)]
-        return fitted(sum_of(pair, constant, dtype), node)
+        return fit_to(sum_of(pair, constant, dtype), node)
     return None
 
 
@@ -210,7 +210,7 @@ def multiples_taken_together(node: Node, op: Elementwise) -> Node | None:
     sign = -1 if op is subtract else 1
     if x is y:
         factor = round_to_dtype(Fraction(m) + sign * Fraction(n), dtype)
-        return fitted(sum_of([(factor, x)], 0, dtype), node) if factor else None
+        return fit_to(sum_of([(factor, x)], 0, dtype), node) if factor else None
     result = _multiple_in_sum(node, a, (sign * n, y))
     return _multiple_in_sum(node, b, (m, x)) if result is None and op is add else result
 
@@ -228,7 +228,7 @@ def _multiple_in_sum(node: Node, total: Node, multiple_of_x: tuple[float, Node])
             continue
         factor = round_to_dtype(Fraction(m) + sign * Fraction(n), node.type.dtype)
         if factor and abs(factor) < max(abs(m), abs(n)):
-            return fitted(sum_of([(factor, x), other], 0, node.type.dtype), node)
+            return fit_to(sum_of([(factor, x), other], 0, node.type.dtype), node)
     return None
 
 

@@ -113,7 +113,7 @@ def test_the_policy_names_the_line() -> None:
         return lax.scan(body, jnp.zeros((4, 4)), length=2)[0]
 
     line = program.__code__.co_firstlineno + 2
-    with pytest.raises(MaterializeError, match="would become whole for sinh") as caught:
+    with pytest.raises(MaterializeError, match="would become dense for sinh") as caught:
         implicit(program, materialize="error")(W)
     assert caught.value.where == f"test_interpreter_errors.py:{line}"
 

@@ -13,17 +13,18 @@ from jax import lax
 from graphc.ir import Node
 from graphc.link.jax.bounded import (
     Lowering,
-    aligned,
+    align_lengths,
     at_least,
     inner,
+    make_ragged,
     outside,
-    ragged,
-    refused,
     rule,
+    unknown_length_error,
 )
 from graphc.link.jax.counts import (
     Count,
     as_count,
+    as_static,
     bound,
     every,
     is_known,
@@ -32,7 +33,6 @@ from graphc.link.jax.counts import (
     most,
     plain,
     plus,
-    settled,
 )
 from graphc.tensor.arrays.index import EVERYTHING, HOLE, Entry, Hole, Index, Range
 
@@ -95,12 +95,12 @@ def axis_indices(node: Node, entries: Sequence[Entry], symbolic: Sequence[Any]) 
         if isinstance(entry, Hole):
             position, value = next(operands)
             if value.dtype == bool:
-                raise refused(node)
+                raise unknown_length_error(node)
             indices.append(AxisIndex(value, axis, position))
         elif isinstance(entry, Range):
             bounds = [next(operands)[1] if isinstance(p, Hole) else p for p in entry.parts]
             if bounds[2] is not None and not (is_known(bounds[2]) and int(bounds[2])):
-                raise refused(node)
+                raise unknown_length_error(node)
             indices.append(AxisIndex(slice(*bounds), axis))
         else:
             indices.append(AxisIndex(entry, axis))
@@ -131,7 +131,7 @@ def ragged_index(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     pairs, shape = gather_index_arrays(node, indices, lengths, node.inputs[1:])
     arrays = [jnp.clip(i, 0, jnp.maximum(as_count(n).value - 1, 0)) for i, n in pairs]
     static = Index(tuple(entries))
-    return ragged(lowering(static, buffer, *arrays), shape_of(static, buffer, lengths, shape))
+    return make_ragged(lowering(static, buffer, *arrays), shape_of(static, buffer, lengths, shape))
 
 
 def shape_of(op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any]) -> Sequence[Any]:
@@ -147,7 +147,7 @@ def shape_of(op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any
             result.append(1)
         axis += entry is not None
     if any(isinstance(entry, Hole) for entry in op.entries):
-        position = op.place()
+        position = op.array_axis()
         result[position:position] = shape
     return result
 
@@ -166,7 +166,7 @@ def gather_index_arrays(
     if not entries:
         return [], []
     owners = [nodes[index.symbolic] for index in entries]  # type: ignore[index]
-    arrays, shape = aligned(node, [as_array(index.entry) for index in entries], owners)
+    arrays, shape = align_lengths(node, [as_array(index.entry) for index in entries], owners)
     pairs = []
     for index, i in zip(entries, arrays, strict=True):
         n = lengths[index.axis]  # type: ignore[index]
@@ -197,9 +197,9 @@ def _clip(i: Any, default: Any, n: Any, lowest: int, highest: Any) -> Any:
         return default
     i = as_count(i)
     if i.low >= 0:
-        return least(settled(i), highest)
+        return least(as_static(i), highest)
     if i.high < 0:
-        return most(plus(n, settled(i)), np.asarray(lowest, np.int64))
+        return most(plus(n, as_static(i)), np.asarray(lowest, np.int64))
     limit = as_count(highest)
     return Count(jnp.clip(_from_start(i, n), lowest, limit.value), lowest, limit.high)
 
@@ -213,7 +213,7 @@ def slice_span(entry: slice, n: Any) -> tuple[Any, Any, int]:
         stop = _clip(entry.stop, np.asarray(-1, np.int64), n, -1, last)
         return start, every(most(minus(start, stop), ZERO), -step), step
     start = _clip(entry.start, ZERO, n, 0, n)
-    stop = _clip(entry.stop, settled(as_count(n)), n, 0, n)
+    stop = _clip(entry.stop, as_static(as_count(n)), n, 0, n)
     count = most(minus(stop, start), ZERO)
     if entry.stop is None and is_known(entry.start) and entry.start < 0:
         count = least(n, np.asarray(-entry.start, np.int64))
@@ -225,7 +225,7 @@ def slice_buffer(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any
     start, count, step = slice_span(entry, n)
     if (entry.start, entry.stop, step) == (None, None, -1):
         first = minus(np.asarray(buffer.shape[axis], np.int64), n)
-        return shift(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
+        return shift(lax.rev(buffer, (axis,)), first, as_static(as_count(n)), axis), n
     length = bound(count)
     if step < 0 or (step > 1 and not is_known(start)):
         positions = as_count(start).value + step * lax.iota(np.int64, length)
@@ -235,7 +235,7 @@ def slice_buffer(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any
         return jnp.take(buffer, positions, axis, mode="clip"), count
     if step == 1:
         return shift(buffer, start, count, axis), count
-    buffer = shift(buffer, start, settled(as_count(buffer.shape[axis])), axis)
+    buffer = shift(buffer, start, as_static(as_count(buffer.shape[axis])), axis)
     return lax.slice_in_dim(buffer, 0, buffer.shape[axis], step, axis), count
 
 

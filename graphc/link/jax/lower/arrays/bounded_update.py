@@ -18,7 +18,7 @@ from graphc.link.jax.bounded import (
     agree,
     arrays,
     inner,
-    ragged,
+    make_ragged,
     rule,
     unequal,
     within,
@@ -51,7 +51,7 @@ def ragged_update(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     else:
         single = [n == 1 for n in node.inputs[1].type.shape]
         buffer = _update_by_mask(node, x, value, indices, single, accumulate=op.accumulate)
-    return ragged(buffer, x.shape)
+    return make_ragged(buffer, x.shape)
 
 
 def _update_by_mask(
@@ -199,8 +199,8 @@ def _scatter_within_slices(
         inner_indices.append(AxisIndex(slice(None), axis) if is_dynamic else index)
         if axis is not None:
             outer_indices.append(index if is_dynamic else AxisIndex(slice(None), axis))
-    block = ragged(buffer, lengths)
-    changed = ragged(_scatter(node, lowering, block, value, inner_indices), block.shape)
+    block = make_ragged(buffer, lengths)
+    changed = make_ragged(_scatter(node, lowering, block, value, inner_indices), block.shape)
     return _update_by_mask(node, x, changed, outer_indices, [False] * x.ndim, accumulate=False)
 
 

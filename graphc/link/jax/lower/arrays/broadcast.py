@@ -9,7 +9,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, agree, at_least, inner, ragged, rule, unequal
+from graphc.link.jax.bounded import Lowering, agree, at_least, inner, make_ragged, rule, unequal
 from graphc.link.jax.counts import as_count, bound, is_known
 from graphc.tensor.arrays.broadcast import BroadcastTo
 
@@ -37,10 +37,10 @@ def ragged_broadcast_to(node: Node, lowering: Lowering, values: Sequence[Any]) -
             pair = (x.shape[axis], target[new + axis])
             agree(*pair, unequal(node))
             target[new + axis] = next((n for n in pair if is_known(n)), pair[0])
-            x = ragged(inner(x), [*x.shape[:axis], target[new + axis], *x.shape[axis + 1 :]])
+            x = make_ragged(inner(x), [*x.shape[:axis], target[new + axis], *x.shape[axis + 1 :]])
             shape[new + axis] = inner(x).shape[axis]
     y = lax.broadcast_in_dim(inner(x), shape, range(new, len(shape)))
-    return ragged(y, target)
+    return make_ragged(y, target)
 
 
 def as_length(n: Any) -> Any:

@@ -12,7 +12,14 @@ from jax.export import is_symbolic_dim
 
 from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, at_least, ragged, refused, rule, unequal
+from graphc.link.jax.bounded import (
+    Lowering,
+    at_least,
+    make_ragged,
+    rule,
+    unequal,
+    unknown_length_error,
+)
 from graphc.link.jax.counts import bound, every, is_known, minus, most, plain
 from graphc.link.jax.symbolic import has_symbols, most as larger_length
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
@@ -63,13 +70,13 @@ def ragged_arange(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     start, stop, step = values
     dtype = node.type.numpy_dtype
     if not is_known(step) or not int(step) or dtype.kind not in "iu":
-        raise refused(node)
+        raise unknown_length_error(node)
     step = int(step)
     span = minus(stop, start) if step > 0 else minus(start, stop)
     count = every(most(span, np.asarray(0, np.int64)), abs(step))
     steps = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
     first = lax.convert_element_type(plain(start), dtype)
-    return ragged(lax.add(steps, first), [count])
+    return make_ragged(lax.add(steps, first), [count])
 
 
 @rule(Eye)
@@ -81,4 +88,4 @@ def ragged_eye(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     for n in shape:
         at_least(n, 0, unequal(node))
     n, m = map(bound, shape)
-    return ragged(jnp.eye(n, m, op.offset, numpy_dtype(op.dtype)), shape)
+    return make_ragged(jnp.eye(n, m, op.offset, numpy_dtype(op.dtype)), shape)

@@ -12,7 +12,15 @@ from jax.export import is_symbolic_dim
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, aligned, inner, ragged, rule, within
+from graphc.link.jax.bounded import (
+    Lowering,
+    Ragged,
+    align_lengths,
+    inner,
+    make_ragged,
+    rule,
+    within,
+)
 from graphc.link.jax.counts import Count, minus
 from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
@@ -94,21 +102,21 @@ def ragged_accumulate(node: Node, lowering: Lowering, values: Sequence[Any]) -> 
     if op.reverse and op.axis in x.axes:
         lowest, highest = dtype_range(x.dtype)
         identities = {CumSum: 0, CumProd: 1, CumMax: lowest, CumMin: highest}
-        buffer = x.filled(identities[type(op)], [op.axis])
-    return ragged(lowering(op, buffer), x.shape)
+        buffer = x.with_padding(identities[type(op)], [op.axis])
+    return make_ragged(lowering(op, buffer), x.shape)
 
 
 @rule(Recurrence)
 def ragged_recurrence(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Accumulate ragged factors; from the end, unused elements are zero."""
     op: Any = node.op
-    operands, shape = aligned(node, values, node.inputs)
+    operands, shape = align_lengths(node, values, node.inputs)
     a, b = [inner(x) for x in operands]
     if op.reverse and isinstance(shape[op.axis], Count):
         # The last factor multiplies nothing, whatever its value.
         a = _zero_beyond(a, op.axis, minus(shape[op.axis], 1))
         b = _zero_beyond(b, op.axis, shape[op.axis])
-    return ragged(lowering(op, a, b), shape)
+    return make_ragged(lowering(op, a, b), shape)
 
 
 def _zero_beyond(buffer: Any, axis: int, count: Any) -> Any:

@@ -11,7 +11,16 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, agree, at_least, inner, ragged, rule, unequal, within
+from graphc.link.jax.bounded import (
+    Lowering,
+    agree,
+    at_least,
+    inner,
+    make_ragged,
+    rule,
+    unequal,
+    within,
+)
 from graphc.link.jax.counts import bound, is_known, least, minus, most
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
 
@@ -51,7 +60,7 @@ def ragged_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) -> An
     op: Any = node.op
     (x,) = values
     *batch, n, m = x.shape
-    return ragged(lowering(op, inner(x)), [*batch, _diagonal_length(n, m, op.offset)])
+    return make_ragged(lowering(op, inner(x)), [*batch, _diagonal_length(n, m, op.offset)])
 
 
 def _diagonal_length(n: Any, m: Any, offset: int) -> Any:
@@ -80,4 +89,4 @@ def ragged_from_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) 
         buffer, np.zeros((), buffer.dtype), [*batch_padding, (0, count - buffer.shape[-1], 0)]
     )
     y = lowering(FromDiagonal((rows, columns), op.offset), buffer)
-    return ragged(y, [*v.shape[:-1], n, m])
+    return make_ragged(y, [*v.shape[:-1], n, m])

@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, common, inner, ragged, rule
+from graphc.link.jax.bounded import Lowering, common, inner, make_ragged, rule
 from graphc.link.jax.counts import as_count, is_known, plus
 from graphc.tensor.arrays.join import Concatenate
 
@@ -34,7 +34,7 @@ def ragged_concatenate(node: Node, lowering: Lowering, values: Sequence[Any]) ->
     lengths = [x.shape[op.axis] for x in arrays]
     if all(map(is_known, lengths)):
         shape[op.axis] = sum(lengths)
-        return ragged(lowering(op, *buffers), shape)
+        return make_ragged(lowering(op, *buffers), shape)
     first = buffers[0].shape
     n = sum(x.shape[op.axis] for x in buffers)
     y = lax.full((*first[: op.axis], n, *first[op.axis + 1 :]), 0, buffers[0].dtype)
@@ -44,4 +44,4 @@ def ragged_concatenate(node: Node, lowering: Lowering, values: Sequence[Any]) ->
         y = lax.dynamic_update_slice_in_dim(y, buffer, start, op.axis)
         offset = plus(offset, length)
     shape[op.axis] = offset
-    return ragged(y, shape)
+    return make_ragged(y, shape)

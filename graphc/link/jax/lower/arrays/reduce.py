@@ -15,7 +15,7 @@ from graphc.link.jax.bounded import (
     Lowering,
     Ragged,
     at_least,
-    ragged,
+    make_ragged,
     rule,
 )
 from graphc.tensor.arrays.reduce import (
@@ -89,10 +89,10 @@ def ragged_reduce(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     if isinstance(op, Extreme | ArgExtreme):
         _refuse_empty(node, x, axes)
     number = identity(op, x.dtype)
-    y = lowering(op, x.filled(number, [axis for axis in x.axes if axis in axes]))
+    y = lowering(op, x.with_padding(number, [axis for axis in x.axes if axis in axes]))
     shape = [n for axis, n in enumerate(x.shape) if axis not in axes]
     has_fill = x.fill is not None and x.fill == number and not isinstance(op, ArgExtreme)
-    return ragged(y, shape, number if has_fill else None)
+    return make_ragged(y, shape, number if has_fill else None)
 
 
 def _refuse_empty(node: Node, x: Ragged, axes: Sequence[int]) -> None:

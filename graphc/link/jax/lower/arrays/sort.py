@@ -13,7 +13,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, inner, ragged, refused, rule
+from graphc.link.jax.bounded import Lowering, Ragged, inner, make_ragged, rule, unknown_length_error
 from graphc.link.jax.counts import as_count
 from graphc.link.jax.symbolic import has_symbols
 from graphc.tensor.arrays.reduce import dtype_range
@@ -87,7 +87,7 @@ def ragged_sort(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     (x,) = values
     assert isinstance(x, Ragged)
     axes = [axis for axis in x.axes if axis == op.axis]
-    return ragged(lowering(op, x.filled(greatest(x.dtype), axes)), x.shape)
+    return make_ragged(lowering(op, x.with_padding(greatest(x.dtype), axes)), x.shape)
 
 
 @rule(SearchSorted)
@@ -96,8 +96,8 @@ def ragged_searchsorted(node: Node, lowering: Lowering, values: Sequence[Any]) -
     op: Any = node.op
     x, v = values
     if op.batched or (isinstance(x, Ragged) and x.dtype.kind not in "fiu"):
-        raise refused(node)
+        raise unknown_length_error(node)
     n = x.shape[0]
-    buffer = x.filled(greatest(x.dtype)) if isinstance(x, Ragged) else x
+    buffer = x.with_padding(greatest(x.dtype)) if isinstance(x, Ragged) else x
     indices = lax.min(lowering(op, buffer, inner(v)), jnp.asarray(as_count(n).value))
-    return ragged(indices, v.shape)
+    return make_ragged(indices, v.shape)

@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, agree, at_least, inner, ragged, rule, unequal
+from graphc.link.jax.bounded import Lowering, agree, at_least, inner, make_ragged, rule, unequal
 from graphc.link.jax.counts import is_known, plus
 from graphc.link.jax.lower.arrays.bounded_index import shift
 from graphc.tensor.arrays.split import Split
@@ -35,7 +35,7 @@ def ragged_split(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     for size in sizes:
         at_least(size, 0, unequal(node))
         shape = [size if i == op.axis else n for i, n in enumerate(x.shape)]
-        sections.append(ragged(shift(inner(x), start, size, op.axis), shape))
+        sections.append(make_ragged(shift(inner(x), start, size, op.axis), shape))
         is_static = is_known(start) and is_known(size)
         start = int(start) + int(size) if is_static else plus(start, size)
     agree(start, x.shape[op.axis], unequal(node))

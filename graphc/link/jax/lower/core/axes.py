@@ -9,7 +9,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, agree, cut, ragged, rule, unequal
+from graphc.link.jax.bounded import Lowering, Ragged, agree, cut, make_ragged, rule, unequal
 from graphc.link.jax.symbolic import has_symbols
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.core.shape import are_equal
@@ -50,4 +50,4 @@ def ragged_axes(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
             shape = [n for i, n in enumerate(shape) if i not in axes]
         case Transpose(axes):
             shape = [shape[i] for i in axes]
-    return ragged(lowering(node.op, buffer), shape, x.fill)
+    return make_ragged(lowering(node.op, buffer), shape, x.fill)

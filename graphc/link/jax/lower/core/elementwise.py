@@ -18,17 +18,18 @@ from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
     Lowering,
     Ragged,
-    aligned,
+    align_lengths,
     arrays,
     inner,
     kept_fill,
-    ragged,
+    make_ragged,
     rule,
 )
 from graphc.link.jax.counts import (
     Count,
     as_count,
-    compared,
+    as_static,
+    compare,
     is_known,
     is_same,
     least,
@@ -37,7 +38,6 @@ from graphc.link.jax.counts import (
     over,
     plus,
     rest,
-    settled,
     times,
 )
 from graphc.tensor.core.elementwise import ROWS, Cast, Elementwise, Where
@@ -350,7 +350,7 @@ def elementwise_of_counts(node: Node, lowering: Lowering, values: Sequence[Any])
         case Elementwise(row=row) if row in COUNTS:
             return COUNTS[row](*values)
         case Elementwise(row=row) if node.type.dtype == "bool" and len(values) == 2:
-            result = compared(row, *values)
+            result = compare(row, *values)
             if result is not None:
                 return np.asarray(result)
         case Elementwise(row="negative"):
@@ -370,11 +370,11 @@ def _where_of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> A
     if is_same(a, b):
         return branches[0]
     value = lowering(node.op, condition, a.value, b.value)
-    return settled(Count(value, min(a.low, b.low), max(a.high, b.high)))
+    return as_static(Count(value, min(a.low, b.low), max(a.high, b.high)))
 
 
 def elementwise_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Compute all elements of the buffers, unused ones too."""
-    operands, shape = aligned(node, arrays(node, values), node.inputs)
+    operands, shape = align_lengths(node, arrays(node, values), node.inputs)
     buffers = [inner(x) for x in operands]
-    return ragged(lowering(node.op, *buffers), shape, kept_fill(node.op, operands, shape))
+    return make_ragged(lowering(node.op, *buffers), shape, kept_fill(node.op, operands, shape))

@@ -17,10 +17,10 @@ from graphc.link.jax.bounded import (
     agree,
     at_least,
     inner,
-    ragged,
-    refused,
+    make_ragged,
     rule,
     unequal,
+    unknown_length_error,
 )
 from graphc.link.jax.counts import (
     Count,
@@ -80,14 +80,14 @@ def ragged_reshape(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any
         front += 1
     front = min(front, x.ndim - 1, len(shape) - 1)
     if not any(isinstance(n, Count) for n in (*x.shape[front + 1 :], *shape[front + 1 :])):
-        return ragged(_reshape_rows(buffer, shape, front), shape)
-    return ragged(_reshape_by_gather(buffer, x.shape, shape), shape)
+        return make_ragged(_reshape_rows(buffer, shape, front), shape)
+    return make_ragged(_reshape_by_gather(buffer, x.shape, shape), shape)
 
 
 def _fill_minus_one(node: Node, shape: Sequence[Any], target: Sequence[Any]) -> list[Any]:
     if any(isinstance(n, Count) and n.low < 0 for n in target):
         # A negative count may be -1 or an error.
-        raise refused(node)
+        raise unknown_length_error(node)
     total = product(shape)
     if -1 not in [n for n in target if not isinstance(n, Count)]:
         agree(total, product(target), unequal(node))

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, agree, inner, ragged, rule, unequal
+from graphc.link.jax.bounded import Lowering, Ragged, agree, inner, make_ragged, rule, unequal
 from graphc.link.jax.counts import is_known
 from graphc.tensor.core.specify import SpecifyShape
 
@@ -31,4 +31,4 @@ def ragged_specify_shape(node: Node, lowering: Lowering, values: Sequence[Any]) 
         n = length if is_known(n) and int(n) == -1 else n
         agree(length, n, unequal(node))
         shape.append(length if is_known(length) else n)
-    return ragged(inner(x), shape, x.fill if isinstance(x, Ragged) else None)
+    return make_ragged(inner(x), shape, x.fill if isinstance(x, Ragged) else None)

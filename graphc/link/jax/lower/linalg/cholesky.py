@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, ragged, rule
+from graphc.link.jax.bounded import Lowering, make_ragged, rule
 from graphc.link.jax.lower.linalg.triangular import pad_with_identity
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
@@ -28,4 +28,4 @@ def cholesky(op: Cholesky, x: Any) -> Any:
 def ragged_cholesky(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Factorise, or invert a factor, with an identity block as padding."""
     (x,) = values
-    return ragged(lowering(node.op, pad_with_identity(node, x)), x.shape)
+    return make_ragged(lowering(node.op, pad_with_identity(node, x)), x.shape)

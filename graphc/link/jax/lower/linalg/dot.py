@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, common, ragged, rule, zero_beyond
+from graphc.link.jax.bounded import Lowering, common, make_ragged, rule, zero_beyond
 from graphc.tensor.linalg.dot import DotGeneral
 
 
@@ -37,4 +37,4 @@ def ragged_dot_general(node: Node, lowering: Lowering, values: Sequence[Any]) ->
     numbered = list(enumerate(operands))
     free = [x.shape[axis] for side, x in numbered for axis in op.free(side, x.ndim)]
     buffers = [zero_beyond(x, op.contract[side]) for side, x in numbered]
-    return ragged(lowering(op, *buffers), [*batch, *free])
+    return make_ragged(lowering(op, *buffers), [*batch, *free])

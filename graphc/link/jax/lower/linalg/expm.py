@@ -11,7 +11,16 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, agree, cut, ragged, rule, unequal, zero_beyond
+from graphc.link.jax.bounded import (
+    Lowering,
+    Ragged,
+    agree,
+    cut,
+    make_ragged,
+    rule,
+    unequal,
+    zero_beyond,
+)
 from graphc.tensor.linalg.expm import LIMIT, PADE, Expm
 
 
@@ -69,4 +78,4 @@ def ragged_expm(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     buffer = zero_beyond(x, (x.ndim - 2, x.ndim - 1))
     for axis in (x.ndim - 2, x.ndim - 1):
         buffer = cut(buffer, size, axis)
-    return ragged(lowering(node.op, buffer), x.shape)
+    return make_ragged(lowering(node.op, buffer), x.shape)

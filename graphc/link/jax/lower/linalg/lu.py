@@ -11,7 +11,15 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, cut, inner, ragged, refused, rule, within
+from graphc.link.jax.bounded import (
+    Lowering,
+    cut,
+    inner,
+    make_ragged,
+    rule,
+    unknown_length_error,
+    within,
+)
 from graphc.link.jax.counts import is_same
 from graphc.link.jax.lower.linalg.triangular import pad_with_identity
 from graphc.tensor.linalg.lu import LU, PivotsToPermutation
@@ -33,9 +41,13 @@ def ragged_lu(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     (x,) = values
     *batch, n, m = x.shape
     if not is_same(n, m):
-        raise refused(node)
+        raise unknown_length_error(node)
     packed, exchanges, order = lowering(node.op, pad_with_identity(node, x))
-    return ragged(packed, x.shape), ragged(exchanges, [*batch, n]), ragged(order, [*batch, n])
+    return (
+        make_ragged(packed, x.shape),
+        make_ragged(exchanges, [*batch, n]),
+        make_ragged(order, [*batch, n]),
+    )
 
 
 @rule(PivotsToPermutation)
@@ -43,11 +55,11 @@ def ragged_pivots_to_permutation(node: Node, lowering: Lowering, values: Sequenc
     """Convert pivots; unused ones exchange no rows."""
     exchanges, x = values
     if not is_same(exchanges.shape[-1], x.shape[0]):
-        raise refused(node)
+        raise unknown_length_error(node)
     buffer, rows = inner(exchanges), inner(x)
     size = min(buffer.shape[-1], rows.shape[0])
     buffer = cut(buffer, size, buffer.ndim - 1)
     identity = lax.broadcasted_iota(np.int32, buffer.shape, buffer.ndim - 1)
     mask = within(buffer.shape, buffer.ndim - 1, exchanges.shape[-1])
     permutation = lowering(node.op, jnp.where(mask, buffer, identity), cut(rows, size, 0))
-    return ragged(permutation, exchanges.shape)
+    return make_ragged(permutation, exchanges.shape)

@@ -17,7 +17,7 @@ from graphc.link.jax.bounded import (
     common,
     cut,
     inner,
-    ragged,
+    make_ragged,
     rule,
     unequal,
     zero_beyond,
@@ -47,9 +47,9 @@ def ragged_solve_triangular(node: Node, lowering: Lowering, values: Sequence[Any
         (a, b), _ = common(node, [a, b], [a.ndim + axis, b.ndim + axis])
     matrix = pad_with_identity(node, a)
     size = matrix.shape[-1]
-    b = ragged(cut(inner(b), size, b.ndim - 2), b.shape)
+    b = make_ragged(cut(inner(b), size, b.ndim - 2), b.shape)
     columns = zero_beyond(b, (b.ndim - 2,))
-    return ragged(lowering(node.op, matrix, columns), b.shape)
+    return make_ragged(lowering(node.op, matrix, columns), b.shape)
 
 
 def pad_with_identity(node: Node, x: Any) -> Any:

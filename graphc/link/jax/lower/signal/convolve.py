@@ -18,7 +18,7 @@ from graphc.link.jax.bounded import (
     Lowering,
     at_least,
     common,
-    ragged,
+    make_ragged,
     rule,
     unequal,
     zero_beyond,
@@ -126,10 +126,10 @@ def ragged_convolve(node: Node, lowering: Lowering, values: Sequence[Any]) -> An
             minus(plus(n, k), 1) if op.full else plus(minus(n, k), np.asarray(1, np.int64))
             for n, k in pairs
         ]
-        return ragged(lowering(op, *buffers), [*front, *spatial])
+        return make_ragged(lowering(op, *buffers), [*front, *spatial])
     # A valid convolution is the full one from the last valid element of b on.
     y = lowering(replace(op, full=True), *buffers)
     spatial = [plus(minus(n, k), 1) for n, k in pairs]
     for i, (_, k) in enumerate(pairs):
         y = shift(y, minus(k, 1), spatial[i], len(front) + i)
-    return ragged(y, [*front, *spatial])
+    return make_ragged(y, [*front, *spatial])

@@ -11,7 +11,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, at_least, inner, ragged, rule, unequal
+from graphc.link.jax.bounded import Lowering, at_least, inner, make_ragged, rule, unequal
 from graphc.link.jax.counts import as_count, bound, is_known, plain, plus
 from graphc.tensor.signal.pad import Pad
 
@@ -44,7 +44,7 @@ def ragged_pad(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
             for width in side:
                 at_least(width, 0, unequal(node))
             buffer, shape[axis] = _pad_axis(buffer, value, shape[axis], side, axis)
-    return ragged(buffer, shape)
+    return make_ragged(buffer, shape)
 
 
 def _pad_axis(buffer: Any, value: Any, n: Any, side: Sequence[Any], axis: int) -> tuple[Any, Any]:

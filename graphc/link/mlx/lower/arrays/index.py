@@ -181,7 +181,7 @@ class ResolvedIndex:
                 arrays[axis - len(dropped)] = check_indices(entry, len(indices), axis)
             # A single index has no direction.
             ranges.append(indices if len(indices) > 1 else ascending(indices))
-        first = Index(op.entries).place() if arrays else 0
+        first = Index(op.entries).array_axis() if arrays else 0
         depth = max((x.ndim for x in arrays.values()), default=0)
         new = tuple(i + depth * (i >= first) for i, flag in enumerate(is_slice) if not flag)
         return cls(ranges, tuple(dropped), new, arrays, depth, sum(is_slice[:first]))

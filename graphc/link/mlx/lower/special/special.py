@@ -87,14 +87,14 @@ class _UnfusedRun:
 
     def __init__(self, program: Program, xs: Sequence[Any]) -> None:
         self.program = program
-        self.values = [*xs, *[None] * (len(program.places) - len(xs))]
+        self.values = [*xs, *[None] * (len(program.positions) - len(xs))]
         for index, value in program.constants:
             self.values[index] = value
         self.wide: dict[Any, Any] = {}
 
     def results(self) -> list[Any]:
         for step in self.program.steps:
-            self.values[step.place] = self._compute(step)
+            self.values[step.position] = self._compute(step)
         return [self.values[i] for i in self.program.outputs]
 
     def _compute(self, step: Step) -> Any:
