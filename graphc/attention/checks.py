@@ -124,7 +124,7 @@ def check_shapes(
         enable_gqa: Whether several heads of queries may share a head of keys.
 
     Returns:
-        Each length that a type or the mask states.
+        The lengths, each from a type or from the mask.
 
     Raises:
         ShapeError: If an argument does not have four axes, or if lengths differ from each other
@@ -224,7 +224,7 @@ def _check_mask(mask: Any, sizes: AttentionLengths) -> tuple[int, int]:
     counts = mask.kv_num_blocks
     if not hasattr(counts, "shape"):  # a mapped tree may hold anything
         raise ArgumentError(
-            f"{NAME}: block_mask holds {counts!r} in the place of an array.",
+            f"{NAME}: block_mask holds {counts!r} instead of an array.",
             "Give a mask of arrays, as create_block_mask makes it.",
         )
     batch, heads = lengths_of(counts)[:2]

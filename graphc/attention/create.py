@@ -215,8 +215,8 @@ def _evaluate_undecided(
         raise BoundsError(
             f"{NAME}: mask_mod reads beyond the end of an array that it captures, "
             f"{' or '.join(arrays)}: {str(error).rstrip('.')}.",
-            f"It is called for queries below {tiling.queries} and keys below {tiling.keys}: "
-            "capture arrays as long as these, or limit the index with gt.minimum.",
+            f"The function is called for queries below {tiling.queries} and keys below "
+            f"{tiling.keys}: capture arrays as long as these, or limit the index with gt.minimum.",
         ) from error
 
 

@@ -113,7 +113,8 @@ class BlockMask:
             seq_lengths: The numbers of queries and keys; by default the blocks have no padding.
 
         Raises:
-            ShapeError: If the tables' shapes differ from each other or do not fit the lengths.
+            ShapeError: If the tables' shapes differ from each other or do not fit the lengths, or
+                if a length or the size of a block is not an integer.
             DTypeError: If the tables are not integers.
             BoundsError: If a number of blocks, or the index of a block, is out of range.
             ArgumentError: If a block is listed twice, or if only one table of full blocks is given.
@@ -159,7 +160,7 @@ class BlockMask:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Batch, heads (each 1 where the mask is the same for all), queries and keys."""
+        """The numbers of batches and heads (1 if one mask serves for all), queries and keys."""
         batch, heads = lengths_of(self.kv_num_blocks)[:2]
         return (batch, heads, *self.seq_lengths)  # type: ignore[return-value]
 

@@ -355,7 +355,7 @@ def _width(width: Any) -> Any:
     if isinstance(width, np.ndarray) and width < 1:
         raise ArgumentError(
             f"sliding_window({width}): a query would see no key.",
-            "Give how many keys it sees, with its own.",
+            "Give the number of keys that a query sees, its own included.",
         )
     return width
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -130,12 +131,20 @@ def check_lengths(
     """Return the numbers of queries and keys, for tables of shape (B, H, rows, columns).
 
     Raises:
-        ShapeError: If the lengths need another number of blocks than the tables have.
+        ShapeError: If ``lengths`` are not two integers of 0 or more, or need another number of
+            blocks than the tables have.
     """
     grid = [n or 0 for n in shape[2:]]
     if lengths is None:
         return grid[0] * block[0], grid[1] * block[1]
-    queries, keys = [int(n) for n in lengths]
+    try:
+        queries, keys = lengths
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            f"seq_lengths={lengths!r} is not a pair of lengths.",
+            "Give the numbers of queries and keys.",
+        ) from error
+    queries, keys = check_length(queries, 0), check_length(keys, 0)
     needed = [-(-n // size) for n, size in zip((queries, keys), block, strict=True)]
     if needed != grid:
         raise ShapeError(
@@ -152,10 +161,13 @@ def check_length(n: Any, least: int = 1) -> int:
     Raises:
         ShapeError: If ``n`` is not an integer of ``least`` or more.
     """
-    length = n.__index__() if hasattr(n, "__index__") and not isinstance(n, bool) else -1
+    try:
+        length = -1 if isinstance(n, bool | np.bool_) else index(n)
+    except TypeError:
+        length = -1
     if length < least:
         raise ShapeError(f"{n!r} is not a length.", f"Give an integer of {least} or more.")
-    return int(length)
+    return length
 
 
 def check_block_size(block: Any) -> tuple[int, int]:

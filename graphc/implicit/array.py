@@ -73,7 +73,7 @@ def is_implicit(x: Any) -> bool:
 def is_complete(x: Any) -> bool:
     """Return whether an object is an implicit array none of whose required fields is None.
 
-    One that is part of a filtered tree holds None instead of other arrays.
+    An array in a filtered tree has None in fields whose arrays are in another part of the tree.
     """
     if not is_implicit(x):
         return False
@@ -156,7 +156,7 @@ class ImplicitArray(ArrayOperators, ABC):
     stands_aside: ClassVar[bool] = False
     keeps_shardings: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
-    # NumPy's operators leave the work to those below.
+    # NumPy's operators call the reflected operators of this class.
     __array_ufunc__: ClassVar[None] = None
 
     def __init_subclass__(cls, materialize: str | None = None, **settings: Any) -> None:
@@ -165,7 +165,7 @@ class ImplicitArray(ArrayOperators, ABC):
             if materialize not in POLICIES:
                 raise ImplicitArrayError(
                     f"class {cls.__name__}(materialize={materialize!r}).",
-                    f"It is one of {', '.join(map(repr, POLICIES))}.",
+                    f"Give one of {', '.join(map(repr, POLICIES))}.",
                 )
             cls.materialize_policy = materialize
         # A dataclass would compare the fields, and arrays have no truth value.
@@ -315,7 +315,7 @@ class ImplicitArray(ArrayOperators, ABC):
     def __bool__(self) -> bool:
         raise ImplicitArrayError(
             f"The truth value of {self!r}: it is an array.",
-            "Compare it with None by `is`, or make it whole with np.asarray.",
+            "Compare it with None by `is`, or densify it with np.asarray.",
         )
 
     def __iter__(self) -> Iterator[Any]:

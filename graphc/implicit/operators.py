@@ -213,7 +213,7 @@ class ArrayOperators:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise ImplicitArrayError(
             f"Item assignment to {self!r}: implicit arrays never change.",
-            "Make another with graphc.implicit.with_fields, or make it whole with np.asarray.",
+            "Make another with graphc.implicit.with_fields, or densify it with np.asarray.",
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -228,8 +228,8 @@ class ArrayOperators:
             raise AttributeError(problem, name=name, obj=self)
         raise UnsupportedAttributeError(
             f"{problem}: an implicit array has some of NumPy's attributes only.",
-            "Its fields are arrays; its method materialize or np.asarray gives the whole one, and "
-            "within a function that graphc.implicit.implicit makes it has all that JAX's have.",
+            "Its fields are arrays; its method materialize and np.asarray return the dense array, "
+            "and a function made by graphc.implicit.implicit gets a JAX array.",
         )
 
 

@@ -160,8 +160,8 @@ def _complete(x: ImplicitArray, spec: Spec, specs: list[Spec], subject: str) -> 
             raise ShardingError(
                 f"{subject}: sharding={shown(spec)} divides axis {axis} of {x!r} over {entry!r}, "
                 f"and no field of a {type(x).__name__} can be divided so.",
-                "Make that entry None, so that every device has the axis whole, or shard what is "
-                "computed with the array.",
+                "Make that entry None, so that the axis is replicated, or shard the results of "
+                "operations on the array.",
             )
     return leaves
 

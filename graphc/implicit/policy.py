@@ -64,7 +64,8 @@ def materializing(policy: str) -> Iterator[None]:
 
     Raises:
         ImplicitArrayError: If the policy is none of these.
-        MaterializeError: Within, if the policy is ``"error"``.
+        MaterializeError: Within the context, if an array would become dense and the policy is
+            ``"error"``.
 
     Example:
         >>> with materializing("error"):
@@ -73,7 +74,7 @@ def materializing(policy: str) -> Iterator[None]:
     """
     if policy not in POLICIES:
         raise ImplicitArrayError(
-            f"materializing({policy!r}).", f"It is one of {', '.join(map(repr, POLICIES))}."
+            f"materializing({policy!r}).", f"Give one of {', '.join(map(repr, POLICIES))}."
         )
     token = _policy.set(policy)
     try:
@@ -344,8 +345,8 @@ def apply_structured_function(name: str, *operands: Any, **settings: Any) -> Any
     except MaterializeError as error:
         arrays = ", ".join(repr(x) for x in operands if isinstance(x, ImplicitArray))
         raise MaterializeError(
-            f"{name} of {arrays} needs the whole array.",
-            "Make it whole with np.asarray or its method materialize, or call a function that "
+            f"{name} of {arrays} needs the dense array.",
+            "Densify it with np.asarray or its method materialize, or call a function that "
             "graphc.implicit.implicit makes, where the policy decides.",
         ) from error
 

@@ -237,7 +237,7 @@ class SparseCholesky:
         m = self.matrix
         if m.rows.ndim != 1:
             raise ShapeError(
-                "variances() of a stack whose matrices have places of their own.",
+                "variances() of a stack whose matrices have different patterns.",
                 "Give the values of all to one pattern: sparse_cholesky(pattern, data).",
             )
         index = where(equal(m.rows, m.columns) & less(m.rows, m.n), m.rows, m.n)

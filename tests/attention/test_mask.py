@@ -329,6 +329,20 @@ NO_TABLES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[GraphcError], s
         (ONE, IN_ROW, ONE, IN_ROW[..., :1]), {}, ShapeError, "have different shapes"
     ),
     "lengths": ((ONE, IN_ROW), {"seq_lengths": (5, 5)}, ShapeError, "1 x 1 blocks"),
+    "a fraction": ((ONE, IN_ROW), {"seq_lengths": (100.9, 256)}, ShapeError, "100.9 is not a"),
+    "text": ((ONE, IN_ROW), {"seq_lengths": ("100", "256")}, ShapeError, "'100' is not a length"),
+    "a bool": ((ONE, IN_ROW), {"seq_lengths": (True, 256)}, ShapeError, "True is not a length"),
+    "a bool of NumPy": (
+        (ONE, IN_ROW), {"seq_lengths": (np.True_, 256)}, ShapeError, "is not a length"
+    ),
+    "an array as a length": (
+        (ONE, IN_ROW), {"seq_lengths": (np.ones(2, int), 256)}, ShapeError, "is not a length"
+    ),
+    "a negative length": ((ONE, IN_ROW), {"seq_lengths": (-1, 256)}, ShapeError, "-1 is not a"),
+    "three lengths": (
+        (ONE, IN_ROW), {"seq_lengths": (100, 256, 1)}, ShapeError, "is not a pair of lengths"
+    ),
+    "one length": ((ONE, IN_ROW), {"seq_lengths": 100}, ShapeError, "is not a pair of lengths"),
     "no block size": ((ONE, IN_ROW), {"BLOCK_SIZE": 0}, ShapeError, "not a length"),
     "three sizes": ((ONE, IN_ROW), {"BLOCK_SIZE": (1, 1, 1)}, ShapeError, "one integer, or two"),
     "no function": ((ONE, IN_ROW), {"mask_mod": 3}, ArgumentError, "not a function"),

@@ -146,10 +146,10 @@ ROOM = 8
 """Machine epsilons by which a result of floating arithmetic is widened."""
 
 LOOSE = 16
-"""Machine epsilons by which the result of an approximated function is widened, and of 1."""
+"""Machine epsilons of the result, and of 1, by which the result of an approximation is widened."""
 
 WIDTH = 20
-"""Bits to which float32 estimates sums and products of integers, with two to spare."""
+"""The bits that are relied on in a float32 estimate of a sum or product; 22 are correct."""
 
 
 @lru_cache(maxsize=32)
@@ -290,7 +290,7 @@ def cast_interval(x: Interval, dtype: str) -> Interval:
 def _as_integers(xp: Any, x: Interval, dtype: str) -> Interval:
     source, target = dtype_of(x.low), np.iinfo(dtype)
     if is_float(source):
-        # Numbers above -1 are cut to 0, the smallest unsigned integer.
+        # Numbers between -1 and 0 are truncated to 0, the smallest unsigned integer.
         above = xp.greater(x.low, _number(float(target.min) - (not target.min), x.low))
         bits = target.bits - (target.min < 0)
         sure = xp.logical_and(above, xp.less(x.high, _number(2.0**bits, x.high)))

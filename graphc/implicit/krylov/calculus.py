@@ -33,7 +33,7 @@ guess; its first result is the solution."""
 
 Search = Callable[[Map, Any, Any], Any]
 
-REMEDY = "Differentiate eigenvalues once; for more, use gt.linalg.eigh of the whole matrix."
+REMEDY = "Differentiate eigenvalues once; for more, use gt.linalg.eigh of the dense matrix."
 
 
 class Calculus(Protocol):
@@ -80,7 +80,7 @@ class Calculus(Protocol):
         """Return zeros with the derivative of ``(weights * x).sum(-2)`` with respect to x alone."""
 
     def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
-        """Return the same zeros; to differentiate the weights is an error with this message."""
+        """Return ``zeros_with_gradient(x, weights)``; differentiating the weights is an error."""
 
     def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
         """Return ``(b * x).sum(-2)`` for the solution x of ``product(x) = b``.

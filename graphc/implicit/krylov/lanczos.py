@@ -281,7 +281,7 @@ def eigenpairs(  # noqa: PLR0913
         values = xp.where(converged, values, float("nan"))
         vectors = xp.where(converged, vectors, float("nan"))
     problem = "eigsh: eigenvectors have no derivative here, and eigenvalues no second one."
-    # The derivative of an eigenvalue is that of v @ A @ v, where v is constant.
+    # The derivative of an eigenvalue is the derivative of v @ A @ v for constant v.
     image = product(calculus.constant(vectors))
     moving = calculus.zeros_with_gradient_once(image, vectors, problem)
     return calculus.constant(values) + moving, calculus.forbid_derivative(vectors, image, problem)

@@ -206,7 +206,7 @@ class Quantized(Stacked):
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
             return NotImplemented
-        # The sum over rows is a product with ones, block by block; its sum is that over both axes.
+        # The sum over rows is a product with ones, block by block.
         over_rows = -2 in axes
         matrices = self if over_rows else self.swapped()
         xp = self.xp

@@ -97,7 +97,7 @@ def _check(w: Any, sample: Any, method: str, recipe: Recipe) -> None:
     shape, inputs = lengths_of(w), lengths_of(sample)
     if method not in METHODS:
         problem = f"calibrate(method={method!r})."
-        raise ImplicitArrayError(problem, f"It is one of {', '.join(map(repr, METHODS))}.")
+        raise ImplicitArrayError(problem, f"Give one of {', '.join(map(repr, METHODS))}.")
     if len(shape) != 2 or None in shape or not inputs or inputs[-1] != shape[0]:
         raise ImplicitArrayError(
             f"calibrate: a matrix of shape {shape}, a sample of {inputs}.",

@@ -173,7 +173,7 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
     if is_array(tree):
         if where is not None:
             raise ImplicitArrayError(
-                "quantize(where=...) of an array.", "It chooses arrays of a tree."
+                "quantize(where=...) of an array.", "Omit where: it selects arrays of a tree."
             )
         return _convert(tree, "the array", recipe)
     return convert_where(tree, where, lambda x, name: _convert(x, name, recipe))
@@ -215,14 +215,14 @@ def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:
     if unknown or "kind" not in settings:
         raise ImplicitArrayError(
             f"quantize: a rule {kind!r}.",
-            f"It is a kind, None, or a mapping of 'kind' and {', '.join(map(repr, options))}.",
+            f"Give a kind, None, or a mapping of 'kind' and {', '.join(map(repr, options))}.",
         )
     cls, static = _class_of(settings["kind"])
     if settings["symmetric"]:
         if cls not in {AffineQuantized, ScaledQuantized}:
             kind = settings["kind"]
             raise ImplicitArrayError(
-                f"quantize({kind!r}, symmetric=True).", "It has no biases anyway."
+                f"quantize({kind!r}, symmetric=True).", "This kind has no biases: omit symmetric."
             )
         cls, static = ScaledQuantized, {"element": settings["kind"]}
     axis = settings["axis"]
@@ -247,7 +247,9 @@ def _groups_of(
     kind, size, channels = settings["kind"], settings["group_size"], settings["channel_axes"]
     if size is not None and cls is Microscaled:
         problem = f"quantize({kind!r}, group_size={size})."
-        raise ImplicitArrayError(problem, f"It has groups of {GROUPS[kind]}.")
+        raise ImplicitArrayError(
+            problem, f"The format has groups of {GROUPS[kind]}: omit group_size."
+        )
     if channels is None:
         default = DEFAULT_GROUPS.get(kind, DEFAULT_GROUP)
         return default if size is None else size, None
@@ -331,7 +333,7 @@ def _check(x: Any, name: str) -> None:
     if len(shape) < 2 or not is_inexact(dtype) or is_complex(dtype):
         raise ImplicitArrayError(
             f"quantize: {name} is {dtype}{list(shape)}.",
-            "Floating arrays of two axes or more can be quantized; leave others out by where=.",
+            "Floating arrays of two axes or more can be quantized; exclude others with where=.",
         )
 
 

@@ -150,7 +150,7 @@ class DoubleQuantized(Quantized):
                 f"DoubleQuantized: {', '.join(kinds)}, symmetric={self.symmetric}.",
                 f"Words are uint32, {self.coding.words_per_group} a group; scales and minimums are "
                 f"int8, of equal shapes; {self.per_factor} groups share a factor, of floating "
-                "dtype; where it is symmetric, there are no minimums and no padding.",
+                "dtype; symmetric arrays have no minimums, and there is no padding.",
             )
 
     def group_fields(self) -> dict[str, Any]:

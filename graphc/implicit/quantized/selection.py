@@ -96,8 +96,8 @@ def convert_by_rules(
         if i not in used:
             raise ImplicitArrayError(
                 f"quantize: the rule {rule!r} applies to no array of the tree.",
-                "It is looked for in keys joined by '/', as layers/0/w, and rules before it go "
-                "first.",
+                "A rule is searched in keys joined by '/', such as layers/0/w, and the first rule "
+                "that is found applies.",
             )
     return result
 

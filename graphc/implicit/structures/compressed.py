@@ -111,7 +111,7 @@ class Compressed(Sparse):
         if not begins or not grows or (self.nse is not None and last > self.nse):
             raise BoundsError(
                 f"{name}: indptr from {first} to {last}, with {self.nse} values.",
-                "It starts at 0, never decreases, and ends with nse at most.",
+                "Let indptr start at 0, never decrease, and end with nse at most.",
             )
 
     def entries(self) -> Entries:

@@ -39,7 +39,7 @@ def extreme(x: Any, name: str) -> Any:
 
 
 def extreme_along(x: Any, name: str, axis: int) -> Any:
-    """Return the extremes of rows or columns: the last of each, by index and value."""
+    """Return the extremes of rows or columns: the last of each, sorted by index and value."""
     xp = x.xp
     data, rows, columns = x.entries()
     m, n = x.matrix

@@ -71,7 +71,7 @@ class Stacked(Structured):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The lengths of its axes."""
+        """The lengths of the stack's axes, then the numbers of rows and columns."""
         return (*self.batch, *self.matrix)
 
     def fieldwise(self, function: Callable[[Any, int], Any]) -> Any:
@@ -114,7 +114,12 @@ class Stacked(Structured):
         return NotImplemented
 
     def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        """Apply a multiplication or division by a number, given the functions of the result."""
+        """Return the array whose elements are multiplied, or divided, by a number.
+
+        Args:
+            xp: The functions of the library of the fields and the number.
+            function: Multiplies, or divides, an array by the number.
+        """
         return NotImplemented
 
     # Structured's methods, in these terms.

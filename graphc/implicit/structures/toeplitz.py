@@ -36,9 +36,9 @@ ROWS = 16
 class Toeplitz(Stacked):
     """A matrix that is constant along each diagonal.
 
-    An m by n matrix stores m + n numbers. A product with k columns adds up blocks of about √(n k)
-    rows, of which there are as many different ones as diagonals of blocks. Each product and sum is
-    one of the matrix product, so integers are exact; temporaries need about 4 √(k / n) of the
+    An m by n matrix stores m + n numbers. A product with k columns divides the matrix into square
+    blocks of about √(n k) rows, and forms one block for each diagonal of equal blocks. It adds up
+    the terms of the dense product, so integers are exact; temporaries need about 4 √(k / n) of the
     memory of the dense matrix. Long inexact matrices are multiplied by fast Fourier transforms (on
     MLX not in float64, which its transforms lack). Then the error is relative to the norms instead
     of to each element: ``|error| <= 8 eps log2(m + n) |t| |x|`` with t the column and row.

@@ -18,7 +18,7 @@ from graphc.ir import dtype_name, is_inexact, numpy_dtype
 
 @dataclass(frozen=True, repr=False)
 class ConstantFill(Fill):
-    """A fill whose class determines the value; ``value`` stores its dtype and its axes."""
+    """A fill whose class determines the number; the field ``value`` has its dtype and axes."""
 
     @classmethod
     def of(cls, shape: Sequence[int], dtype: Any = None) -> Self:  # type: ignore[override]

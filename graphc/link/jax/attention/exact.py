@@ -99,7 +99,7 @@ def _probe_blocks(
 def _probe_in_trace(
     program: MaskProgram, captured: Sequence[Any], undecided: Any, tiling: Tiling
 ) -> tuple[Any, Any]:
-    """Return the same in a trace, where the undecided blocks are known only at run time."""
+    """Return whether all and whether any elements are kept, of blocks known only at run time."""
     probe, size = _probe(program, tiling.block)
     total = undecided.size
     size = min(size, total)

@@ -97,7 +97,7 @@ class JaxprEquation:
 
     @property
     def lengths(self) -> SymbolicLengths:
-        """The axis lengths that are known when the program runs."""
+        """The map from JAX's lengths to integers and symbolic scalars."""
         return self.conversion.lengths
 
     def __getitem__(self, name: str) -> Any:

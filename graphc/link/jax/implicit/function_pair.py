@@ -177,7 +177,7 @@ def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
 
 
 def pair_of(eqn: JaxprEqn, value: Callable[..., Sequence[Any]]) -> FunctionPair:
-    """Return an equation with a custom derivative as a function, whose value another computes."""
+    """Return an equation with a custom derivative as a pair, whose value ``value`` computes."""
     return FunctionPair(
         value,
         lambda *values: bind_equation(eqn, values),

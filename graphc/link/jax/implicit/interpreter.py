@@ -198,7 +198,7 @@ def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 def bind(primitive: Any, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
     """Bind a primitive with dense operands and an equation's parameters."""
     params = primitive.get_bind_params(parameters)
-    # JAX up to 0.9 returns the functions among the parameters apart.
+    # JAX up to 0.9 returns the functions among the parameters separately.
     functions, params = params if isinstance(params, tuple) else ((), params)
     return primitive.bind(*functions, *operands, **params)
 

@@ -238,8 +238,8 @@ def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
         if not partition.is_exact():
             raise ImplicitArrayError(
                 f"partition_specs: {x!r} sharded as {spec} over {sizes}.",
-                "Shards of its fields are not the fields of its shard. Shard other axes, or pass "
-                "it whole, with PartitionSpec().",
+                "Shards of its fields are not the fields of its shard. Shard other axes, or "
+                "replicate the array, with PartitionSpec().",
             )
         return partition.partition_specs()
 

@@ -223,7 +223,7 @@ def _method(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[.
 
 
 def _bias_product(coding: Coding, transposed: bool, x: Any, biases: Any) -> Any:
-    """Return the product with biases: one belongs to a group, so sums over groups suffice."""
+    """Return the product with biases: a group has one bias, so sums over groups suffice."""
     if transposed:
         return lax.dot_general(_group_sums(coding, x), biases, (((1,), (1,)), ((), ())))
     return jnp.repeat(x @ biases, coding.group_size, axis=1)

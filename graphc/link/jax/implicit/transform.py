@@ -104,10 +104,9 @@ def transform(
     owner = program.jaxpr if isinstance(program, ClosedJaxpr) and not program.consts else program
     cache = _cache.setdefault(owner, {})
     line = where_of(requested.eqn) if any(requested.dense) else None
-    key = (
-        *(kinds, requested.used, requested.dense, requested.values_only, line, dispatch_state()),
-        tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers]),
-    )
+    constants = tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers])
+    flags = (requested.used, requested.dense, requested.values_only)
+    key = (kinds, flags, constants, line, dispatch_state())
     transformed = cache.get(key)
     if transformed is None:
         transformed = _transform(as_closed(program), kinds, requested, numbers)

@@ -194,9 +194,9 @@ def check_can_run(program: ClosedJaxpr) -> None:
             isinstance(x, jax.core.Tracer) for x in part.consts
         ):
             raise CapturedByRuleError(
-                "a function with jax.custom_jvp or jax.custom_vjp captures the array that the "
-                "derivative is taken by, for which JAX has no rule; make it an argument of that "
-                "function"
+                "a function with jax.custom_jvp or jax.custom_vjp captures an array with respect "
+                "to which the derivative is taken, for which JAX has no rule; make the array an "
+                "argument of that function"
             )
     if has_primitive(program, "custom_lin"):
         raise NoPushforwardError("jax.custom_vjp has no forward mode")

@@ -196,8 +196,8 @@ def remedy_of(text: str, wide: bool) -> str:
     if not wide or not any(dtype in text for dtype in WIDE):
         return remedy
     return (
-        f"{remedy} 64-bit dtypes are enabled while JAX traces it, as an input has one or "
-        "jax_enable_x64 says so: jnp.zeros(3) is float64. Give such arrays a dtype, "
+        f"{remedy} 64-bit dtypes are enabled while JAX traces the function, because an input "
+        "or jax_enable_x64 needs them: jnp.zeros(3) is float64. Give such arrays a dtype, "
         "jnp.zeros(3, x.dtype), or cast the inputs to 32 bits."
     )
 
@@ -210,7 +210,7 @@ def _as_error(error: Exception, function: JaxFunction, types: Iterable[TensorTyp
             f"{call} asks for the value of an array, which is not known while JAX traces it: "
             f"{text}.",
             "Write jnp.where, jax.lax.cond or jax.lax.while_loop for a Python if or while, and jnp "
-            "for np; what is no array, as a Python number, may be given as it is.",
+            "for np; or pass a Python number or another static value instead of an array.",
         )
     return OperationError(
         f"{call} failed while JAX traced it: {type(error).__name__}: {text}.",
