@@ -288,7 +288,7 @@ def is_step_count(node: Node) -> bool:
 
 def _unknown_steps(node: Node, user: Node) -> DynamicShapeError:
     return DynamicShapeError(
-        f"The shape of {user!r} depends on how many steps a loop does, which is not known while "
+        f"The shape of {user!r} depends on the number of steps of a loop, which is not known while "
         "the backend compiles.",
         "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
         "gt.where in place of until; or mode='NUMPY'.",
@@ -328,7 +328,7 @@ def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
         f"The shape of {user!r} depends on the values of {node!r}, which are not known while "
         "the backend compiles.",
         "Shapes may depend on constants, on lengths (x.shape) and on integer inputs of up "
-        "to two axes; where a function takes the length of its result, as gt.bincount(x, "
-        "length=...) does, give that; or use mode='NUMPY'.",
+        "to two axes; give the length of the result to functions that take it, such as "
+        "gt.bincount(x, length=...); or use mode='NUMPY'.",
         user.where,
     )

@@ -150,7 +150,7 @@ def _weighted_normalizations(op: type[Normalization], node: Node) -> Iterator[No
 
 @pattern(LayerNorm)
 def fused_layer_norm(node: Node) -> Iterator[Node]:
-    """A layer norm, with a weight and a bias, or a weight, or neither, is one operation."""
+    """A layer norm, also without bias, or without bias and weight, is one operation."""
     yield from _normalizations(LayerNorm, node)
     yield from _weighted_normalizations(LayerNorm, node)
     for bias, x in _vector_operands(add, node):
@@ -160,7 +160,7 @@ def fused_layer_norm(node: Node) -> Iterator[Node]:
 
 @pattern(RMSNorm)
 def fused_rms_norm(node: Node) -> Iterator[Node]:
-    """A norm by the root of mean squares, with a weight or without, is one operation."""
+    """``x / sqrt(mean(x**2) + eps)``, with or without a weight, is one operation."""
     yield from _normalizations(RMSNorm, node)
     yield from _weighted_normalizations(RMSNorm, node)
 
@@ -171,7 +171,7 @@ MASKED_SCORE = -1e9
 
 @pattern(Attention)
 def fused_attention(node: Node) -> Iterator[Node]:
-    """Values weighted by a softmax of products are one operation; so with a scale and a mask."""
+    """``softmax(scale * q @ k.T + mask) @ v`` is one operation, also without scale or mask."""
     if not isinstance(node.op, DotGeneral):
         return
     weights, v = node.inputs
@@ -197,7 +197,7 @@ def _matrix_orders(
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the orders of axes that make operands of a and b axes batches of matrices, or None.
 
-    The second matrices are transposed with ``columns_first``.
+    With ``columns_first``, the second matrices are transposed.
     """
     rows, columns = op.free(0, a), op.free(1, b)
     if len(op.contract[0]) != 1 or len(rows) != 1 or len(columns) != 1:
@@ -268,7 +268,7 @@ MAX_DISTANCE = 6
 
 @pattern(Rotation)
 def fused_rotation(node: Node) -> Iterator[Node]:
-    """Pairs turned by angles in proportion to their row's number, from 0 on, are one operation."""
+    """A rotation of pairs by angles proportional to the row number, from 0 on, is one operation."""
     if node.op is not add and not isinstance(node.op, Concatenate | Reshape):
         return
     nodes = _nodes_nearby(node)
@@ -331,7 +331,7 @@ def _is_row_numbers(rows: Node, n: Known) -> bool:
 
 @pattern(ProductAndSum)
 def fused_product_and_sum(node: Node) -> Iterator[Node]:
-    """A matrix product and what is added to it are one operation."""
+    """``a @ b + c`` is one operation."""
     if node.op is not add or not is_inexact(node.type.dtype) or is_complex(node.type.dtype):
         return
     for y, c in _both_orders(node):

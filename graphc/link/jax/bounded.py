@@ -390,8 +390,8 @@ def unknown_length_error(node: Node) -> DynamicShapeError:
         # The message is for a plan; a call runs the exact program instead.
         return DynamicShapeError(f"{node!r} cannot be padded", "", node.where)
     return DynamicShapeError(
-        f"{node!r} needs a length that is known while JAX compiles; here it depends on how many "
-        "steps a loop does.",
+        f"{node!r} needs a length that is known while JAX compiles; here it depends on the "
+        "number of steps of a loop.",
         "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
         "gt.where in place of until; or mode='NUMPY'.",
         node.where,

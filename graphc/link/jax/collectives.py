@@ -125,8 +125,8 @@ def warn_of_gathers(
         argument = program().arguments[sharded[i][0]]
         problem = str(Gathered(argument, size, (), in_loop(text, names[0])))
         warnings.warn(
-            f"{problem[0].upper()}{problem[1:]}. f.plan(*args) names the line that needs it so: "
-            "divide another axis, or declare there that it is meant: gt.shard(x, ()).",
+            f"{problem[0].upper()}{problem[1:]}. f.plan(*args) names the line that needs the full "
+            "array: shard another axis, or declare the gather there: gt.shard(x, ()).",
             ShardingWarning,
             stacklevel=frames_up(),
         )

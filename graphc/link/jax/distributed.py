@@ -92,9 +92,9 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
         except ValueError as error:
             declared = as_sharding(entries, part.ndim, subject)
             raise ShardingError(
-                f"{subject}: a part of shape {part.shape} cannot be divided as {declared} over "
+                f"{subject}: a part of shape {part.shape} cannot be sharded as {declared} over "
                 f"this process's devices of {layout.axes}.",
-                "Give each process a part whose lengths its own devices divide evenly.",
+                "Give each process a part whose lengths the numbers of its devices divide.",
             ) from error
     return y
 

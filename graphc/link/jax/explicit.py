@@ -77,7 +77,11 @@ class Claims:
         self.taken: set[Any] = set()
 
     def claim(self, length: int, *entries: Entry) -> Entry:
-        """Claim the axes of the first entry that has free axes which divide a length."""
+        """Claim the free axes of the first entry whose free axes divide a length.
+
+        Returns:
+            The claimed axes, or None if no entry has any.
+        """
         for entry in entries:
             axes = [axis for axis in axes_of(entry) if axis not in self.taken]
             if axes and length % math.prod(self.sizes[axis] for axis in axes) == 0:

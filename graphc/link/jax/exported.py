@@ -59,7 +59,7 @@ def export_stablehlo(
         conditions = list(collected)
     raise ExportError(
         f"JAX cannot write the program: its lengths must fit in too many ways: {collected}.",
-        'Say what is known of them, dynamic={"x": ("n", "n"), "y": ("n - 1",)}.',
+        'Declare what is known of the lengths, dynamic={"x": ("n", "n"), "y": ("n - 1",)}.',
     )
 
 
@@ -81,7 +81,7 @@ def _export_error(error: Exception) -> ExportError:
     problem = error.problem if isinstance(error, GraphcError) else str(error)
     return ExportError(
         f"JAX cannot write the program: {problem.splitlines()[0]}",
-        'Where a length is to be known, say which it is, dynamic={"x": (10, None)}; leave '
+        'If a length must be known, give it, dynamic={"x": (10, None)}; leave '
         "out derivatives=, or programs=, for the graph alone.",
         error.where if isinstance(error, GraphcError) else None,
     )

@@ -74,8 +74,8 @@ def mesh(*, devices: Sequence[jax.Device] | None = None, **axes: int) -> Mesh:
     if count > len(present) or (takes_all and count != len(present)):
         raise ArgumentError(
             f"{call} has {count} devices, and there are {len(present)}.",
-            "Give numbers whose product is that. A processor shows as several devices if "
-            "jax.config.update('jax_num_cpu_devices', 8) comes before JAX is first used.",
+            f"Give numbers whose product is {len(present)}. A processor shows as several devices "
+            "if jax.config.update('jax_num_cpu_devices', 8) comes before JAX is first used.",
         )
     types = (AxisType.Auto,) * len(names)
     return jax.make_mesh(tuple(lengths), names, axis_types=types, devices=present[:count])
@@ -197,8 +197,8 @@ def _check_equal_in_processes(value: np.ndarray[Any, Any], subject: object) -> N
     digests = process_allgather(np.frombuffer(digest, np.uint8))
     if (digests != digests[:1]).any():
         raise ShardingError(
-            f"{subject} is not the same in all processes, and each would take its part of its own.",
-            "Give every process the whole array: seed random streams, and make one array of local "
+            f"{subject} is not the same in all processes, which would shard different arrays.",
+            "Give every process the full array: seed random streams, and make one array of local "
             "batches by graphc.distributed.global_array(batch, x, mode).",
         )
 
@@ -348,7 +348,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
         )
     if AxisType.Manual in mesh.axis_types:
         raise ModeError(
-            f"mesh={mesh!r} has manual axes, along which every device runs a program of its own.",
+            f"mesh={mesh!r} has manual axes, along which every device runs a separate program.",
             "Make one with automatic axes, graphc.mesh(data=4, model=2), or explicit ones; within "
             "jax.shard_map, call a function whose mode has no mesh.",
         )

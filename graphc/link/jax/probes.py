@@ -28,7 +28,7 @@ def float64() -> Finding:
     return Finding(
         f"float64, with jax_enable_x64 = {settings.jax_enable_x64}",
         "computed in 64 bits",
-        "graphc enables it for its own programs alone, whatever that setting says.",
+        "graphc enables 64 bits for its own programs, whatever the setting is.",
     )
 
 
@@ -38,7 +38,7 @@ def executables_on_disk() -> Finding:
     lowered = jax.jit(lambda x: [x * 2]).lower(x)
     data = pack(lowered, lowered.compile())
     if data is None:
-        note = "What is kept is the rewritten graph; each process has it compiled anew."
+        note = "Only the rewritten graph is stored; each process compiles it again."
         return Finding("executables on disk", "this JAX or device cannot save them", note)
 
     def unequal(i: int, a: int, b: int) -> RuntimeShapeError:

@@ -186,7 +186,7 @@ def _parts(
         part.bytes += instruction.bytes if instruction else 0
         counts.setdefault(id(part), Counter())[sources.is_holder(run), run.event.name] += 1
     for part in table.all():
-        # An operation of several instructions ran as often as each of them, a loop as it started.
+        # An operation ran as often as its most frequent instruction, a loop as often as it started.
         numbers = counts[id(part)]
         starts = [n for (is_holder, _), n in numbers.items() if is_holder]
         part.calls = max(starts or numbers.values())

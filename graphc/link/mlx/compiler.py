@@ -61,9 +61,9 @@ def _trust_kernels() -> None:
     danger, remedy = problem
     private = _move_temporary_directory("mlx-kernels")
     warnings.warn(
-        f"mode='MLX': {danger}, where MLX loads compiled kernels from: others could have it run "
-        f"theirs. The temporary directory of this process is now {private}. To keep kernels where "
-        f"they were, {remedy}; or set TMPDIR to a directory of your own.",
+        f"mode='MLX': {danger}, where MLX loads compiled kernels from: other users could make it "
+        f"run their code. The temporary directory of this process is now {private}. To keep "
+        f"kernels where they were, {remedy}; or set TMPDIR to a directory of your own.",
         RuntimeWarning,
         stacklevel=frames_up(),
     )

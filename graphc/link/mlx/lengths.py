@@ -27,7 +27,7 @@ INJECTIVE = frozenset(
 constant."""
 
 KNOW_LENGTHS = (
-    'Say which the lengths are, dynamic={"x": (10, None)}, or give some for each name, '
+    'Give the lengths, dynamic={"x": (10, None)}, or some lengths for each name, '
     'lengths={"n": (10, 20)}; or leave "MLX" out of programs=.'
 )
 

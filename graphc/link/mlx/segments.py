@@ -232,7 +232,7 @@ class Segment:
 
     @cached_property
     def is_large(self) -> bool:
-        """Return whether MLX's graph of this segment and the next ones would be too deep."""
+        """Whether MLX's graph of this segment and the next ones would be too deep."""
         return 2 * sum(size_of(step.node) for step in self.steps) > MAX_OPERATIONS
 
     def run(self, values: list[Any]) -> None:
@@ -290,12 +290,12 @@ class Segments:
 
     @property
     def is_large(self) -> bool:
-        """Return whether MLX may make more than two kernels of the program."""
+        """Whether MLX may make more than two kernels of the program."""
         return bool(self.placement.driven) or sum(self.placement.sizes.values()) > FEW_OPERATIONS
 
     @property
     def direct(self) -> WholeProgram | None:
-        """Return the program as one MLX function, or None if it is not one plain segment.
+        """The program as one MLX function; None if it is not one plain segment.
 
         The function checks its arguments while MLX traces, for each combination of shapes.
         """

@@ -106,7 +106,7 @@ def perform(op: Op, *values: Any) -> Any:
     return op.perform(*values)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=3072)
 def graph_program(graph: Graph) -> Program:
     """Return the program of an operation's graph."""
     return Program(graph, backend, None)

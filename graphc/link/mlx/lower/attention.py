@@ -27,8 +27,8 @@ def rotation(op: Rotation, x: Any, speed: Any) -> Any:
     n, width = x.shape[-2:]
     if 2 * speed.shape[0] != width:
         raise ShapeError(
-            f"Rows of {width} elements are turned at {speed.shape[0]} speeds.",
-            "Give one for each two elements.",
+            f"Rows of {width} elements cannot be rotated with {speed.shape[0]} frequencies.",
+            "Give one frequency for each pair of elements.",
         )
     if not x.size:
         return x

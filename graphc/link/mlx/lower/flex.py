@@ -111,7 +111,7 @@ class _AttentionCall:
         if heads % max(key_heads, 1):
             raise ShapeError(
                 f"flex_attention: {heads} heads of queries cannot share {key_heads} heads of keys.",
-                "Give a multiple of as many.",
+                f"Give a multiple of {key_heads} heads of queries.",
             )
         self.wanted = op.wanted_of(self.of_score) if isinstance(op, FlexGradient) else []
         self.sizes = FlexSizes(batches, key_heads, heads // max(key_heads, 1), queries, k.shape[2])

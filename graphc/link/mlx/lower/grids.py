@@ -68,7 +68,7 @@ class QueryRow:
 
     @property
     def count(self) -> int:
-        """Return the number of queries."""
+        """The number of queries."""
         return int(self.queries.stop - self.queries.start)
 
     def of(self, x: Any) -> Any:

@@ -73,7 +73,7 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *numbers: Any) ->
 
 @pattern(ExpertMatmul)
 def matrices_of_experts(node: Node) -> Iterator[Node]:
-    """A product with matrices that an index takes of a packed stack leaves the words in place."""
+    """``x @ w[i]`` for a stack ``w`` of packed matrices gathers no words."""
     if not isinstance(node.op, QuantizedMatmul):
         return
     op, (x, *words) = node.op, node.inputs

@@ -15,7 +15,7 @@ from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, process_group
 @backend.lower(AllSum)
 @backend.lower(AllMean)
 def all_sum(op: AllReduce, x: Any) -> Any:
-    """Return the array itself; raise where it is a process's or a device's own."""
+    """Return the array; raise if it is a part: in ``jax.shard_map``, or without a mesh."""
     if getattr(jax.sharding.get_abstract_mesh(), "manual_axes", ()):
         raise ArgumentError(
             f"{op.name} within jax.shard_map, where each device has its own shard.",

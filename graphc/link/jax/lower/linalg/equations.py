@@ -11,7 +11,7 @@ import jax.scipy.linalg
 from jax import lax
 
 from graphc.link.jax.backend import backend
-from graphc.link.jax.lower.linalg.schur import call_numpy
+from graphc.link.jax.lower.linalg.schur import call_reference
 from graphc.tensor.linalg.equations import Sylvester
 
 
@@ -23,4 +23,4 @@ def sylvester(op: Sylvester, a: Any, b: Any, q: Any) -> Any:
     solve = jax.scipy.linalg.solve_sylvester
     for _ in range(q.ndim - 2):
         solve = jax.vmap(solve)
-    return lax.platform_dependent(a, b, q, cpu=solve, default=partial(call_numpy, op))
+    return lax.platform_dependent(a, b, q, cpu=solve, default=partial(call_reference, op))

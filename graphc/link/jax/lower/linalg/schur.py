@@ -11,7 +11,7 @@ from graphc.link.jax.backend import backend
 from graphc.tensor.linalg.schur import Schur
 
 
-def call_numpy(op: Op, *xs: Any) -> Any:
+def call_reference(op: Op, *xs: Any) -> Any:
     """Call the operation's NumPy reference, for devices on which JAX lacks the operation."""
     node = Node.make(op, *[TensorType(x.dtype, x.shape)() for x in xs])
     return backend.callback(node)(*xs)
@@ -23,5 +23,5 @@ def schur(op: Schur, x: Any) -> Any:
     return lax.platform_dependent(
         x,
         cpu=lambda x: tuple(lax.linalg.schur(x)),
-        default=lambda x: tuple(call_numpy(op, x)),
+        default=lambda x: tuple(call_reference(op, x)),
     )

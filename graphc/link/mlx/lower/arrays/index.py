@@ -274,7 +274,7 @@ class ArrayKey:
 
     @property
     def index(self) -> tuple[Any, ...]:
-        """Return the entries up to the last array: MLX fails to scatter with slices behind it."""
+        """The entries up to the last array: MLX fails to scatter with slices behind it."""
         arrays = [i for i, entry in enumerate(self.entries) if not isinstance(entry, slice)]
         return self.entries[: arrays[-1] + 1]
 

@@ -113,8 +113,8 @@ def nan_unless(finite: Any, y: Any, axes: int) -> Any:
 def svd(op: SVD, x: Any) -> Any:
     """Return the singular value decomposition; MLX raises for matrices that are not finite.
 
-    MLX only computes full matrices, so a rectangular matrix is first reduced to r by a QR
-    factorisation.
+    MLX computes u and vh as square matrices only. For thin results, a QR factorisation first
+    reduces a rectangular real matrix to the square matrix r.
     """
     finite, x = finite_part(x, x)
     m, n = x.shape[-2:]

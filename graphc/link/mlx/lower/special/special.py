@@ -63,7 +63,7 @@ class UnfusedFunction:
 
     @cached_property
     def program(self) -> Program:
-        """Return the function as a program, once all lowerings are entered."""
+        """The function as a program; all lowerings must be registered before."""
         inputs = [TensorType("float64", (None,))() for _ in range(self.arity)]
         outputs = self.expand(*inputs)
         graph = Graph(inputs, outputs if isinstance(outputs, list) else [outputs])
