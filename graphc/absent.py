@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-COMPILER = "It is PyTensor's compiler; custom rewrites are in docs/rewrites.md."
+COMPILER = "PyTensor's compiler has no counterpart; docs/rewrites.md shows custom rewrites."
 
 SPARSE = "Use graphc.implicit.CSR, CSC or BCOO; all functions of arrays take them."
 CHECKS = "Use graphc.Mode(name, check_nan=True, check_inf=True), f.verify or f.profile."
@@ -114,25 +114,29 @@ OTHERS = {
 }
 """What to use in place of names of JAX, NumPy, PyTorch and Theano, by module."""
 
-DTYPES = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool_"}
+DTYPES = {
+    *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
+}
+"""Dtypes, which are names of NumPy, JAX and PyTorch."""
 
 TENSOR_ATTRIBUTES = {
     "at": "Write x[index].set(value), or .inc(value), which return a new array.",
     "backward": "Use graphc.grad(loss, x).",
     "cpu": "A mode says where functions run.",
     "cuda": "A mode says where functions run.",
-    "data": "Only constants have one; x.eval({...}) computes a value.",
+    "data": "Only constants have data; x.eval({...}) computes a value.",
     "detach": "Use graphc.disconnected_grad(x).",
     "get_value": "Only shared variables have values; x.eval({...}) computes one. The keys of a "
     "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
     "grad": "Use graphc.grad(loss, x).",
-    "item": "It has no value; x.eval({...}) computes one.",
-    "numpy": "It has no value; x.eval({...}) computes one.",
+    "item": "x.eval({...}) computes the value.",
+    "numpy": "x.eval({...}) computes the value.",
     "permute": "Use x.transpose(axes).",
     "requires_grad": "graphc.grad(loss, x) takes any floating array.",
     "set_value": "Only shared variables have values: graphc.shared(value).",
     "tag": "There are no test values: x.eval({...}) computes a value.",
-    "tolist": "It has no value; x.eval({...}) computes one.",
+    "tolist": "x.eval({...}) computes the value.",
     "unsqueeze": "Use gt.expand_dims(x, axis).",
     "view": "Use x.reshape(shape).",
 }
@@ -142,7 +146,7 @@ OPTIONS = {
     "accept_inplace": "Graphs never change.",
     "profile": "Call f.profile(*args).",
     "rebuild_strict": "Leave it out: replacements always have the types of what they replace.",
-    "strict": "It is an argument of graphc.In.",
+    "strict": "Use graphc.In(x, strict=True).",
     "trust_input": "Leave it out: arguments of the right type are hardly checked.",
 }
 """What to write in place of arguments of PyTensor's and Theano's ``function``."""

@@ -49,7 +49,7 @@ def variable(name: str) -> str:
 
 
 def _from_text(name: str, text: str) -> Any:
-    """Return the value of a setting that an environment variable says."""
+    """Return the value of a setting for the text of its environment variable."""
     match DEFAULTS[name]:
         case bool():
             words = {"1": True, "true": True, "0": False, "false": False}
@@ -131,7 +131,7 @@ class Config:
     warn_on_captured_constants: bool
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the environment says, or else a default, at the first use of a setting."""
+        """Return a setting at its first use: from the environment, or else the default."""
         if name not in self.__slots__:
             raise AttributeError(_unknown(name), name=name, obj=self)
         if name == "cache_dir":

@@ -25,7 +25,7 @@ def _drawing(x: Any) -> str:
 
 @hooks.named_type.provide
 def _named_type(x: Any) -> str:
-    from graphc.tensor.core.named import named_type
+    from graphc.rewrite.facts.named import named_type
 
     return named_type(x)
 

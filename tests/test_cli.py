@@ -20,6 +20,7 @@ import graphc.tensor as gt
 from graphc.cli import doctor, main
 from graphc.cli.cache import state_lines
 from graphc.compile.disk import DiskCache
+from graphc.config import Config
 from graphc.link.probe import Finding, _run_probe, run_probes
 
 NAME = "0123456789abcdef"
@@ -296,6 +297,18 @@ def test_the_report_is_told_in_lines(report: dict[str, Any]) -> None:
     assert any(line.startswith("JAX       JAX ") for line in lines)
     assert "  executables on disk: saved and loaded" in lines
     assert any(line.startswith("cache     the cache is off") for line in lines)
+
+
+def test_doctor_reports_a_wrong_environment_variable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "config", Config())
+    monkeypatch.setattr(doctor, "names", list)
+    monkeypatch.setenv("GRAPHC_MODE", "jax")
+    monkeypatch.setenv("GRAPHC_FLOATX", "float32")
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "settings  floatX=float32 (GRAPHC_FLOATX), wrong: GRAPHC_MODE=jax: " in text
 
 
 def test_a_backend_that_is_missing_has_its_line_for_installing(tmp_path: Path) -> None:

@@ -51,32 +51,44 @@ def run(backend: str | None, *, json: bool) -> int:
     else:
         report = everything()
         lines = _lines(report)
-        wrong = report["cache"]["problem"] is not None or any(
+        has_problem = report["cache"]["problem"] is not None or report["wrong_settings"]
+        wrong = has_problem or any(
             _is_wrong(name, about) for name, about in report["backends"].items()
         )
     text = json_module.dumps(report) if json else "\n".join(lines)
     sys.stdout.write(f"{text}\n")
-    return int(wrong)
+    return int(bool(wrong))
 
 
 def everything() -> dict[str, Any]:
     """Return the report of packages, cache and backends."""
     children = {name: _start(name) for name in names()}
+    settings = {name: _setting(name) for name in DEFAULTS}
     return {
         "graphc": {"path": str(Path(__file__).parents[1]), "stamp": stamp().hex()},
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in ("graphc", *PACKAGES)},
         "cache": cache.cache_state(),
-        "mode": str(config.mode),
-        "settings": {name: str(getattr(config, name)) for name in changed_settings()},
+        "mode": str(settings["mode"]),
+        "settings": {
+            name: str(value)
+            for name, value in settings.items()
+            if not isinstance(value, ValueError) and value != DEFAULTS[name]
+        },
+        "wrong_settings": [
+            str(value) for value in settings.values() if isinstance(value, ValueError)
+        ],
         "backends": {name: _report_of(child) for name, child in children.items()},
     }
 
 
-def changed_settings() -> list[str]:
-    """Return the names of settings that differ from their defaults; the cache has its own line."""
-    return [name for name, value in DEFAULTS.items() if getattr(config, name) != value]
+def _setting(name: str) -> Any:
+    """Return the value of a setting, or the error of its environment variable."""
+    try:
+        return getattr(config, name)
+    except ValueError as error:
+        return error
 
 
 def examine(name: str) -> dict[str, Any]:
@@ -145,7 +157,7 @@ def _version(package: str) -> str | None:
 def _is_wrong(name: str, report: dict[str, Any]) -> bool:
     """Return whether something needs fixing; a backend not asked for may be missing."""
     if report["state"] == "missing":
-        return bool(name == config.mode)
+        return bool(name == _setting("mode"))
     return report["state"] == "broken" or any(probe["wrong"] for probe in report["probes"])
 
 
@@ -164,6 +176,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         for name, value in report["settings"].items()
     ]
     default = f"all as by default; {variable('floatX')} and the like in the environment set them"
+    texts += [f"wrong: {problem}" for problem in report["wrong_settings"]]
     lines.append(f"settings  {', '.join(texts) or default}")
     for name, about in report["backends"].items():
         lines += ["", *_backend_lines(name, about)]

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
 from graphc.ir import Constant, Graph, Node, TensorType, rebuild, replace_nodes, to_gathered_form
 from graphc.link import Executable
+from graphc.link.checks import admit, named_checks, unequal_arguments
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.tensor import Tensor
@@ -221,6 +222,7 @@ class Pure:
         inputs: list[Any] = [swaps.get(x, x) for x in (*graph.inputs, *leaves)]
         mode = signature.mode.without_checks()
         self._program = PureProgram(inputs, replace_nodes(graph.outputs, swaps), mode)
+        self._named_checks = named_checks(inputs)
         self._parameters = [*parameters, *[In(x) for x in inputs[signature.arguments :]]]
         self._backend, self._options = mode.backend, mode.options
         self._leaves = leaves
@@ -305,6 +307,13 @@ class Pure:
 
     def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
         program = self._program
+        # Of a batch the library passes an element, so that its program can't compare these lengths.
+        for check in self._named_checks:
+            a, m, b, n = check
+            for i in (a, b):
+                admit(i, program.inputs[i], arrays[i])
+            error = partial(unequal_arguments, program.inputs, check)
+            self._backend.equal_lengths(arrays[a].shape[m], arrays[b].shape[n], error)
         values: dict[int, np.ndarray[Any, Any]] = {}
         for i in program.static:
             # A traced array has no value; the backend raises where it needs one.

@@ -74,7 +74,8 @@ class Lexer:
         at = self.token.offset if offset is None else offset
         line = self._text.count("\n", 0, at) + 1
         column = at - self._text.rfind("\n", 0, at)
-        raise FormatError(f"Graph text, line {line}, column {column}: {problem}.", remedy)
+        sentence = f"{problem.removesuffix('.')}."
+        raise FormatError(f"Graph text, line {line}, column {column}: {sentence}", remedy)
 
     def take(self, kind: str, what: str) -> Token:
         """Return a token of a kind, and go on.

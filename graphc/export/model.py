@@ -187,7 +187,10 @@ def _function(
     count = len(graph.inputs) - sum(map(is_shared, captured))
     nodes = [*graph.inputs[:count], *captured]
     types = types or [x.type for x in nodes]
-    inputs = [Node.input(type, x.name) for type, x in zip(types, nodes, strict=True)]
+    inputs = [
+        Node.input(type, x.name, dims=getattr(x.op, "dims", None))
+        for type, x in zip(types, nodes, strict=True)
+    ]
     return inputs, replace_nodes(
         without_checks(graph).outputs, dict(zip(nodes, inputs, strict=True))
     )

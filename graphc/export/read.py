@@ -11,7 +11,6 @@ from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import GraphcError
 from graphc.export.lexer import Token
-from graphc.export.manifest import named_lengths
 from graphc.export.names import find_operation
 from graphc.export.operands import OperandReader
 from graphc.export.write import HEADER, KINDS, VERSION
@@ -277,8 +276,14 @@ class GraphReader(OperandReader):
             return None
         self.expect("=")
         names = self.value()
+        is_of_names = isinstance(names, tuple) and len(names) == type.ndim
+        if not is_of_names or isinstance(type, XTensorType):
+            self.fail(f"dims={names!r} has no name or None for each axis of {type!r}", offset)
+        for name, n in zip(names, type.shape, strict=True):
+            if name is not None and (n is not None or not isinstance(name, str)):
+                self.fail(f"dims={names!r}: {name!r} is no name of an unknown length", offset)
         try:
-            return dims_of(named_lengths("the input", type, names))
+            return dims_of(names)
         except GraphcError as error:
             self.fail(error.problem, offset)
 

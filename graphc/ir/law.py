@@ -101,24 +101,33 @@ def _shapes(op: Op, types: Sequence[Any]) -> list[Sequence[Any]] | None:
     return [x.shape if isinstance(x, TensorType) else () for x in items]
 
 
-NUMBERS = ((1009, 101), (2003, 211))
-"""Lengths for type rules that compute with numbers alone: the first, and the step to the next.
+MARKS = ((1009, 101), (53, 7))
+"""Lengths for type rules that compute with numbers alone: the least, and the step to the next.
 
-They are small, as foreign code may loop over a length. A length of a result is an input's where
-both series say so.
+The numbers are small, because foreign code may loop over a length. A result has an input's length
+if both series say so. One series ascends from axis to axis and the other descends, because a rule
+may return the larger of two lengths; they are far apart, because a rule may bound a length.
 """
 
 
 def _by_numbers(op: Op, types: Sequence[Any]) -> list[Sequence[Any]]:
-    """Return the shapes of results, with the lengths that the type rule copies from inputs."""
-    first, second = (_with_marks(op, types, *numbers) for numbers in NUMBERS)
+    """Return the shapes of results: lengths that the type rule copies from inputs, None for others.
+
+    A number in the result may hold for these inputs alone.
+    """
+    count = sum(list(x.shape).count(None) for x in types if _is_array(x))
+    ascending, descending = ([n + step * i for i in range(count)] for n, step in MARKS)
+    first = _with_marks(op, types, ascending)
+    second = _with_marks(op, types, descending[::-1])
     if [len(shape) for shape in first] != [len(shape) for shape in second]:
         return []
     pairs = [zip(a, b, strict=True) for a, b in zip(first, second, strict=True)]
-    return [[n if n == m else None for n, m in shape] for shape in pairs]
+    return [[n if n is m and not isinstance(n, int) else None for n, m in shape] for shape in pairs]
 
 
-def _with_marks(op: Op, types: Sequence[Any], start: int, step: int) -> list[Sequence[Any]]:
+def _with_marks(op: Op, types: Sequence[Any], marks: Iterable[int]) -> list[Sequence[Any]]:
+    """Return the shapes of results for inputs whose unknown lengths are these numbers."""
+    remaining = iter(marks)
     lengths: dict[int, SymbolicLength] = {}
     numbered = []
     for i, x in enumerate(types):
@@ -127,7 +136,7 @@ def _with_marks(op: Op, types: Sequence[Any], start: int, step: int) -> list[Seq
             continue
         shape = list(x.shape)
         for k in [k for k, n in enumerate(shape) if n is None]:
-            shape[k] = start + step * len(lengths)
+            shape[k] = next(remaining)
             lengths[shape[k]] = SymbolicLength.of("axis", i, k)
         numbered.append(x.with_shape(shape))
     shapes = _shapes(op, numbered) or ()

@@ -134,6 +134,9 @@ class SymbolicLength:
             return NotImplemented
         return self if other == 1 else SymbolicLength.of("//", self, other)
 
+    def __rfloordiv__(self, other: int) -> Any:
+        return SymbolicLength.of("//", other, self)
+
     def __repr__(self) -> str:
         text = ""
         for atom, k in self.terms:

@@ -448,6 +448,12 @@ class Input(Op):
         if dims is not None:
             Input.has_dims = True
 
+    def __setstate__(self, state: Any) -> None:
+        _, fields = state
+        for field_name, value in fields.items():
+            setattr(self, field_name, value)
+        Input.has_dims = Input.has_dims or self.dims is not None
+
     @property
     def name(self) -> str:
         return self.given_name or "input"
@@ -458,7 +464,7 @@ class Input(Op):
         type = self.given_type
         if self.dims is None or not isinstance(type, TensorType):
             return repr(type)
-        lengths = [name or n for name, n in zip(self.dims, type.shape, strict=True)]
+        lengths = [name if n is None else n for name, n in zip(self.dims, type.shape, strict=True)]
         return f"{type.dtype}[{shape_text(lengths)}]"
 
     def blank(self, position: int) -> Input:

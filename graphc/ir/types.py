@@ -25,14 +25,13 @@ Sharding = tuple[Entry, ...]
 """An entry for each axis of an array."""
 
 Buckets = tuple[float | None, ...]
-"""For each axis of an input by how much each bucket of lengths is longer than the one before; None
-where that is not said."""
+"""For each axis of an input the growth from one bucket of lengths to the next, or None."""
 
 Dims = tuple[str | None, ...]
 """For each axis of an input the name of its unknown length, or None."""
 
 LARGEST_GROWTH = 16
-"""More than that would be a length by mistake."""
+"""A larger growth is a length by mistake."""
 
 OPEN = "*"
 """The entry of an axis that the compiler may divide as it likes."""
@@ -171,15 +170,15 @@ class TensorType(Type):
         """Return a new symbolic input of this type.
 
         Args:
-            name: Its name.
+            name: The input's name.
             shape: Lengths that the type leaves unknown, or names for them.
-            sharding: How its values lie on the mode's mesh of devices.
-            bucket: How the buckets grow to which JAX pads unknown lengths.
+            sharding: The partition spec on the mode's mesh of devices.
+            bucket: The growth of the buckets to which JAX pads unknown lengths.
 
         Raises:
-            ShapeError: The type has another rank or another length, or a name is no identifier.
-            ShardingError: The sharding does not fit the type.
-            ArgumentError: The bucket is no number above 1.
+            ShapeError: If the type has another rank or length, or a name is no identifier.
+            ShardingError: If the sharding does not fit the type.
+            ArgumentError: If the bucket is no number above 1.
         """
         dims = None if shape is None else dims_of(shape)
         type = self if shape is None else self.with_shape(without_names(shape))
@@ -243,8 +242,10 @@ def dims_of(shape: Sequence[Any]) -> Dims | None:
     """Return the names in a shape, None for other lengths; None if it has no names.
 
     Raises:
-        ShapeError: If a name is no Python identifier.
+        ShapeError: If a name is no Python identifier, or ``shape`` is a name itself.
     """
+    if isinstance(shape, str):
+        raise ShapeError(f"{shape!r} is no shape.", f"Use a tuple of lengths: shape=({shape!r},).")
     dims = tuple(n if isinstance(n, str) else None for n in shape)
     for name in dims:
         if name is not None and not (name.isidentifier() and name.isascii()):
@@ -266,8 +267,8 @@ def as_buckets(bucket: Any, shape: Shape) -> Buckets:
         is_number = isinstance(growth, int | float) and not isinstance(growth, bool)
         if growth is not None and not (is_number and 1 < growth <= LARGEST_GROWTH):
             raise ArgumentError(
-                f"bucket={bucket!r}: by how much each bucket is longer than the one before is a "
-                f"number above 1, up to {LARGEST_GROWTH}.",
+                f"bucket={bucket!r}: the growth from one bucket to the next is a number above 1, "
+                f"up to {LARGEST_GROWTH}.",
                 "Use bucket=2 for powers of two, or bucket=1.25 for less padding.",
             )
         factors.append(None if growth is None or n is not None else float(growth))
@@ -285,16 +286,16 @@ def _help_of(type: TensorType) -> str:
 Args:
     name: The input's name.
     shape: Lengths that the type leaves unknown, or names for them.
-    sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
-    bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
+    sharding: The partition spec on the mode's mesh of devices: see ``graphc.mesh``.
+    bucket: The growth of the buckets to which JAX pads unknown lengths: see ``gt.tensor``.
 
 Returns:
     A symbolic array of this type.
 
 Raises:
-    ShapeError: The type has another rank or another length.
-    ShardingError: The sharding does not fit the type.
-    ArgumentError: The bucket is no number above 1.
+    ShapeError: If the type has another rank or length.
+    ShardingError: If the sharding does not fit the type.
+    ArgumentError: If the bucket is no number above 1.
 
 Example:
     >>> import graphc.tensor as gt

@@ -40,7 +40,9 @@ def unequal_operands(
         return RuntimeShapeError(f"{node!r}: {problem}", "Make them equal.", node.where)
     a_name, b_name = _axis_name(node.inputs[a], m), _axis_name(node.inputs[b], n)
     remedy = "Make them equal."
-    if isinstance(node.op, Elementwise) and 1 in {a_shape[m], b_shape[n]}:
+    if a_name == b_name != "":
+        remedy += " Dimensions of one name have one length."
+    elif isinstance(node.op, Elementwise) and 1 in {a_shape[m], b_shape[n]}:
         remedy += (
             " An axis is repeated only where its length is statically 1, as in "
             "gt.tensor(shape=(1, None)), graphc.shared(value, shape=(1, None)) or x[None, :]."
@@ -48,7 +50,7 @@ def unequal_operands(
     return RuntimeShapeError(
         f"{node!r}: axis {m}{a_name} of an operand of shape {a_shape} and axis {n}{b_name} of one "
         f"of shape {b_shape} differ in length.",
-        "Make them equal: dimensions of one name have one length." if a_name and b_name else remedy,
+        remedy,
         node.where,
     )
 

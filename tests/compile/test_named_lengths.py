@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, RuntimeShapeError, ShapeError
+from graphc.export import runtime
 from graphc.ir import Constant
 
 MODES = ["NUMPY", "JAX", "MLX", graphc.Mode("JAX", lengths="buckets")]
@@ -55,6 +58,35 @@ def test_pure_programs_and_gradients_compare_named_lengths(mode: Any) -> None:
     np.testing.assert_allclose(gy, np.tanh(s), rtol=1e-12)
     with pytest.raises(RuntimeShapeError, match="n is 4 in x and 3 in y"):
         f.pure(a, b[:3])
+
+
+@pytest.mark.parametrize("mode", ["JAX", graphc.Mode("JAX", lengths="buckets")], ids=str)
+def test_batches_of_pure_programs_compare_named_lengths(mode: Any) -> None:
+    x, y = (gt.tensor(name, shape=("n",)) for name in "xy")
+    f = graphc.function([x, y], x.sum() + y.sum() / y.shape[0], mode=mode).pure
+    assert jax.vmap(f)(np.ones((5, 2)), np.ones((5, 2))).tolist() == [3.0] * 5
+    for y_shape, axis in [((5, 3), 0), ((3,), None)]:
+        with pytest.raises(RuntimeShapeError, match="n is 2 in x and 3 in y"):
+            jax.vmap(f, in_axes=(0, axis))(np.ones((5, 2)), np.ones(y_shape))
+    with pytest.raises(ArgumentError, match=r"expected float64\[n\]"):
+        f(jnp.ones(()), jnp.ones(2))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_a_pure_program_compares_lengths_of_arguments_that_decide_shapes(mode: Any) -> None:
+    x, y = gt.tensor("x", dtype="int64", shape=("n",)), gt.tensor("y", shape=("n",))
+    f = graphc.function([x, y], [gt.zeros(x.sum()), y.sum() / y.shape[0]], mode=mode).pure
+    assert f(np.array([1, 2]), np.ones(2))[1] == 1
+    with pytest.raises(RuntimeShapeError, match="n is 2 in x and 3 in y"):
+        f(np.array([1, 2]), np.ones(3))
+
+
+def test_axes_of_two_names_are_no_dimension_of_one_name() -> None:
+    x, y = gt.tensor("x", shape=("n",)), gt.tensor("y", shape=("m",))
+    f = graphc.function([x, y], x + y, mode="NUMPY")
+    with pytest.raises(RuntimeShapeError, match=r"\('n'\) .* \('m'\)") as caught:
+        f(np.ones(2), np.ones(3))
+    assert caught.value.remedy == "Make them equal."
 
 
 def test_unnamed_arguments_are_called_by_position() -> None:
@@ -107,6 +139,11 @@ def test_a_name_of_a_length_is_an_identifier(name: str) -> None:
         gt.tensor("x", shape=(name, 3))
 
 
+def test_a_name_alone_is_no_shape() -> None:
+    with pytest.raises(ShapeError, match=r"shape=\('batch',\)"):
+        gt.tensor("x", shape="batch")
+
+
 def test_types_have_no_names() -> None:
     with pytest.raises(ShapeError, match="Name a length where an input is made"):
         gt.TensorType("float64", ("n",))
@@ -128,3 +165,23 @@ def test_a_written_function_keeps_names(tmp_path: Any) -> None:
     assert g(np.ones((4, 3)), np.ones(4)) == 12
     with pytest.raises(RuntimeShapeError, match="n is 4 in x and 5 in y"):
         g(np.ones((4, 3)), np.ones(5))
+
+
+@pytest.mark.parametrize("name", ["max", "mod", "lambda"])
+def test_a_written_program_may_have_any_names_of_lengths(name: str, tmp_path: Any) -> None:
+    x, y = (gt.tensor(each, shape=(name,)) for each in "xy")
+    f = graphc.function([x, y], x * y, mode="JAX")
+    f.export(tmp_path / "f.graphc", programs=("JAX",))
+    g = runtime.load(tmp_path / "f.graphc", backend="JAX")
+    assert np.asarray(g(np.ones(4), np.arange(4.0))).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": ("a", None)}, {"x": (4, None)}], ids=str)
+def test_a_written_program_compares_named_lengths(dynamic: Any, tmp_path: Any) -> None:
+    x, y = table_and_weights()
+    f = graphc.function([x, y], x.sum() + y.sum() / y.shape[0], mode="JAX")
+    f.export(tmp_path / "f.graphc", dynamic=dynamic, programs=("JAX",))
+    g = runtime.load(tmp_path / "f.graphc", backend="JAX")
+    assert float(g(np.ones((4, 3)), np.ones(4))) == 13
+    with pytest.raises(ValueError, match="shape"):
+        g(np.ones((4, 3)), np.ones(3))

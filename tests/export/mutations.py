@@ -16,7 +16,8 @@ PIECES = (
     *("%0", "%x", "#0", "@main", "@loop0", *"()[]{},:=?", "None", "True", "-1", "1e308", "nan"),
     *("99999999999999999999999", "float64", "int8", "bool[3]", '"a"', '"', "Sum", "Loop", "exp"),
     *("axes=(0,)", "Range(0, 1, 2)", "graph", "return", "update", "shared", "leaf", "constant"),
-    *("generator", "parameter", "sharding=", "CSR(data=array)", "complex128((1.0, 2.0))", "// "),
+    *("generator", "parameter", "sharding=", "dims=", "CSR(data=array)", "// "),
+    "complex128((1.0, 2.0))",
     *("\x00", "\ud800", "é", "(" * 200, "[" * 200, '"\\ud800"', "ValueError", "unnamed", "at"),
 )
 WORD = re.compile(r"[\w.%#@-]+")

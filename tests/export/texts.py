@@ -93,7 +93,7 @@ def inputs_of_every_kind() -> Any:
     plain = gt.tensor("twice", shape=(None, 3), sharding=("data", None))
     other = gt.tensor("twice", shape=(None, 3))
     odd = gt.vector('say "x"\n%1')
-    nameless = gt.vector()
+    nameless = gt.tensor(shape=("n",))
     return [following, draw, gt.shard(plain, ("data", None)) + other, odd * nameless]
 
 

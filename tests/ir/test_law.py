@@ -15,7 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import GraphcError, InvalidGraphError, RuntimeShapeError
 from graphc.implicit import ImplicitArray
 from graphc.ir import Node, Op, Pick, TensorType, TupleType, toposort
-from graphc.ir.law import NUMBERS, _law, checks_of, deciding_inputs, law
+from graphc.ir.law import MARKS, _law, checks_of, deciding_inputs, law
 from graphc.ir.lengths import SymbolicLength, agree, common, is_symbol
 from graphc.link import names
 from graphc.rewrite.facts.lengths import length_of
@@ -160,13 +160,40 @@ def test_foreign_code_may_loop_over_lengths(kind: str) -> None:
     assert graphc.function([v], y + 1, mode="NUMPY")([1.0, 2.0, 4.0]).tolist() == [2, 3, 5]
 
 
-def test_a_length_that_equals_a_mark_is_no_input_s() -> None:
+def test_a_constant_length_that_equals_a_mark_is_unknown() -> None:
     v = gt.vector("v")
-    for start, step in NUMBERS:
+    for start, step in MARKS:
         for n in [start, start + step]:
             f = graphc.wrap_py([v.type], [v.type], infer_shape=lambda s, n=n: (n,))
             y = f(lambda a, n=n: np.ones(n))(v)
-            assert law(y.owner.op, (v.type,)).results in [((n,),), ((None,),)]
+            assert law(y.owner.op, (v.type,)).results == ((None,),)
+
+
+LENGTHS: dict[str, Any] = {
+    "the smaller": min,
+    "the larger": max,
+    "at most 4": lambda n, m: min(n, 4),
+    "at least 100": lambda n, m: max(n, 100),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_lengths_that_foreign_type_rules_compute_are_unknown(name: str, is_swapped: bool) -> None:
+    def computed(n: Any, m: Any) -> Any:
+        return LENGTHS[name](*((m, n) if is_swapped else (n, m)))
+
+    def infer_shape(a: Any, b: Any) -> Any:
+        return (None if None in (*a, *b) else computed(*a, *b),)
+
+    x, y = gt.vectors("x", "y")
+    f = graphc.wrap_py([x.type, y.type], [x.type], infer_shape=infer_shape)
+    z = f(lambda a, b: np.zeros(computed(len(a), len(b))))(x, y)
+    n = graphc.function([x, y], z.shape[0], mode="NUMPY")
+    assert [n(np.ones(a), np.ones(b)) for a, b in [(3, 6), (7, 2)]] == [
+        computed(3, 6),
+        computed(7, 2),
+    ]
 
 
 def test_methods_that_infer_replaces_are_refused() -> None:

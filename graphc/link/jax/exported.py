@@ -15,6 +15,9 @@ from graphc.link.jax.symbolic import assuming
 Argument = tuple[str, Sequence[str | int | None]]
 """The dtype of an argument and its shape: lengths, names of lengths, or None for any."""
 
+RESERVED = {"floordiv", "max", "min", "mod"}
+"""The names that JAX reads as functions of lengths."""
+
 ROUNDS = 12
 """The most traces of a program; each uses the conditions that earlier traces collected."""
 
@@ -136,6 +139,7 @@ def _spec(
 ) -> jax.ShapeDtypeStruct:
     dtype, shape = argument
     texts = [f"_{position}_{i}" if n is None else str(n) for i, n in enumerate(shape)]
+    texts = [f"{n}_" if n in RESERVED else n for n in texts]
     texts = [_substitute(n, names) for n in texts]
     lengths = export.symbolic_shape(", ".join(texts), scope=scope) if texts else ()
     return jax.ShapeDtypeStruct(lengths, dtype)  # type: ignore[no-untyped-call]

@@ -358,6 +358,9 @@ def _inner_lengths(node: Node, axis: int) -> list[_InnerLength]:
             lengths.append(_InnerLength(length_of(branch.outputs[i], axis), outer, operands))
         return lengths
     step, operands = op.formal, op.parts(several.inputs)
+    if i < op.carries:  # no symbol stands for the known length of an initial carry
+        carry = step.carries[i]
+        return [_InnerLength(_own_length(carry, axis), {carry: (operands.init[i], 0)}, ())]
     row = step.rows[i - op.carries]
     return [_InnerLength(length_of(row, axis - 1), step.outer(operands), step.consts)]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import ShapeError
 from graphc.ir import (
@@ -21,6 +22,7 @@ from graphc.ir import (
     TensorType,
     TupleType,
     is_inexact,
+    picks,
     toposort,
 )
 from graphc.loop.branch import Switch
@@ -192,3 +194,15 @@ def test_a_chain_of_many_nodes_has_a_length() -> None:
     for _ in range(20_000):
         y = gt.sin(y)
     assert length_of(y, 0) is Tensor.make(Length(0), x)
+
+
+def test_a_carry_has_the_known_length_of_the_initial_one() -> None:
+    h, u = gt.vector("h"), gt.vector("u")
+    rows = graphc.scan(
+        lambda c, u: [c * 2, u], outputs_info=[h, None], non_sequences=[u], n_steps=4
+    )
+    start = gt.tensor("start", shape=(3,))
+    (loop,) = graphc.clone_replace(rows[0], {h: start}).inputs
+    last, *_ = picks(loop)
+    assert last.type.shape == (None,)
+    assert length_of(last, 0).op.value == 3

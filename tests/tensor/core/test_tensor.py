@@ -256,7 +256,7 @@ def test_a_constant_has_its_value_as_data(n: int) -> None:
 def test_only_a_constant_has_data() -> None:
     x = gt.vector("x")
     assert not hasattr(x, "data")
-    with pytest.raises(AttributeError, match=r"'data'\. Only constants have one"):
+    with pytest.raises(AttributeError, match=r"'data'\. Only constants have data"):
         _ = (x + 1).data
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir import Constant, Input, Node, Pick
+from graphc.ir import Constant, Input, Node, Pick, TensorType, is_integer
 from graphc.ir.law import law
 from graphc.ir.lengths import AnyLength, SymbolicLength, greatest, is_symbol, least
 from graphc.ir.types import shape_text
+from graphc.rewrite.facts.memo import Memo
 from graphc.tensor.core.elementwise import (
     Cast,
     add,
@@ -23,10 +24,15 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.shape import Length
 
-MAX_NODES = 2_000  # a printed type is not worth a walk through a whole program
+MAX_TEXT = 80
+"""A longer expression tells a reader less than ``?``; nested ones grow exponentially."""
 
 Item = tuple[Node, int | None]
 """A node and one of its axes; None for the value of an integer scalar."""
+
+INT64 = TensorType("int64")
+
+_expressions = Memo[dict[int | None, AnyLength | None]]()
 
 
 def named_type(x: Node) -> str:
@@ -43,17 +49,30 @@ def named_type(x: Node) -> str:
 
 
 def named_length(x: Node, axis: int) -> AnyLength | None:
-    """Return a length as an expression of named lengths; None where it depends on others."""
-    done: dict[Item, AnyLength | None] = {}
+    """Return a length as an expression of named lengths; None where it depends on others.
+
+    Also None for an expression whose text is longer than ``MAX_TEXT``.
+    """
     stack: list[Item] = [(x, axis)]
-    while stack and len(done) < MAX_NODES:
+    while stack:
         item = stack[-1]
-        waiting = [source for source in _sources(item) if source not in done]
-        if not waiting:
-            stack.pop()
-            done[item] = _compute(item, done)
-        stack += waiting
-    return done.get((x, axis))
+        waiting = [source for source in _sources(item) if not _is_known(source)]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        n = _compute(item)
+        by_axis = _expressions.get(item[0]) or {}
+        _expressions[item[0]] = by_axis | {item[1]: None if len(str(n)) > MAX_TEXT else n}
+    return _expression((x, axis))
+
+
+def _is_known(item: Item) -> bool:
+    return item[1] in (_expressions.get(item[0]) or ())
+
+
+def _expression(item: Item) -> AnyLength | None:
+    return _expressions[item[0]][item[1]]
 
 
 def _sources(item: Item) -> list[Item]:
@@ -62,22 +81,24 @@ def _sources(item: Item) -> list[Item]:
     if axis is None:
         if isinstance(x.op, Length):
             return [(x.inputs[0], x.op.axis)]
-        return [(y, None) for y in x.inputs] if x.op in ARITHMETIC or isinstance(x.op, Cast) else []
+        # Other dtypes round, or wrap at lengths that arrays have.
+        is_followed = x.op in ARITHMETIC or isinstance(x.op, Cast)
+        return [(y, None) for y in x.inputs] if is_followed and x.type is INT64 else []
     source, n = _rule(x, axis)
     if not isinstance(n, SymbolicLength):
         return []
     return [_operand(source, symbol) for symbol in n.symbols]
 
 
-def _compute(item: Item, done: dict[Item, AnyLength | None]) -> AnyLength | None:
+def _compute(item: Item) -> AnyLength | None:
     x, axis = item
     if axis is None:
-        return _value(x, [done[source] for source in _sources(item)])
+        return _value(x, [_expression(source) for source in _sources(item)])
     if isinstance(x.op, Input):
         name = x.op.dims[axis] if x.op.dims else None
         return x.type.shape[axis] if name is None else SymbolicLength.of("dim", name)
     source, n = _rule(x, axis)
-    return _substitute(n, lambda symbol: done[_operand(source, symbol)])
+    return _substitute(n, lambda symbol: _expression(_operand(source, symbol)))
 
 
 def _rule(x: Node, axis: int) -> tuple[Node, AnyLength | None]:
@@ -96,19 +117,23 @@ def _operand(source: Node, symbol: tuple[Any, ...]) -> Item:
 def _value(x: Node, operands: list[AnyLength | None]) -> AnyLength | None:
     """Return the value of an integer scalar, given the values of its inputs."""
     if isinstance(x.op, Constant):
-        return int(x.op.value) if x.type.ndim == 0 else None
+        return int(x.op.value) if x.type.ndim == 0 and is_integer(x.type.dtype) else None
     if not operands or None in operands:
         return None
     return ARITHMETIC[x.op](*operands) if x.op in ARITHMETIC else operands[0]
+
+
+def _quotient(a: AnyLength, b: AnyLength) -> AnyLength | None:
+    return None if b == 0 else a // b
 
 
 ARITHMETIC: dict[Any, Callable[..., Any]] = {
     add: lambda a, b: a + b,
     subtract: lambda a, b: a - b,
     multiply: lambda a, b: a * b,
-    floor_divide: lambda a, b: None if b == 0 else a // b,
+    floor_divide: _quotient,
     maximum: greatest,
-    minimum: least,
+    minimum: lambda a, b: None if 0 in (a, b) else least(a, b),  # the other may be negative
 }
 """Functions of integer scalars that expressions of lengths have."""
 
@@ -153,15 +178,27 @@ def _arange_length(start: Any, stop: Any, step: Any) -> AnyLength | None:
     if step != 1:
         return None
     n = stop - start
-    is_length = isinstance(n, SymbolicLength) and n.constant >= 0 and all(k > 0 for _, k in n.terms)
-    return n if is_length else greatest(n, 0)  # type: ignore[no-any-return]
+    return n if _is_nonnegative(n) else greatest(n, 0)  # type: ignore[no-any-return]
+
+
+def _is_nonnegative(n: AnyLength) -> bool:
+    if isinstance(n, int):
+        return n >= 0
+    return n.constant >= 0 and all(k > 0 and _is_atom_nonnegative(atom) for atom, k in n.terms)
+
+
+def _is_atom_nonnegative(atom: tuple[Any, ...]) -> bool:
+    if is_symbol(atom):
+        return True
+    name, *arguments = atom
+    return (any if name == "max" else all)(map(_is_nonnegative, arguments))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": least,
     "max": greatest,
     "*": ARITHMETIC[multiply],
-    "//": ARITHMETIC[floor_divide],
+    "//": _quotient,
     "slice": _slice_length,
     "arange": _arange_length,
 }
