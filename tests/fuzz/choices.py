@@ -33,17 +33,17 @@ CHOICES = {
     ),
     "indices out of bounds": Choice(
         "backends.md",
-        "an integer index out of bounds is clamped when reading and ignored when writing",
+        "An integer index out of bounds is clamped when reading and ignored when writing",
         "JAX and MLX are not asked to raise NumPy's IndexError",
     ),
     "failing algorithms": Choice(
         "linalg.md",
-        "Where an algorithm fails on a matrix, or the matrix contains NaN or infinity, its result",
+        "If an algorithm fails on a matrix, or the matrix contains NaN or infinity, its result",
         "no backend is asked to raise NumPy's LinAlgError",
     ),
     "values that decide a shape": Choice(
         "arrays.md",
-        "JAX cannot, as its programs have fixed shapes",
+        "JAX programs have fixed shapes",
         "with a row marked by_value, or until, a program may be refused by JAX, and for a batch",
     ),
     "casts out of range": Choice(
@@ -53,7 +53,7 @@ CHOICES = {
     ),
     "values set twice": Choice(
         "backends.md",
-        "if several values are set at one position, which one remains is",
+        "If several values are set at one position, the remaining value is undefined",
         "a program that sets one place twice is not compared",
     ),
     "no NaN is kept": Choice(
@@ -68,7 +68,7 @@ CHOICES = {
     ),
     "the last row of no step": Choice(
         "loops.md",
-        "the run decides that there are no steps, the last state is the initial state",
+        "turns out to be zero at run time, the last state is the initial state",
         "the oracle's last state of a loop is that",
     ),
     "infinity times zero": Choice(

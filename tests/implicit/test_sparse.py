@@ -278,12 +278,12 @@ BAD = [
     (
         lambda: CSR(np.ones(2), np.arange(2), np.array([0, 2, 1]), (2, 2)),
         BoundsError,
-        "never decreases",
+        "never decrease",
     ),
     (
         lambda: CSR(np.ones(2), np.arange(2), np.array([1, 1, 2]), (2, 2)),
         BoundsError,
-        "starts at 0",
+        "start at 0",
     ),
     (
         lambda: CSR(np.ones(2), np.arange(2), np.array([0, 1, 3]), (2, 2)),

@@ -193,9 +193,9 @@ def test_a_custom_rule_may_capture_what_no_gradient_is_taken_by(w: Any) -> None:
 def test_a_gradient_by_what_a_custom_rule_captures_is_refused() -> None:
     x, w = gt.matrix("x"), gt.vector("w")
     y = wrap_jax(with_custom_slope(w))(x)
-    with pytest.raises(GradientError, match="make it an argument of that function"):
+    with pytest.raises(GradientError, match="make the array an argument of that function"):
         graphc.grad(y.sum(), w)
-    with pytest.raises(OperationError, match="make it an argument of that function"):
+    with pytest.raises(OperationError, match="make the array an argument of that function"):
         graphc.pushforward(y, w, w)
 
 

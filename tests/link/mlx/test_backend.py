@@ -139,7 +139,7 @@ def test_the_page_on_backends_says_exactly_what_the_tables_say() -> None:
     docs = Path(__file__).parents[3] / "docs"
     script = runpy.run_path(str(docs / "tables.py"))
     page = (docs / "backends.md").read_text(encoding="utf-8")
-    assert script["written"]("backends", page) == page
+    assert script["fill_tables"]("backends", page) == page
     assert all(made() in page for made in script["BLOCKS"]["backends"].values())
     assert all(gap.reason in page for gap in GAPS)
 

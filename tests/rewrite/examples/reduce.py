@@ -119,7 +119,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.prod(w[places]), gt.prod(gt.where(positive, w, 1.0))),
         (gt.logsumexp(w[places]), gt.logsumexp(gt.where(positive, w, -np.inf))),
         (
-            gt.sum(columns_of[gt.nonzero(gt.broadcast_to(positive, (columns,)))], 0),
+            gt.sum(columns_of[gt.nonzero(gt.specify_shape(positive, (columns,)))], 0),
             gt.sum(gt.where(gt.expand_dims(positive, 1), columns_of, 0.0), 0),
         ),
         (gt.sum(x[gt.nonzero(above)]), gt.sum(gt.where(above, x, 0.0), (0, 1))),
@@ -179,7 +179,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     ],
     "reduction_of_masked": [
         gt.max(w[places]),
-        gt.sum(columns_of[gt.nonzero(gt.broadcast_to(positive, (columns,)))], 1),
+        gt.sum(columns_of[gt.nonzero(gt.specify_shape(positive, (columns,)))], 1),
         gt.sum(columns_of[places], 0),
         gt.sum(w[places] * w[gt.nonzero(w > 1)[0]]),
         gt.sum(gt.cumsum(w[places])),

@@ -189,7 +189,7 @@ def test_symbolic_masks_are_refused() -> None:
 def test_masks_that_hold_no_arrays_are_refused() -> None:
     mask = blocked(causal, (1, 1, 12, 12))
     for other in (jax.tree.map(lambda _: None, mask), jax.tree.map(lambda _: object(), mask)):
-        with pytest.raises(ArgumentError, match=r"block_mask holds .* place of an array"):
+        with pytest.raises(ArgumentError, match=r"block_mask holds .* instead of an array"):
             flex_attention(X, X, X, None, other)
 
 
