@@ -58,8 +58,8 @@ test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may 
 	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop \
 		tests/loop/test_unpacking.py tests/test_site.py
 	@$(PYTEST) -m "not exhaustive" --one-in 10 tests/contract
-	@$(PYTEST) -m exhaustive --one-in 4 tests/interop
-	@$(PYTEST) -m exhaustive -k pymc tests/interop
+	@$(PYTEST) -m exhaustive --one-in 12 tests/interop
+	@$(PYTEST) -m exhaustive -k pymc --one-in 3 tests/interop
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
 	@.ci/test-newest $(BIN)/python
