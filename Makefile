@@ -3,6 +3,7 @@ PYTHON ?= python3
 JOBS ?= auto
 N ?= 1000
 SEED ?= 1000000
+ONE_IN ?= 1
 VENV := .venv
 EXTRAS := mlx,test,docs,bench,demo,dev,pymc
 BIN := $(VENV)/bin
@@ -51,7 +52,7 @@ fuzz-pytensor: $(VENV)/.installed  ## run N random graphs of PyTensor, from seed
 	@GRAPHC_CACHE_DIR=off $(BIN)/python -m tests.interop.pytensor -n $(N) --seed $(SEED)
 
 test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, long fuzzing, C++ kernels
-	@$(PYTEST) -m exhaustive
+	@$(PYTEST) -m exhaustive --one-in $(ONE_IN)
 
 test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may break, in five minutes
 	@$(BIN)/python -m graphc doctor | grep -E '^(python|packages) '
