@@ -58,11 +58,17 @@ def checks_of(node: Node) -> tuple[Check, ...]:
     return law(node.op, types).checks
 
 
-def source_axis(x: Node, axis: int) -> tuple[Node, int] | None:
-    """Return an input of a node, and its axis that has the length of an axis of the node."""
+def length_rule(x: Node, axis: int) -> tuple[Node, AnyLength | None]:
+    """Return the node whose type rule gives a length, and that length in terms of its inputs."""
     source, item = (x.inputs[0], x.op.index) if isinstance(x.op, Pick) else (x, 0)
     results = law(source.op, tuple([y.type for y in source.inputs])).results
-    position = _position(results[item][axis]) if results and not source.op.graphs() else None
+    return source, results[item][axis] if results else None
+
+
+def source_axis(x: Node, axis: int) -> tuple[Node, int] | None:
+    """Return an input of a node, and its axis that has the length of an axis of the node."""
+    source, length = length_rule(x, axis)
+    position = None if source.op.graphs() else _position(length)
     return None if position is None else (source.inputs[position[0]], position[1])
 
 

@@ -18,7 +18,7 @@ from graphc.ir import (
     replace_nodes,
     toposort,
 )
-from graphc.ir.law import checks_of, law
+from graphc.ir.law import checks_of, length_rule
 from graphc.ir.lengths import AnyLength, SymbolicLength, is_symbol
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
@@ -171,13 +171,7 @@ HOLDERS = (Loop, Switch, Subgraph)
 
 
 def _by_type_rule(node: Node, axis: int) -> tuple[Node, SymbolicLength | None]:
-    """Return the node whose type rule gives a length, and the length in terms of its inputs."""
-    source, item = node, 0
-    if isinstance(node.op, Pick):
-        (source,) = node.inputs
-        item = node.op.index
-    results = law(source.op, tuple([x.type for x in source.inputs])).results
-    n = results[item][axis] if results else None
+    source, n = length_rule(node, axis)
     return source, n if isinstance(n, SymbolicLength) else None
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir import Constant, Input, Node, Pick, TensorType, is_integer
-from graphc.ir.law import law
+from graphc.ir import Constant, Input, Node, TensorType, is_integer
+from graphc.ir.law import length_rule
 from graphc.ir.lengths import AnyLength, SymbolicLength, greatest, is_symbol, least
 from graphc.ir.types import shape_text
 from graphc.rewrite.facts.memo import Memo
@@ -102,12 +102,8 @@ def _compute(item: Item) -> AnyLength | None:
 
 
 def _rule(x: Node, axis: int) -> tuple[Node, AnyLength | None]:
-    """Return the node whose type rule gives a length, and that length in terms of its inputs."""
-    source, item = (x.inputs[0], x.op.index) if isinstance(x.op, Pick) else (x, 0)
-    if x.type.shape[axis] is not None:
-        return source, x.type.shape[axis]
-    results = law(source.op, tuple([y.type for y in source.inputs])).results
-    return source, results[item][axis] if results else None
+    static: int | None = x.type.shape[axis]
+    return length_rule(x, axis) if static is None else (x, static)
 
 
 def _operand(source: Node, symbol: tuple[Any, ...]) -> Item:
