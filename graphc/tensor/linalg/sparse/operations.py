@@ -174,7 +174,7 @@ class LogDetCurvature(SparseOperation):
 
     def infer(self, data: TensorType, rows: TensorType, columns: TensorType, v: TensorType) -> Any:
         check_floats(self.name, data, v)
-        common_lengths(self.name, (data, v), (data.shape[:-1], v.shape[:-1]))
+        common_lengths(self.name, (data, v), (data.shape, v.shape))
         return self._check(data, rows, columns)
 
     def one(self, data: Array, rows: Array, columns: Array, *others: Array) -> tuple[Any, ...]:
