@@ -1,10 +1,12 @@
 """Settings of the test run, its order, and the Markdown pages' examples as doctests."""
 
+import ast
 import doctest
 import gc
 import math
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -120,14 +122,32 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return Page.from_parent(parent, path=file_path) if file_path.suffix == ".md" else None
 
 
+STATEMENTS = re.compile(r"(?<=^```python\n)(?!>>>).*?(?=^```)", re.DOTALL | re.MULTILINE)
+"""Examples that can be pasted, without prompts; comments below a statement are what it prints."""
+
+
+def _with_prompts(block: re.Match[str]) -> str:
+    """Return the lines of a block as a session of the interpreter."""
+    lines = block[0].splitlines()
+    session = [line.removeprefix("#").removeprefix(" ") for line in lines]
+    for statement in ast.parse(block[0]).body:
+        first, last = statement.lineno - 1, statement.end_lineno
+        session[first:last] = [f"... {line}" for line in lines[first:last]]
+        session[first] = f">>> {lines[first]}"
+    return "\n".join(session) + "\n"
+
+
 class Page(pytest.File):
     """A Markdown page, whose fenced examples are one session."""
 
     def collect(self) -> Iterator[pytest.Item]:
+        text = self.path.read_text(encoding="utf-8")
+        if self.path.name == "README.md":
+            text = STATEMENTS.sub(_with_prompts, text)
         # A fence would be read as output of the example above it; a blank line keeps the numbering.
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        text = "\n".join("" if line.lstrip().startswith("```") else line for line in lines)
-        examples = doctest.DocTestParser().get_doctest(text, {}, self.name, str(self.path), 0)
+        lines = ["" if x.lstrip().startswith("```") else x for x in text.splitlines()]
+        page = "\n".join(lines)
+        examples = doctest.DocTestParser().get_doctest(page, {}, self.name, str(self.path), 0)
         if examples.examples:
             yield Session.from_parent(self, name="examples", examples=examples)
 

@@ -30,6 +30,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     mlx_loops,
     pymc_chains,
     pytensor,
+    readme,
     rewrite,
     scaling,
     sharding,

@@ -11,7 +11,16 @@ author = "The graphc developers"
 copyright = "The graphc developers"
 version = release = version_of("graphc")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "reference",
+]
+# The button copies the code alone, without prompts and results.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 

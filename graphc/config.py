@@ -23,6 +23,8 @@ POLICIES = ("allow", "warn", "error")
 
 SHOWN = ("auto", "on", "off")
 
+TRACEBACKS = ("short", "full")
+
 MODES = ("JAX", "MLX", "NUMPY")
 
 OFF = "off"
@@ -39,6 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
     "returns": "numpy",
     "scan_returns_updates": False,
     "specializations": 64,
+    "traceback": "short",
     "warn_on_captured_constants": False,
 }
 
@@ -89,6 +92,8 @@ class Config:
         scan_returns_updates: Whether ``scan``, ``map``, ``reduce``, ``foldl`` and ``foldr`` return
             a pair of outputs and updates where their ``return_updates`` is None, as programs
             written for PyTensor expect.
+        traceback: The frames in the traceback of an error that ``function`` or a call of its result
+            raises: ``"short"``, the user's, or ``"full"``, graphc's and JAX's too.
         warn_on_captured_constants: Whether an array of 10 or more elements that becomes a constant
             of a graph warns, unless ``gt.constant`` says that it is meant; once for the graphs
             built between two calls of ``graphc.function``.
@@ -114,6 +119,7 @@ class Config:
         "returns",
         "scan_returns_updates",
         "specializations",
+        "traceback",
         "warn_on_captured_constants",
     )
 
@@ -128,6 +134,7 @@ class Config:
     returns: Literal["numpy", "native"]
     scan_returns_updates: bool
     specializations: int
+    traceback: Literal["short", "full"]
     warn_on_captured_constants: bool
 
     def __getattr__(self, name: str) -> Any:
@@ -207,6 +214,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "returns": _among(*RETURNS),
     "scan_returns_updates": BOOL,
     "specializations": POSITIVE,
+    "traceback": _among(*TRACEBACKS),
     "warn_on_captured_constants": BOOL,
 }
 """The condition on the values of a setting, in code and in words."""

@@ -6,7 +6,9 @@ and line.
 
 from __future__ import annotations
 
-from graphc.site import user_line
+from typing import Self
+
+from graphc.site import foreign_frames, user_line
 
 __all__ = [
     "AmbiguousHandlerError",
@@ -81,6 +83,19 @@ class GraphcError(Exception):
     def __str__(self) -> str:
         text = "\n".join(part for part in (self.problem, self.remedy) if part)
         return f"{text}   {self.where}" if self.where else text
+
+    def shorten(self) -> Self:
+        """Drop graphc's frames from the traceback, unless ``config.traceback`` is ``"full"``.
+
+        Frames of the user's own functions stay, and so does the cause.
+        """
+        from graphc.config import config  # noqa: PLC0415 (which raises errors of this module)
+
+        if config.traceback == "full":
+            return self
+        if hasattr(self, "__notes__"):  # JAX adds one about the frames that it has removed
+            self.__notes__ = [note for note in self.__notes__ if "JAX" not in note]
+        return self.with_traceback(foreign_frames(self.__traceback__))
 
 
 class ShapeError(GraphcError, ValueError, TypeError):

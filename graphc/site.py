@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -60,6 +60,16 @@ def is_own(frame: FrameType) -> bool:
         generated = frame.f_code.co_name == "__init__"
         return generated or str(frame.f_globals.get("__name__", "")).startswith("graphc.")
     return _is_own_file(name)
+
+
+def foreign_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of graphc, NumPy, SciPy, pandas and JAX."""
+    if traceback is None:
+        return None
+    rest = foreign_frames(traceback.tb_next)
+    if is_own(traceback.tb_frame):
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 @functools.lru_cache(4096)

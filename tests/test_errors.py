@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,32 @@ def test_an_operation_that_fails_in_a_call_has_the_line_that_made_it(mode: str) 
     f = graphc.function([x, y], z, mode=mode)
     error = raised(lambda: f([1.0, 2.0], [1.0, 2.0, 3.0]))
     assert (type(error), error.where) == (RuntimeShapeError, there)
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_a_traceback_has_the_callers_frames_and_one_module_of_graphc(mode: str) -> None:
+    x, y = gt.vectors("x", "y")
+    f = graphc.function([x, y], x + y, mode=mode)
+    for _ in range(5):  # the first calls are counted
+        error = raised(lambda: f([1.0, 2.0], [1.0, 2.0, 3.0]))
+        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+        assert files == {__file__, inspect.getfile(graphc.Function)}
+        assert not getattr(error, "__notes__", [])
+    with graphc.config.change_flags(traceback="full"):
+        error = raised(lambda: f([1.0, 2.0], [1.0, 2.0, 3.0]))
+    assert len(traceback.extract_tb(error.__traceback__)) > 6
+
+
+def test_a_traceback_keeps_the_frames_of_the_users_functions() -> None:
+    def square(x: Any) -> Any:
+        raise ShapeError("not square")
+
+    f = graphc.function([x := gt.vector("x")], graphc.wrap_py(x.type, x.type)(square)(x), "NUMPY")
+    with pytest.raises(GraphcError) as caught:
+        f([1.0])
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    causes = traceback.extract_tb(getattr(caught.value.__cause__, "__traceback__", None))
+    assert "square" in [*names, *[frame.name for frame in causes]]
 
 
 def test_a_reference_that_fails_in_a_call_has_the_line_that_made_it() -> None:

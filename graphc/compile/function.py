@@ -269,7 +269,14 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     together = [[x.variable for x in flatten(y)] for y in objects_with_static_fields(spec.inputs)]
     check_inputs(ins, ends, on_unused_input, implicit, together, before, None if extra else order)
     end_of_trace()
-    return Function(spec)
+    return _create(spec)
+
+
+def _create(spec: FunctionSpec) -> Function:
+    try:
+        return Function(spec)
+    except GraphcError as error:
+        raise error.shorten() from error.__cause__
 
 
 class Function(Generic[Result]):
@@ -450,7 +457,7 @@ class Function(Generic[Result]):
         try:
             return execute(*args)  # type: ignore[misc, no-any-return]
         except GraphcError as error:
-            raise self._explain(error, args) from error.__cause__
+            raise self._explain(error, args).shorten() from error.__cause__
 
     def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
         """Call by name, with containers, or while calls are still counted."""
@@ -470,7 +477,7 @@ class Function(Generic[Result]):
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
-            raise self._explain(error, args) from error.__cause__
+            raise self._explain(error, args).shorten() from error.__cause__
 
     def _warn_of_narrowing(self) -> None:
         if self._spec.returns != "native" or self.record.site.is_internal:

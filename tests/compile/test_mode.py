@@ -181,6 +181,7 @@ def test_change_gives_another_mode() -> None:
         ("cache_dir", 3, ValueError),
         ("cache_dir", "", ValueError),
         ("recompile", "error", ValueError),
+        ("traceback", "long", ValueError),
         ("recompile", None, ValueError),
         ("warn_on_captured_constants", 1, ValueError),
         ("nonsense", 1, AttributeError),
