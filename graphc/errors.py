@@ -85,14 +85,7 @@ class GraphcError(Exception):
         return f"{text}   {self.where}" if self.where else text
 
     def shorten(self) -> Self:
-        """Drop graphc's frames from the traceback, unless ``config.traceback`` is ``"full"``.
-
-        Frames of the user's own functions stay, and so does the cause.
-        """
-        from graphc.config import config  # noqa: PLC0415 (which raises errors of this module)
-
-        if config.traceback == "full":
-            return self
+        """Drop the frames of graphc and of JAX from the traceback; the user's and the cause stay."""
         if hasattr(self, "__notes__"):  # JAX adds one about the frames that it has removed
             self.__notes__ = [note for note in self.__notes__ if "JAX" not in note]
         return self.with_traceback(foreign_frames(self.__traceback__))

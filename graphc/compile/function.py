@@ -49,6 +49,7 @@ from graphc.compile.specification import (
     updates_of,
 )
 from graphc.compile.verify import Verification, verify
+from graphc.config import config
 from graphc.errors import (
     ArgumentError,
     GraphcError,
@@ -248,7 +249,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     implicit = implicit_inputs(containers)
     containers = unpack_inputs(containers) if implicit else containers
     ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
-    swaps = givens_of(givens)
+    swaps = givens_of(givens, [x.variable for x in ins])
     pairs = updates_of(updates, swaps)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
     before = nodes
@@ -276,7 +277,11 @@ def _create(spec: FunctionSpec) -> Function:
     try:
         return Function(spec)
     except GraphcError as error:
-        raise error.shorten() from error.__cause__
+        raise _shorten(error) from error.__cause__
+
+
+def _shorten(error: GraphcError) -> GraphcError:
+    return error if config.traceback == "full" else error.shorten()
 
 
 class Function(Generic[Result]):
@@ -457,7 +462,7 @@ class Function(Generic[Result]):
         try:
             return execute(*args)  # type: ignore[misc, no-any-return]
         except GraphcError as error:
-            raise self._explain(error, args).shorten() from error.__cause__
+            raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
         """Call by name, with containers, or while calls are still counted."""
@@ -477,7 +482,7 @@ class Function(Generic[Result]):
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
-            raise self._explain(error, args).shorten() from error.__cause__
+            raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _warn_of_narrowing(self) -> None:
         if self._spec.returns != "native" or self.record.site.is_internal:

@@ -28,8 +28,9 @@ from graphc.errors import ArgumentError, DTypeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
 from graphc.ir import Constant, Graph, Node, TensorType, rebuild, replace_nodes, to_gathered_form
+from graphc.ir.law import named_checks
 from graphc.link import Executable
-from graphc.link.checks import admit, named_checks, unequal_arguments
+from graphc.link.checks import admit, unequal_arguments
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.tensor import Tensor

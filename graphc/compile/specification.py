@@ -47,13 +47,14 @@ from graphc.ir import (
     unwrap_pair,
     wrap_like,
 )
+from graphc.ir.law import named_checks
 from graphc.ir.sharding import with_role
-from graphc.link.checks import named_checks
 from graphc.loop.subgraph import inline_subgraphs
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, shard
 from graphc.tensor.core.shape import Length
 from graphc.tensor.core.sharding import Shard
+from graphc.tensor.core.specify import specify_named
 
 OnUnused = Literal["raise", "warn", "ignore"]
 
@@ -160,8 +161,15 @@ def _is_of_type(new: Tensor, old: Tensor) -> bool:
     )
 
 
-def givens_of(givens: Any) -> dict[Node, Node]:
-    """Return the nodes that ``givens`` replaces, and their replacements."""
+def givens_of(givens: Any, others: Sequence[Node] = ()) -> dict[Node, Node]:
+    """Return the nodes that ``givens`` replaces, and their replacements.
+
+    A replacement has the lengths that its input has by name, as the run checks.
+
+    Args:
+        givens: Pairs, or a dict.
+        others: Inputs that the graph keeps, whose lengths may have the same names.
+    """
     swaps: dict[Node, Node] = {}
     for old, new in _pairs(givens, "givens"):
         new = as_tensor(new)
@@ -175,7 +183,9 @@ def givens_of(givens: Any) -> dict[Node, Node]:
             # A gradient reads the fields themselves.
             pairs = zip(old.inputs, new.inputs, strict=True)
             swaps.update({x: y for x, y in pairs if isinstance(x.op, Input)})
-    return swaps
+    inputs = [*[x for x in others if x not in swaps], *swaps]
+    arrays = specify_named(inputs, [swaps.get(x, x) for x in inputs], "givens")
+    return {x: y for x, y in zip(inputs, arrays, strict=True) if x in swaps}
 
 
 def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
@@ -435,7 +445,9 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
         True
     """
     outputs = flatten(output)
-    results = replace_nodes([unwrap(y) for y in outputs], givens_of(replace))
+    nodes = [unwrap(y) for y in outputs]
+    inputs = [x for x in toposort(nodes) if isinstance(x.op, Input)] if replace else ()
+    results = replace_nodes(nodes, givens_of(replace, inputs))
     return rebuild(output, [wrap_like(y, new) for y, new in zip(outputs, results, strict=True)])
 
 

@@ -218,3 +218,14 @@ def _checks(pairs: Sequence[tuple[AnyLength, AnyLength]]) -> list[Check]:
 def _position(n: AnyLength | None) -> tuple[int, int] | None:
     """Return the input and the axis whose length this is, or None."""
     return n.position if isinstance(n, StaticLength | SymbolicLength) else None
+
+
+def named_checks(inputs: Sequence[Node]) -> list[Check]:
+    """Return the axes of inputs that declare one name, each with the first axis of that name."""
+    first: dict[str, tuple[int, int]] = {}
+    checks: list[Check] = []
+    for i, x in enumerate(inputs):
+        for axis, name in enumerate(getattr(x.op, "dims", None) or ()):
+            if name is not None and first.setdefault(name, (i, axis)) != (i, axis):
+                checks.append((*first[name], i, axis))
+    return checks

@@ -55,17 +55,6 @@ def unequal_operands(
     )
 
 
-def named_checks(inputs: Sequence[Node]) -> list[Check]:
-    """Return the axes of inputs that declare one name, each with the first axis of that name."""
-    first: dict[str, tuple[int, int]] = {}
-    checks: list[Check] = []
-    for i, x in enumerate(inputs):
-        for axis, name in enumerate(getattr(x.op, "dims", None) or ()):
-            if name is not None and first.setdefault(name, (i, axis)) != (i, axis):
-                checks.append((*first[name], i, axis))
-    return checks
-
-
 def unequal_arguments(
     inputs: Sequence[Node], check: Check, length: int, other_length: int
 ) -> RuntimeShapeError:

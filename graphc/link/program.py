@@ -21,9 +21,9 @@ from graphc.errors import (
     ShapeError,
 )
 from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
-from graphc.ir.law import checks_of, source_axis
+from graphc.ir.law import checks_of, named_checks, source_axis
 from graphc.link.backend import Backend
-from graphc.link.checks import admit, named_checks, unequal_arguments, unequal_operands
+from graphc.link.checks import admit, unequal_arguments, unequal_operands
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.site import user_line

@@ -22,6 +22,7 @@ from graphc.ir import (
 )
 from graphc.loop.step import captured_nodes, stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, apply_subgraph
+from graphc.tensor.core.specify import specify_named
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Override = Callable[..., Any] | Sequence[Callable[..., Any] | None] | None
@@ -127,6 +128,7 @@ class OpFromGraph:
             )
         arrays = [y for _, y in map(unwrap_pair, self._inputs, inputs)]
         arguments = [self._as_input(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
+        arguments = specify_named(self.inputs, arguments, self.name)
         # Captured arrays are operands too, so that derivatives can tell them apart.
         parameters, operands = [*self.inputs, *self._captured], [*arguments, *self._captured]
         fresh = [stand_in(x) for x in operands]

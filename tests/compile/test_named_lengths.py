@@ -185,3 +185,20 @@ def test_a_written_program_compares_named_lengths(dynamic: Any, tmp_path: Any) -
     assert float(g(np.ones((4, 3)), np.ones(4))) == 13
     with pytest.raises(ValueError, match="shape"):
         g(np.ones((4, 3)), np.ones(3))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_arrays_in_the_place_of_named_inputs_have_equal_lengths(mode: Any) -> None:
+    x, y = gt.tensor("x", shape=("n", 3)), gt.tensor("y", shape=("n",))
+    a, b = gt.matrix("a"), gt.vector("b")
+    z = x.sum(1) * y[0]
+    op = graphc.OpFromGraph([x, y], [z])
+    for f in (
+        graphc.function([a, b], op(a, b), mode),
+        graphc.function([x, b], z, mode, givens=[(y, b)]),
+        graphc.function([a, b], z, mode, givens=[(x, a), (y, b)]),
+        graphc.function([x, b], graphc.clone_replace(z, {y: b}), mode),
+    ):
+        np.testing.assert_allclose(f(np.ones((2, 3)), np.full(2, 5.0)), [15.0, 15.0])
+        with pytest.raises(RuntimeShapeError, match=r"shape \(4,\) does not have the shape \(2,\)"):
+            f(np.ones((2, 3)), np.ones(4))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ShapeError
-from graphc.ir import Op, Shape as StaticShape, TensorType
+from graphc.ir import Node, Op, Shape as StaticShape, TensorType
+from graphc.ir.law import named_checks
 from graphc.ir.lengths import agree, common, require
 from graphc.tensor.core.shape import are_equal, entries, fill_shape, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
@@ -111,6 +112,16 @@ def specify(x: Tensor, shape: Any, title: str) -> Tensor:
         )
     same = all(m in {-1, n} for n, m in zip(x.type.shape, static, strict=True))
     return x if same and not symbolic else Tensor.make(SpecifyShape(static, title), x, *symbolic)
+
+
+def specify_named(inputs: Sequence[Node], arrays: Sequence[Any], title: str) -> list[Any]:
+    """Return arrays in the place of inputs, with equal lengths where the inputs' have one name."""
+    results = [*arrays]
+    for a, m, b, n in named_checks(inputs):
+        x = results[b]
+        shape = [results[a].shape[m] if axis == n else None for axis in range(x.ndim)]
+        results[b] = specify(x, shape, title)
+    return results
 
 
 def _without_ellipsis(shape: Sequence[Any], ndim: int) -> list[Any]:
