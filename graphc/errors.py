@@ -85,7 +85,7 @@ class GraphcError(Exception):
         return f"{text}   {self.where}" if self.where else text
 
     def shorten(self) -> Self:
-        """Drop the frames of graphc and of JAX from the traceback; the user's and the cause stay."""
+        """Drop graphc's and JAX's frames from the traceback; the user's and the cause stay."""
         if hasattr(self, "__notes__"):  # JAX adds one about the frames that it has removed
             self.__notes__ = [note for note in self.__notes__ if "JAX" not in note]
         return self.with_traceback(foreign_frames(self.__traceback__))

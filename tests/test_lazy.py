@@ -258,7 +258,7 @@ def test_a_name_that_a_path_has_not_points_at_the_page() -> None:
         ("tensor.exq", "docs/migrating.md"),
         ("scan.op", "docs/migrating.md"),
         ("compile.nanguardmode", "check_nan=True"),
-        ("tensor.nnet.conv", "signal.convolve2d"),
+        ("tensor.nnet.conv", "signal.conv2d"),
         ("graph.rewriting.basic", "docs/rewrites.md"),
         ("interop.onnx", "graphc.interop.jax.from_jaxpr"),
     ],

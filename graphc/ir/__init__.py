@@ -34,6 +34,7 @@ from graphc.ir.node import (
     Owner,
     Parameter,
     Pick,
+    Slot,
     has_equal_operands,
     picks,
     precedence,
@@ -43,7 +44,6 @@ from graphc.ir.node import (
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.reads import all_read, note_folding, note_reads, read_by
-from graphc.ir.slot import Slot
 from graphc.ir.types import OPEN, Buckets, Shape, Sharding, TensorType, TupleType, Type
 from graphc.ir.walk import (
     GATHERED,

@@ -1,6 +1,7 @@
 """Convolution and correlation of signals and images, as in ``scipy.signal``."""
 
 from graphc.lazy import listing
+from graphc.tensor.signal.images import avg_pool2d, conv2d, max_pool2d
 from graphc.tensor.signal.signal import (
     convolve,
     convolve1d,
@@ -10,6 +11,16 @@ from graphc.tensor.signal.signal import (
     fftconvolve,
 )
 
-__all__ = ["convolve", "convolve1d", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
+__all__ = [
+    "avg_pool2d",
+    "conv2d",
+    "convolve",
+    "convolve1d",
+    "convolve2d",
+    "correlate",
+    "correlate2d",
+    "fftconvolve",
+    "max_pool2d",
+]
 
 __dir__ = listing(globals())  # without the files of the folder

@@ -23,8 +23,44 @@ def _each(f: Any, a: Any, b: Any) -> Any:
     return np.reshape(whole, (*batch, *whole[0].shape))
 
 
+def _correlate_images(x: Any, w: Any, step: int) -> Any:
+    """Batches of images with channels, by SciPy's correlation of each pair of channels."""
+    return np.array(
+        [
+            [
+                sum(
+                    reference.correlate2d(image, kernel, "valid")
+                    for image, kernel in zip(images, kernels, strict=True)
+                )
+                for kernels in w
+            ]
+            for images in x
+        ]
+    )[:, :, ::step, ::step].astype(x.dtype)
+
+
+def _windows(x: Any, rows: int, columns: int) -> Any:
+    return np.lib.stride_tricks.sliding_window_view(x, (rows, columns), (2, 3))
+
+
 FAMILIES: dict[str, dict[str, Case]] = {
     "signal": {
+        "conv2d": Case(
+            own.conv2d, ((2, 3, 5, 4), (4, 3, 3, 2)), ("int32", "float32", "float64"),
+            lambda x, w: _correlate_images(x, w, 1),
+        ),
+        "conv2d with strides": Case(
+            lambda x, w: own.conv2d(x, w, 2), ((2, 3, 6, 5), (4, 3, 3, 2)), ("float32", "float64"),
+            lambda x, w: _correlate_images(x, w, 2), static=True,
+        ),
+        "max_pool2d": Case(
+            lambda x: own.max_pool2d(x, (2, 3), 1), ((2, 3, 5, 7),), ("int32", "float64"),
+            lambda x: _windows(x, 2, 3).max((4, 5)),
+        ),
+        "avg_pool2d": Case(
+            lambda x: own.avg_pool2d(x, (2, 3), 1), ((2, 3, 5, 7),), ("float32", "float64"),
+            lambda x: _windows(x, 2, 3).mean((4, 5)),
+        ),
         "convolve1d of batches": Case(
             lambda a, b: own.convolve1d(a[:, None], b), ((2, 5), (3, 4)), (*NUMBERS, *FLOATING),
             lambda a, b: np.array([[np.convolve(x, y) for y in b] for x in a]),

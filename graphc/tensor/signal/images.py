@@ -1,0 +1,284 @@
+"""Convolution and pooling of batches of images, (batch, channels, height, width)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import product
+from operator import add
+from typing import Any, NamedTuple
+
+from graphc.errors import ArgumentError, ShapeError
+from graphc.tensor.arrays.reduce import dtype_range
+from graphc.tensor.core.axes import transpose
+from graphc.tensor.core.elementwise import maximum
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
+from graphc.tensor.signal.convolve import Convolution, flip_last
+from graphc.tensor.signal.pad import pad
+
+AXES = (2, 3)
+"""The axes of rows and columns."""
+
+Pair = int | Sequence[int]
+Padding = str | int | Sequence[Any]
+
+
+class Part(NamedTuple):
+    """Equally spaced elements of all windows along an axis.
+
+    Attributes:
+        kernel: The elements, as a slice of a window.
+        offset: The position of the first of them in an image.
+        count: The number of elements of the slice.
+    """
+
+    kernel: slice
+    offset: int
+    count: Any
+
+
+class Windows(NamedTuple):
+    """The windows of images along an axis, all lengths in elements.
+
+    Attributes:
+        size: The number of elements of a window.
+        stride: The step between windows.
+        dilation: The step between the elements of a window.
+    """
+
+    size: Any
+    stride: int
+    dilation: int
+
+    @property
+    def span(self) -> Any:
+        """The length of a window with its gaps."""
+        return self.dilation * (self.size - 1) + 1
+
+    def parts(self) -> Iterator[Part]:
+        """Yield parts that are convolved without stride and dilation, and together all elements."""
+        if self.stride == self.dilation == 1:
+            yield Part(slice(None), 0, self.size)
+        elif self.dilation == 1:
+            for i in range(min(self.stride, self.size)):
+                yield Part(slice(i, None, self.stride), i, -((i - self.size) // self.stride))
+        else:
+            for i in range(self.size):
+                yield Part(slice(i, i + 1), self.dilation * i, 1)
+
+    def take(self, n: Any, part: Part) -> slice:
+        """Return the elements of n along an axis that a part of the windows covers."""
+        if self.stride == 1 and part.count is self.size:
+            return slice(None)
+        last = (n - self.span) // self.stride + part.count - 1
+        return slice(part.offset, part.offset + last * self.stride + 1, self.stride)
+
+    def padding(self, n: Any) -> tuple[Any, Any]:
+        """Return the padding of n elements with which there are ``ceil(n / stride)`` windows."""
+        missing = (-(-n // self.stride) - 1) * self.stride + self.span - n
+        total = max(missing, 0) if isinstance(missing, int) else maximum(missing, 0)
+        return total // 2, total - total // 2
+
+
+def _pair(op: str, name: str, value: Any, least: int) -> tuple[int, int]:
+    """Return a parameter as one integer for rows and one for columns."""
+    both = tuple(value) if isinstance(value, list | tuple) else (value, value)
+    if len(both) != 2 or not all(type(n) is int and n >= least for n in both):
+        raise ArgumentError(
+            f"{op}: {name}={value!r}: expected an integer from {least} on, or a pair of them."
+        )
+    return both
+
+
+def _pad(op: str, x: Tensor, padding: Padding, windows: Sequence[Windows], value: Any) -> Tensor:
+    """Pad images by ``padding``, and check that they are no smaller than a window."""
+    if padding == "same":
+        sides = [w.padding(length(x, axis)) for w, axis in zip(windows, AXES, strict=True)]
+    elif isinstance(padding, str) and padding != "valid":
+        raise ArgumentError(f"{op}: padding={padding!r}.", "Use 'valid', 'same' or integers.")
+    else:
+        pairs = 0 if padding == "valid" else padding
+        each = pairs if isinstance(pairs, list | tuple) and len(pairs) == 2 else (pairs, pairs)
+        sides = [_pair(op, "padding", side, 0) for side in each]
+    if sides != [(0, 0), (0, 0)]:
+        x = pad(x, [(0, 0), (0, 0), *sides], constant_values=value)
+    for w, axis in zip(windows, AXES, strict=True):
+        n = length(x, axis)
+        if isinstance(n, int) and isinstance(w.span, int) and n < w.span:
+            raise ShapeError(
+                f"{op}({x!r}): {n} elements along axis {axis} are fewer than a window's {w.span}.",
+                "Use a smaller window, or more padding.",
+            )
+    return x
+
+
+def _take(x: Tensor, windows: Sequence[Windows], parts: Sequence[Part]) -> Tensor:
+    rows, columns = (
+        w.take(length(x, axis), part) for w, axis, part in zip(windows, AXES, parts, strict=True)
+    )
+    return x[:, :, rows, columns]
+
+
+def _images(op: str, x: Tensor, form: str = "images of (batch, channels, height, width)") -> Tensor:
+    if x.ndim != 4:
+        raise ShapeError(f"{op}({x!r}): expected {form}.", "Add axes of length 1, x[None, None].")
+    return x
+
+
+@function
+def conv2d(
+    x: TensorLike,
+    w: TensorLike,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlate images with kernels over rows and columns, and add up the channels.
+
+    Kernels are not flipped, as in JAX, MLX and PyTorch; ``convolve2d`` flips them.
+
+    Args:
+        x: Images, (batch, channels, height, width), real.
+        w: Kernels, (filters, channels // groups, rows, columns). Rows and columns must be known if
+            stride or dilation is more than 1.
+        stride: The step between windows, one for both axes or a pair.
+        padding: The number of zeros on each side: an integer; a pair for rows and columns, each an
+            integer or ``(before, after)``; ``"valid"`` for none; ``"same"`` for
+            ``ceil(n / stride)`` windows along an axis of n.
+        dilation: The step between the elements of a window, one for both axes or a pair.
+        groups: The number of groups of channels; a filter sees the channels of one group.
+
+    Returns:
+        An array of (batch, filters, windows along rows, windows along columns). Of n elements with
+        their padding and k of a kernel there are ``(n - dilation * (k - 1) - 1) // stride + 1``.
+
+    Raises:
+        ShapeError: If x or w has other than four axes, channels do not fit groups, or an image is
+            smaller than a window.
+        ArgumentError: If stride, padding, dilation or groups has another form.
+        DTypeError: If the arrays are complex.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> x, w = np.arange(16.0).reshape(1, 1, 4, 4), np.ones((1, 1, 2, 2))
+        >>> gt.signal.conv2d(x, w, stride=2).eval(mode="NUMPY")[0, 0].tolist()
+        [[10.0, 18.0], [42.0, 50.0]]
+    """
+    (x, w), _ = operands("conv2d", (x, w))
+    x, w = (
+        _images("conv2d", x),
+        _images("conv2d", w, "kernels of (filters, channels, rows, columns)"),
+    )
+    if type(groups) is not int or groups < 1:
+        raise ArgumentError(f"conv2d: groups={groups!r}: expected a positive integer.")
+    steps = zip(
+        _pair("conv2d", "stride", stride, 1), _pair("conv2d", "dilation", dilation, 1), strict=True
+    )
+    windows = [Windows(length(w, axis), s, d) for axis, (s, d) in zip(AXES, steps, strict=True)]
+    if any(not isinstance(k, int) and (s, d) != (1, 1) for k, s, d in windows):
+        raise ShapeError(
+            f"conv2d({x!r}, {w!r}): stride and dilation need kernels of known lengths.",
+            "Declare them, as in gt.tensor('w', shape=(None, None, 3, 3)).",
+        )
+    x = _pad("conv2d", x, padding, windows, 0)
+    products = [
+        _correlate(_take(x, windows, parts), w[:, :, parts[0].kernel, parts[1].kernel], groups)
+        for parts in product(*(each.parts() for each in windows))
+    ]
+    y: Tensor = reduce(add, products)
+    return y
+
+
+def _correlate(x: Tensor, w: Tensor, groups: int) -> Tensor:
+    """Correlate without padding, stride and dilation."""
+    w = flip_last(w, 2)
+    if groups == 1:
+        return Tensor.make(Convolution(0, 1, 1, 1, full=False), x, w)
+    for n in (w.type.shape[0], x.type.shape[1]):
+        if n is not None and n % groups:
+            raise ShapeError(
+                f"conv2d({x!r}, {w!r}): {n} channels or filters do not fit {groups} groups.",
+                f"Use a multiple of {groups}.",
+            )
+    batch, channels, *image = lengths(x)
+    filters, *kernel = lengths(w)
+    x = reshape(x, (batch, groups, channels // groups, *image))
+    w = reshape(w, (groups, filters // groups, *kernel))
+    y = Tensor.make(Convolution(1, 1, 1, 1, full=False), transpose(x, (1, 0, 2, 3, 4)), w)
+    y = transpose(y, (1, 0, 2, 3, 4))
+    return reshape(y, (batch, filters, *lengths(y)[3:]))
+
+
+def _elements(
+    op: str, x: Tensor, size: Pair, stride: Pair | None, padding: Padding, value: Any
+) -> list[Tensor]:
+    """Return an array for each element of a window, of (batch, channels, windows, windows)."""
+    sizes = _pair(op, "size", size, 1)
+    strides = sizes if stride is None else _pair(op, "stride", stride, 1)
+    windows = [Windows(k, s, 1) for k, s in zip(sizes, strides, strict=True)]
+    x = _pad(op, _images(op, x), padding, windows, value)
+    elements = product(*([Part(slice(i, i + 1), i, 1) for i in range(k)] for k in sizes))
+    return [_take(x, windows, parts) for parts in elements]
+
+
+@function
+def max_pool2d(
+    x: TensorLike, size: Pair, stride: Pair | None = None, padding: Padding = 0
+) -> Tensor:
+    """Return the maximum of each window of images.
+
+    Args:
+        x: Images, (batch, channels, height, width), real.
+        size: The rows and columns of a window, one for both or a pair.
+        stride: The step between windows; ``size`` by default.
+        padding: As for ``conv2d``; the padding is less than every element.
+
+    Returns:
+        An array of (batch, channels, windows along rows, windows along columns).
+
+    Raises:
+        ShapeError: If x has other than four axes, or an image is smaller than a window.
+        ArgumentError: If size, stride or padding has another form.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> x = np.arange(16.0).reshape(1, 1, 4, 4)
+        >>> gt.signal.max_pool2d(x, 2).eval(mode="NUMPY")[0, 0].tolist()
+        [[5.0, 7.0], [13.0, 15.0]]
+    """
+    x = as_tensor(x)
+    lowest, _ = dtype_range(x.type.numpy_dtype)
+    y: Tensor = reduce(maximum, _elements("max_pool2d", x, size, stride, padding, lowest))
+    return y
+
+
+@function
+def avg_pool2d(
+    x: TensorLike, size: Pair, stride: Pair | None = None, padding: Padding = 0
+) -> Tensor:
+    """Return the mean of each window of images; the zeros of the padding count as elements.
+
+    Args:
+        x: Images, (batch, channels, height, width), floating.
+        size: The rows and columns of a window, one for both or a pair.
+        stride: The step between windows; ``size`` by default.
+        padding: As for ``conv2d``.
+
+    Returns:
+        An array of (batch, channels, windows along rows, windows along columns).
+
+    Raises:
+        ShapeError: If x has other than four axes, or an image is smaller than a window.
+        ArgumentError: If size, stride or padding has another form.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> x = np.arange(16.0).reshape(1, 1, 4, 4)
+        >>> gt.signal.avg_pool2d(x, 2).eval(mode="NUMPY")[0, 0].tolist()
+        [[2.5, 4.5], [10.5, 12.5]]
+    """
+    elements = _elements("avg_pool2d", as_tensor(x), size, stride, padding, 0)
+    total: Tensor = reduce(add, elements)
+    return total / len(elements)
