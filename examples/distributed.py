@@ -9,7 +9,7 @@ The processes are of this machine, and the devices are its processor's, which sh
 these the batches are divided, and the weights too, which a step gathers before it uses them. Each
 process reads its own half of a batch. They save a checkpoint now and then, and begin with one if
 there is one. The same graph, trained on one device by one process, has to give the same weights.
-Run it with ``make demo``.
+Run it with ``make examples``.
 """
 
 import socket

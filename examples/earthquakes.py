@@ -10,7 +10,7 @@ the logarithms of each state's share. Its gradient is the loop's, and SciPy find
 each backend. Two more things are derivatives: how likely each state was in each year, given all
 years, is the slope of the likelihood by the logarithms of that year's probabilities; and the most
 likely path is that slope where the sum over paths is replaced by the largest. Run it with
-``make demo``.
+``make examples``.
 """
 
 import sys

@@ -7,7 +7,7 @@ graphc compiles it: the scan, and PyTensor's gradient through it, become one pro
 PyMC's own sampler calls.
 
 V. Wang sampled the same model, with the same prior, in Stan, and the table shows both posteriors.
-Run it with ``make demo``.
+Run it with ``make examples``.
 """
 
 import sys

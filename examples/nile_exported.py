@@ -2,7 +2,7 @@
 
 The Kalman filter of ``nile.py``, its likelihood and the gradient of that, a loop backwards over the
 years, are written to files. Three processes in which ``import graphc`` fails read them, by JAX, MLX
-and onnxruntime, and search for the most likely variances again. Run it with ``make demo``.
+and onnxruntime, and search for the most likely variances again. Run it with ``make examples``.
 """
 
 import argparse

@@ -6,7 +6,7 @@ posterior density is written in graphc, and ``f.pure`` is a function of JAX's th
 from by NUTS, four chains at a time under ``jax.vmap``, with graphc's own gradient.
 
 SciPy's densities, summed up over a fine grid, tell the same posterior without sampling. Run it with
-``make demo``.
+``make examples``.
 """
 
 import sys

@@ -8,7 +8,7 @@ about a mean as a Gaussian process does whose covariance is periodic, and fades 
 plus noise of its own in each year. The likelihood wants a solve with the matrix of covariances, and
 its determinant; its gradient wants the inverse. That the matrix is symmetric and positive definite
 is said once: one Cholesky factor then serves all three. SciPy finds the maximum on each backend,
-and the process goes on beyond the last year. Run it with ``make demo``.
+and the process goes on beyond the last year. Run it with ``make examples``.
 """
 
 import sys

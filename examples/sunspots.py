@@ -6,7 +6,7 @@ The yearly sunspot numbers, 1700 to 2008; ``data/README.md`` has the source:
 
 The model is fitted to the years until 1988, and forecasts the others. The fit is a ``graphc.scan``
 that reads its sequence at three places; Newton's method takes the gradient and the Hessian through
-it. The forecast is one that reads its own last two results. Run it with ``make demo``.
+it. The forecast is one that reads its own last two results. Run it with ``make examples``.
 """
 
 import sys
