@@ -39,7 +39,7 @@ class Bytes(Structured):
     def materialize(self) -> Any:
         return self.xp.cast(self.values, self.scale.dtype) * self.scale
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         return (x @ self.xp.cast(self.values, self.scale.dtype)) * self.scale
 
 

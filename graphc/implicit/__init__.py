@@ -4,7 +4,6 @@ from graphc.implicit import (  # enter handlers
     linalg,
     loops as loops,
     operations as operations,
-    sparse_systems as sparse_systems,
     systems as systems,
 )
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields

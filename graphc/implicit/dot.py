@@ -105,7 +105,7 @@ def _matrices(x: Any, own: list[int], others: list[int], out: list[int]) -> Iter
     if len(summed) == 1 and summed[0] in own[-2:] and columns.keys() & {*own[-2:]}:
         # Free axes in front of a matrix serve as batch axes.
         (n,) = columns.keys() & {*own[-2:]}
-        array = x.swapped() if own[-1] in summed else x
+        array = x.matrix_transpose() if own[-1] in summed else x
         if array is not NotImplemented:
             lead = {label: sizes[label] for label in own[:-2]}
             yield MatrixView(array, lead, summed, {n: sizes[n]})
@@ -148,7 +148,7 @@ def _product(matrix: MatrixView, x: Any, labels: list[int]) -> tuple[Any, list[i
     if len(free) != 1 or len(summed) != 1:
         k = math.prod(sizes[label] for label in summed)
         x = reshape(x, (*lead.values(), math.prod(free.values()), k))
-    y = require(array.times(x)) if isinstance(array, Structured) else xp.matmul(x, array)
+    y = require(array.rmatmul(x)) if isinstance(array, Structured) else xp.matmul(x, array)
     if len(free) != 1 or len(columns) != 1:
         y = reshape(y, (*lead.values(), *free.values(), *columns.values()))
     return y, [*lead, *free, *columns]

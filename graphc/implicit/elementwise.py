@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.known import as_number, number_of, value_at_zero
+from graphc.implicit.known import as_number, is_zero_at, number_of
 from graphc.implicit.layout import (
     StructureLost,
     broadcast,
@@ -18,7 +18,15 @@ from graphc.implicit.layout import (
     structural,
 )
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structured import Structured, is_scalar
+from graphc.implicit.structured import (
+    ADD,
+    MULTIPLY,
+    ElementwiseFunction,
+    Structured,
+    function_named,
+    is_scalar,
+    scaling,
+)
 from graphc.implicit.structures.coordinates import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -29,7 +37,7 @@ Shape = tuple[int | None, ...]
 
 def unary(name: str, x: Any) -> Any:
     """Apply a unary function with this NumPy name."""
-    return x.mapped(name) if isinstance(x, Structured) else NotImplemented
+    return x.elementwise(function_named(name)) if isinstance(x, Structured) else NotImplemented
 
 
 @structural
@@ -44,8 +52,8 @@ def arithmetic(name: str, a: Any, b: Any) -> Any:
 def integer_power(x: Structured, exponent: int) -> Any:
     """Raise a structured array to an integer power other than 0."""
     if exponent > 1:
-        y = x.transformed(lambda v: numpy_like(v).power(v, exponent), True)
-        if y is not NotImplemented:
+        f = ElementwiseFunction(lambda v: numpy_like(v).power(v, exponent), zeros=1)
+        if (y := x.elementwise(f)) is not NotImplemented:
             return y
     return _power(x, exponent)
 
@@ -92,10 +100,16 @@ def clip(x: Any, low: Any, high: Any) -> Any:
     if not isinstance(x, Structured) or any(c is None for c in bounds):
         return NotImplemented
     x = _broadcast(x, _common(x, low, high))
-    if not isinstance(x, Structured):
-        raise StructureLost
     a, b = as_number(bounds[0], low), as_number(bounds[1], high)
-    return x.transformed(lambda v: numpy_like(v).clip(v, a, b), bool(min(max(0, a), b) == 0))
+    zeros = int(min(max(0, a), b) == 0)
+    return _apply(ElementwiseFunction(lambda v: numpy_like(v).clip(v, a, b), zeros=zeros), x)
+
+
+def _apply(f: ElementwiseFunction, x: Any, *others: Any) -> Any:
+    """Apply a function to an array that may have become dense by broadcasting."""
+    if not isinstance(x, Structured):
+        return f(x, *others)
+    return require(x.elementwise(f, *others))
 
 
 def _function(name: str, first: bool) -> Callable[[Any, Any], Any]:
@@ -112,25 +126,25 @@ def _with_number(name: str, x: Structured, other: Any, first: bool, shape: Shape
     if number is None:
         raise StructureLost
     function, c = _function(name, first), as_number(number, other)
-    x = _broadcast(x, shape)
-    if not isinstance(x, Structured):
-        return function(x, c)
-    return x.transformed(lambda v: function(v, c), value_at_zero(name, x.dtype, c, first))
+    zeros = int(is_zero_at(name, x.dtype, c, first))
+    f = ElementwiseFunction(lambda v: function(v, c), zeros=zeros)
+    return _apply(f, _broadcast(x, shape))
 
 
 def _zip(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any:
     x, other = _broadcast(x, shape), _broadcast(other, shape, x)
     if not isinstance(x, Structured) or not isinstance(other, Structured):
         raise StructureLost
-    zero = as_number(0, other)
-    return x.zipped(_function(name, first), other, value_at_zero(name, x.dtype, zero, first))
+    zeros = 2 * is_zero_at(name, x.dtype, as_number(0, other), first)
+    return x.elementwise(ElementwiseFunction(_function(name, first), zeros=zeros), other)
 
 
 def _with_array(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any:
     x = _broadcast(x, shape)
     if not isinstance(x, Structured):
         raise StructureLost
-    return x.against(_function(name, first), _broadcast(other, shape, x))
+    f = ElementwiseFunction(_function(name, first), zeros=1)
+    return x.elementwise(f, _broadcast(other, shape, x))
 
 
 @structural
@@ -147,57 +161,37 @@ def where(mask: Any, a: Any, b: Any) -> Any:
 
 def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> Any:
     x, is_zero = _broadcast(x, shape), number_of(other) == 0
-    mask = mask if is_scalar(mask) else _broadcast(mask, shape, x)
+    masks = [] if is_scalar(mask) else [_broadcast(mask, shape, x)]
+
+    def choose(v: Any, w: Any, choice: Any = mask) -> Any:
+        return numpy_like(v, w, choice).where(choice, *((v, w) if first else (w, v)))
+
     if is_zero and isinstance(x, Structured):
-        y = _mask(x, mask, first)
-        if y is not NotImplemented:
+        f = ElementwiseFunction(lambda v, *m: choose(v, numpy_like(v).zeros_like(v), *m), zeros=1)
+        if (y := x.elementwise(f, *masks)) is not NotImplemented:
             return y
-    return x.chosen(mask, _broadcast(other, shape, x), first)
-
-
-def _mask(x: Structured, mask: Any, keep: bool) -> Any:
-    """Replace elements by zero where the mask is not equal to ``keep``."""
-
-    def choose(v: Any, mask: Any) -> Any:
-        xp = numpy_like(v, mask)
-        pair = (v, xp.zeros_like(v))
-        return xp.where(mask, *(pair if keep else pair[::-1]))
-
-    if is_scalar(mask):
-        return x.transformed(lambda v: choose(v, mask), True)
-    return x.against(choose, mask)
+    f, other = ElementwiseFunction(choose, "where", zeros=2), _broadcast(other, shape, x)
+    if masks or not isinstance(x, Structured) or not x.fits(other):
+        return _apply(f, x, other, *masks)
+    # The fields of two arrays that differ in values alone are chosen by one boolean.
+    y = x.elementwise(f, other)
+    return x.each(f, other) if y is NotImplemented else y
 
 
 def _apply_unary(name: str, x: Any) -> Any:
-    return require(x.mapped(name)) if isinstance(x, Structured) else getattr(numpy_like(x), name)(x)
-
-
-def _add(a: Any, b: Any) -> Any:
-    if not isinstance(a, Structured) and not isinstance(b, Structured):
-        return numpy_like(a, b).add(a, b)
-    return _either(_sum, a, b)
+    return _apply(function_named(name), x)
 
 
 def _subtract(a: Any, b: Any) -> Any:
     return _add(a, _apply_unary("negative", b))
 
 
-def _multiply(a: Any, b: Any) -> Any:
-    if not isinstance(a, Structured) and not isinstance(b, Structured):
-        return numpy_like(a, b).multiply(a, b)
-    return _either(_product, a, b)
-
-
 def _divide(a: Any, b: Any) -> Any:
     if not is_inexact(dtype_name(dtype_of(a))):
         raise StructureLost
     if isinstance(a, Structured) and _is_one(b):
-        x = _broadcast(a, _common(a, b))
-        return require(x.divided(_scalar(b))) if isinstance(x, Structured) else x / b
+        return _apply(scaling(_scalar(b), "divide"), _broadcast(a, _common(a, b)))
     return _multiply(a, _apply_unary("reciprocal", b))
-
-
-ARITHMETIC = {"add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide}
 
 
 def _power(x: Any, exponent: int) -> Any:
@@ -211,14 +205,18 @@ def _power(x: Any, exponent: int) -> Any:
     return _multiply(half, x) if exponent % 2 else half
 
 
-def _either(function: Callable[[Structured, Any, Shape], Any], a: Any, b: Any) -> Any:
+def _commute(
+    function: Callable[[Structured, Any, Shape], Any], f: ElementwiseFunction, a: Any, b: Any
+) -> Any:
     """Apply a commutative function by the method of either structured operand."""
-    shape = _common(a, b)
     pairs = [(x, other) for x, other in ((a, b), (b, a)) if isinstance(x, Structured)]
+    if not pairs:
+        return f(a, b)
+    shape = _common(a, b)
     attempts = [partial(function, x, other, shape) for x, other in pairs]
-    if len(attempts) > 1:
-        attempts.append(partial(_as_sparse, function, a, b, shape))
-    return first_without_densifying(attempts) if len(attempts) > 1 else first_of(attempts)
+    if len(attempts) == 1:
+        return first_of(attempts)
+    return first_without_densifying([*attempts, partial(_as_sparse, function, a, b, shape)])
 
 
 def _as_sparse(function: Callable[..., Any], x: Any, other: Any, *rest: Any) -> Any:
@@ -233,7 +231,10 @@ def _sum(x: Structured, other: Any, shape: Shape) -> Any:
     x = _broadcast(x, shape)
     if not isinstance(x, Structured):
         return _add(x, other)
-    return x.shifted(_scalar(other)) if _is_one(other) else x.added(_broadcast(other, shape, x))
+    if not _is_one(other):
+        return x.elementwise(ADD, _broadcast(other, shape, x))
+    c = _scalar(other)
+    return x.elementwise(ElementwiseFunction(lambda v: ADD(v, c), shift=c))
 
 
 def _product(x: Structured, other: Any, shape: Shape) -> Any:
@@ -241,16 +242,23 @@ def _product(x: Structured, other: Any, shape: Shape) -> Any:
     if not isinstance(x, Structured):
         return _multiply(x, other)
     if _is_one(other):
-        return x.scaled(_scalar(other))
-    return first_of([lambda: _weight(x, other), lambda: x.multiplied(_broadcast(other, shape, x))])
+        return x.elementwise(scaling(_scalar(other)))
+    whole = lambda: x.elementwise(MULTIPLY, _broadcast(other, shape, x))  # noqa: E731
+    return first_of([lambda: _scale_along(x, other), whole])
 
 
-def _weight(x: Structured, other: Any) -> Any:
+def _scale_along(x: Structured, other: Any) -> Any:
     lengths = lengths_of(other)
     (axis, *other_axes) = [i for i, n in enumerate(lengths, x.ndim - len(lengths)) if n != 1]
     if other_axes or isinstance(other, ImplicitArray):
         raise StructureLost
-    return x.weighted(numpy_like(other).reshape(other, (-1,)), axis)
+    return x.scale_along(numpy_like(other).reshape(other, (-1,)), axis)
+
+
+_add, _multiply = partial(_commute, _sum, ADD), partial(_commute, _product, MULTIPLY)
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide,
+}  # fmt: skip
 
 
 # Shapes.
@@ -318,8 +326,8 @@ def sparse_of(x: Any) -> BCOO | None:
 
 def reduce(x: Structured, name: str, axes: tuple[int, ...]) -> Any:
     """Reduce a structure over axes, as a sparse matrix if the structure itself cannot."""
-    y = x.reduced(name, axes)
+    y = x.reduce(name, axes)
     if y is not NotImplemented:
         return y
     sparse = sparse_of(x)
-    return NotImplemented if sparse is None else sparse.reduced(name, axes)
+    return NotImplemented if sparse is None else sparse.reduce(name, axes)

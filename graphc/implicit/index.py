@@ -49,7 +49,7 @@ def concatenate(xs: Sequence[Any], axis: int) -> Any:
     first, *others = xs
     if not isinstance(first, Structured) or not all(isinstance(x, ImplicitArray) for x in others):
         raise StructureLost
-    return require(first.joined(others, axis)) if others else first
+    return require(first.concatenate(others, axis)) if others else first
 
 
 @structural
@@ -63,7 +63,7 @@ def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
 
 
 def update(x: Any, value: Any, covers: Sequence[bool], write: Callable[..., Any]) -> Any:
-    """Replace a part of an array, structured or not; see ``Structured.updated``."""
+    """Replace a part of an array, structured or not; see ``Structured.map_window``."""
     if isinstance(x, Structured) and is_same_number(x, value):
         return x
     if not isinstance(x, ImplicitArray) and isinstance(value, Structured):
@@ -72,7 +72,7 @@ def update(x: Any, value: Any, covers: Sequence[bool], write: Callable[..., Any]
             return NotImplemented
         xp = numpy_like(x)
         return write(x, xp.broadcast_to(as_number(number, value), value.shape))
-    return x.updated(value, covers, write) if isinstance(x, Structured) else NotImplemented
+    return x.map_window(write, covers, value) if isinstance(x, Structured) else NotImplemented
 
 
 @structural
@@ -170,12 +170,16 @@ def _from_start(index: Any, n: Any) -> Any:
 def _slice_axes(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
     if not any(starts) and tuple(stops) == x.shape and {*steps} <= {1}:
         return x
-    return require(x.part(tuple(starts), tuple(stops), tuple(steps)))
+    return require(x.window(tuple(map(range, starts, stops, steps))))
 
 
 def _rows(x: Any, index: Any, axis: int) -> Any:
     x = transpose(x, (axis, *[i for i in range(x.ndim) if i != axis]))
-    return require(x.rows(index)) if isinstance(x, Structured) else numpy_like(x).take(x, index, 0)
+    return (
+        require(x.take_rows(index))
+        if isinstance(x, Structured)
+        else numpy_like(x).take(x, index, 0)
+    )
 
 
 def _flip(x: Any, axes: Sequence[int]) -> Any:

@@ -91,7 +91,7 @@ def _evaluate(x: Node) -> np.ndarray[Any, Any] | None:
     return np.asarray(values[x])
 
 
-def value_at_zero(name: str, dtype: Any, number: Any, first: bool) -> bool:
+def is_zero_at(name: str, dtype: Any, number: Any, first: bool) -> bool:
     """Return whether a binary function maps zero and another number to zero.
 
     Args:

@@ -73,7 +73,7 @@ def transpose(x: Any, axes: tuple[int, ...]) -> Any:
     if axes == tuple(range(len(axes))):
         return x
     return (
-        require(x.permuted(axes)) if isinstance(x, Structured) else numpy_like(x).transpose(x, axes)
+        require(x.permute(axes)) if isinstance(x, Structured) else numpy_like(x).transpose(x, axes)
     )
 
 
@@ -84,7 +84,7 @@ def reshape(x: Any, shape: Sequence[Any]) -> Any:
         return numpy_like(x).reshape(x, shape)
     if not all(isinstance(n, int) for n in (*shape, *x.shape)):
         raise StructureLost
-    return require(x.reshaped(shape))
+    return require(x.reshape_to(shape))
 
 
 def broadcast(x: Any, shape: Sequence[Any], axes: tuple[int, ...]) -> Any:

@@ -53,7 +53,7 @@ REDUCTIONS: dict[type[Reduction], str] = {
     All: "all",
     Any_: "any",
 }
-"""The names of reductions for ``Structured.reduced``."""
+"""The names of reductions for ``Structured.reduce``."""
 
 
 # Products.

@@ -8,12 +8,78 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
-from graphc.ir import dtype_name, is_inexact
+from graphc.tensor.core.elementwise import NO_FACTS, ROWS, Facts
+
+
+@dataclass(frozen=True, eq=False)
+class ElementwiseFunction:
+    """A function that is applied element by element, and what is known of it.
+
+    Attributes:
+        call: The function, of arrays of one library. Its results may have another dtype.
+        name: NumPy's name of a function of one operand; ``"add"``, ``"multiply"``, or ``"where"``
+            for the function of x, y and, unless it is one boolean, a mask that chooses one of both;
+            None for any other function.
+        zeros: The number of operands, counted from the first, that give zero if all of them are
+            zero; 0 if zeros may give another number.
+        linear: Whether the function multiplies its only operand by a number, or divides by one.
+        shift: The number, a 0-d array, that the function adds to its only operand, else None.
+        facts: The properties of a function with a name.
+
+    Example:
+        >>> import numpy as np
+        >>> f = function_named("sqrt")
+        >>> f(np.array([4.0, 9.0])).tolist(), f.keeps_zero, f.linear
+        ([2.0, 3.0], True, False)
+    """
+
+    call: Callable[..., Any]
+    name: str | None = None
+    zeros: int = 0
+    linear: bool = False
+    shift: Any = None
+    facts: Facts = NO_FACTS
+
+    def __call__(self, *xs: Any) -> Any:
+        return self.call(*xs)
+
+    @property
+    def keeps_zero(self) -> bool:
+        """Whether the result is zero where all operands are."""
+        return self.zeros > 0
+
+    def partners(self, others: Sequence[Any]) -> Sequence[Any]:
+        """Return the operands after the first that are read also where the first is zero."""
+        return others[: max(self.zeros - 1, 0)] if self.zeros else others
+
+
+def call_named(name: str) -> Callable[..., Any]:
+    """Return the function of this name in the library of its operands."""
+    return lambda *xs: getattr(numpy_like(*xs), name)(*xs)
+
+
+@cache
+def function_named(name: str) -> ElementwiseFunction:
+    """Return the function of one operand with this NumPy name."""
+    facts = ROWS[name].facts if name in ROWS else NO_FACTS
+    zeros = int(0 in facts.fixed or name in {"isnan", "isinf"})
+    return ElementwiseFunction(call_named(name), name, zeros, name == "negative", facts=facts)
+
+
+def scaling(c: Any, name: str = "multiply") -> ElementwiseFunction:
+    """Return the function that multiplies by a 0-d array; with ``"divide"`` it divides."""
+    call = call_named(name)
+    return ElementwiseFunction(lambda x: call(x, c), zeros=1, linear=True)
+
+
+ADD = ElementwiseFunction(call_named("add"), "add", 2)
+MULTIPLY = ElementwiseFunction(call_named("multiply"), "multiply", 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,12 +89,12 @@ class Structured(ImplicitArray):
     Each method below returns an implicit array, a dense one, or NotImplemented; in the last case
     the array is materialised, as far as the policy allows. A structure overrides the methods for
     which it has something better than the default, and computes with ``xp``, the functions of its
-    fields' library. An argument ``other`` or ``x`` is an array of that library, or an implicit
-    array of these, in a dtype that the library promotes together with this array's; an argument
-    ``c`` has no axes. Results have the promoted dtype: callers cast operands before.
+    fields' library. Arguments ``x`` and ``others`` are arrays of that library, or implicit arrays
+    of these, in dtypes that the library promotes together with this array's. Results have the
+    promoted dtype: callers cast operands before.
 
     Lengths of symbolic fields may be None. Methods with lengths among their arguments
-    (``reshaped``, ``part``, ``broadcast``) are called only if all lengths are known.
+    (``reshape_to``, ``window``, ``broadcast``) are called only if all lengths are known.
 
     Example:
         >>> from dataclasses import dataclass
@@ -40,10 +106,10 @@ class Structured(ImplicitArray):
         ...     v: object
         ...     def materialize(self):
         ...         return self.u[:, None] * self.v
-        ...     def times(self, x):
+        ...     def rmatmul(self, x):
         ...         return self.xp.matmul(x, self.u)[..., None] * self.v
-        ...     def scaled(self, c):
-        ...         return Outer(self.u * c, self.v)
+        ...     def elementwise(self, f, *others):
+        ...         return Outer(f(self.u), self.v) if f.linear else NotImplemented
         >>> w = Outer(np.arange(3.0), np.ones(2))
         >>> with materializing("error"):
         ...     (np.ones((1, 3)) @ (w * 10)).tolist()
@@ -76,20 +142,20 @@ class Structured(ImplicitArray):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         """Return ``x @ self`` for x ``(*batch, m, k)`` and self ``(*batch, k, n)``."""
         return NotImplemented
 
     # Linear systems, of square matrices of floating numbers.
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         """Return the x with ``self @ x = b``, for a dense b ``(*batch, n, k)``.
 
         A singular matrix gives infinities or NaN.
         """
         return NotImplemented
 
-    def inverted(self) -> Any:
+    def inverse(self) -> Any:
         """Return the inverse of each matrix."""
         return NotImplemented
 
@@ -108,20 +174,20 @@ class Structured(ImplicitArray):
 
     # The same elements at other positions.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         """Return the array with its last two axes exchanged."""
         return NotImplemented
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         """Permute axes: axis ``axes[i]`` of this array is axis i of the result."""
         order = tuple(range(self.ndim))
         if axes == order:
             return self
         if self.ndim > 1 and axes == (*order[:-2], order[-1], order[-2]):
-            return self.swapped()
+            return self.matrix_transpose()
         return NotImplemented
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         """Reshape in row-major order.
 
         By default an array with at most one axis longer than 1 becomes dense: a single row takes no
@@ -140,16 +206,29 @@ class Structured(ImplicitArray):
         """
         own = dict(zip(axes, self.shape, strict=True))
         if tuple(own.get(axis, 1) for axis in range(len(shape))) == shape:
-            return self.reshaped(shape)
+            return self.reshape_to(shape)
         return NotImplemented
 
     # Slicing, indexing and joining.
 
-    def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-        """Slice each axis, with 0 <= start <= stop <= length and steps from 1 on."""
+    def window(self, ranges: tuple[range, ...]) -> Any:
+        """Slice each axis by a range of indices within bounds, with a positive step."""
         return NotImplemented
 
-    def rows(self, index: Any) -> Any:
+    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
+        """Read or replace a window whose position is known only when the program runs.
+
+        Args:
+            function: ``function(x)`` returns the window of an array with these axes, or
+                ``function(x, value)`` the array with another value there; axes that the window
+                covers may have other lengths.
+            covers: Whether the window covers the whole axis, for each axis.
+            values: The value to write, of this array's dtype, an array or an implicit array that
+                broadcasts to the window; none to read.
+        """
+        return NotImplemented
+
+    def take_rows(self, index: Any) -> Any:
         """Take slices along the first axis at an integer array of indices, all within bounds.
 
         The result has the shape ``(*index.shape, *self.shape[1:])``; indices are not negative.
@@ -167,124 +246,38 @@ class Structured(ImplicitArray):
         is_main = not offset and self.shape[-1] == self.shape[-2]
         return main(self) if main is not None and is_main else NotImplemented
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         """Concatenate this array and others, all implicit, along an axis."""
-        return NotImplemented
-
-    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
-        """Return a part whose position is known only when the program runs.
-
-        Args:
-            whole: Whether the part covers the whole axis, for each axis.
-            read: Returns the same part of an array with these axes; axes that the part covers may
-                have other lengths.
-        """
-        return NotImplemented
-
-    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-        """Replace a part by a value of this array's dtype, which broadcasts to the part.
-
-        Args:
-            value: An array, or an implicit array.
-            whole: Whether the part covers the whole axis, for each axis.
-            write: ``write(x, value)`` replaces the same part of an array with these axes; axes that
-                the part covers may have other lengths.
-        """
         return NotImplemented
 
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
-        """Cast to a NumPy dtype."""
+        """Cast to a NumPy dtype; by default as any function that maps zero to zero."""
+        cast = ElementwiseFunction(lambda x: numpy_like(x).cast(x, dtype), zeros=1)
+        return self.elementwise(cast)
+
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        """Return ``f(self, *others)``, computed element by element.
+
+        Args:
+            f: The function, and what is known of it.
+            others: Arrays of this array's shape, dense or implicit.
+        """
         return NotImplemented
 
-    def scaled(self, c: Any) -> Any:
-        """Multiply by a 0-d array."""
-        return NotImplemented
-
-    def divided(self, c: Any) -> Any:
-        """Divide by a 0-d array; by default multiply by its reciprocal, which rounds once more."""
-        return (
-            self.scaled(self.xp.reciprocal(c))
-            if is_inexact(dtype_name(self.dtype))
-            else NotImplemented
-        )
-
-    def shifted(self, c: Any) -> Any:
-        """Add a 0-d array."""
-        return NotImplemented
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         """Multiply by a vector along an axis: each slice by one number."""
         return NotImplemented
-
-    def added(self, other: Any) -> Any:
-        """Add an array of the same shape."""
-        return NotImplemented
-
-    def multiplied(self, other: Any) -> Any:
-        """Multiply elementwise by an array of the same shape."""
-        return NotImplemented
-
-    def mapped(self, name: str) -> Any:
-        """Apply an elementwise function by its NumPy name, such as ``"exp"``.
-
-        By default ``"negative"`` multiplies by -1.
-        """
-        return (
-            self.scaled(-1) if name == "negative" and self.dtype.kind in "ifcV" else NotImplemented
-        )
 
     @property
     def uniform(self) -> Any:
         """The number, or an array of it, that all elements equal; None if they may differ."""
         return None
 
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        """Apply any elementwise function of one array.
-
-        Args:
-            function: A function of arrays of this array's library; its result may have another
-                dtype.
-            keeps_zero: Whether the function maps zero to zero.
-        """
-        return NotImplemented
-
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        """Return ``function(self, other)`` of a structure of the same shape and dtype.
-
-        Args:
-            function: A function of arrays of this array's library; its result may have another
-                dtype.
-            other: The other structure.
-            keeps_zero: Whether the function maps two zeros to zero.
-        """
-        return NotImplemented
-
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        """Return ``function(self, other)``, which is zero wherever this array is zero.
-
-        Args:
-            function: A function of arrays of this array's library.
-            other: A dense or implicit array of this array's shape.
-        """
-        return NotImplemented
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        """Return ``where(mask, self, other)``; unless ``first``, the last two exchanged.
-
-        The mask has this array's shape or no axes, and ``other`` has this array's shape. By default
-        a mask without axes selects between the arrays of two equal structures.
-        """
-        if not is_scalar(mask) or not self.fits(other):
-            return NotImplemented
-        xp = self.xp
-        a, b = (self, other) if first else (other, self)
-        return a.each(lambda x, y: xp.where(mask, x, y), b)
-
     # Reductions over axes.
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         """Return the sum, maximum, minimum, product, any or all over axes, which are removed."""
         return NotImplemented
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.implicit.structured import Structured
+from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.treedef import dtype_of, lengths_of
 
 __all__ = ["Box", "Plain", "numbers"]
@@ -31,7 +31,7 @@ class Box(Structured):
     def dtype(self) -> Any:
         return dtype_of(self.values)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         given = lengths_of(x)
         assert len(given) == self.ndim >= 2
         assert given[:-2] == self.shape[:-2]
@@ -39,14 +39,14 @@ class Box(Structured):
         x = x.values if isinstance(x, Box) else x
         return self.xp.matmul(x, self.values)
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         return Box(self.xp.swapaxes(self.values, -1, -2))
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         assert sorted(axes) == [*range(self.ndim)]
         return Box(self.xp.transpose(self.values, axes))
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         assert np.prod(shape) == self.size
         return Box(self.xp.reshape(self.values, shape))
 
@@ -56,16 +56,16 @@ class Box(Structured):
         new = tuple(i for i in range(len(shape)) if i not in axes)
         return Box(xp.broadcast_to(xp.expand_dims(self.values, new), shape))
 
-    def part(self, starts: Any, stops: Any, steps: Any) -> Any:
-        for start, stop, step, n in zip(starts, stops, steps, self.shape, strict=True):
-            assert 0 <= start <= stop <= n
-            assert step >= 1
-        return Box(self.values[tuple(map(slice, starts, stops, steps))])
+    def window(self, ranges: tuple[range, ...]) -> Any:
+        for indices, n in zip(ranges, self.shape, strict=True):
+            assert 0 <= indices.start <= indices.stop <= n
+            assert indices.step >= 1
+        return Box(self.values[tuple(slice(r.start, r.stop, r.step) for r in ranges)])
 
-    def rows(self, index: Any) -> Any:
+    def take_rows(self, index: Any) -> Any:
         return Box(self.xp.take(self.values, index, axis=0))
 
-    def joined(self, others: Sequence[Any], axis: int) -> Any:
+    def concatenate(self, others: Sequence[Any], axis: int) -> Any:
         return Box(self.xp.concatenate([self.values, *[x.values for x in others]], axis=axis))
 
     def cast(self, dtype: Any) -> Any:
@@ -73,39 +73,17 @@ class Box(Structured):
         assert dtype != self.dtype
         return Box(self.xp.cast(self.values, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        assert np.ndim(c) == 0 if not hasattr(c, "ndim") else c.ndim == 0
-        return Box(self.values * c)
-
-    def shifted(self, c: Any) -> Any:
-        assert np.ndim(c) == 0 if not hasattr(c, "ndim") else c.ndim == 0
-        return Box(self.values + c)
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         assert lengths_of(vector) == (self.shape[axis],)
         lengths = [1] * self.ndim
         lengths[axis] = -1
         return Box(self.values * self.xp.reshape(vector, tuple(lengths)))
 
-    def added(self, other: Any) -> Any:
-        assert lengths_of(other) == self.shape
-        return Box(self.values + (other.values if isinstance(other, Box) else other))
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        assert all(lengths_of(x) == self.shape for x in others)
+        return Box(f(*[x.values if isinstance(x, Box) else x for x in (self, *others)]))
 
-    def multiplied(self, other: Any) -> Any:
-        assert lengths_of(other) == self.shape
-        return Box(self.values * (other.values if isinstance(other, Box) else other))
-
-    def mapped(self, name: str) -> Any:
-        return Box(getattr(self.xp, name)(self.values))
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        assert lengths_of(mask) in {(), self.shape}
-        assert lengths_of(other) == self.shape
-        other = other.values if isinstance(other, Box) else other
-        a, b = (self.values, other) if first else (other, self.values)
-        return Box(self.xp.where(mask, a, b))
-
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         return getattr(self.xp, name)(self.values, axis=axes)
 
 
@@ -113,16 +91,16 @@ class Box(Structured):
 class Plain(Box):
     """The same, which takes products only as matrices whose last two axes may change places."""
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         order = tuple(range(self.ndim))
         if axes == order:
             return self
-        return self.swapped() if axes == (*order[:-2], *order[:-3:-1]) else NotImplemented
+        return self.matrix_transpose() if axes == (*order[:-2], *order[:-3:-1]) else NotImplemented
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         return Plain(self.xp.swapaxes(self.values, -1, -2))
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         return NotImplemented
 
     def broadcast(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,8 +17,15 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.implicit import ImplicitArray, materializing
-from graphc.implicit.structured import Structured
+from graphc.implicit import ImplicitArray, materializing, numpy_like
+from graphc.implicit.structured import (
+    ADD,
+    MULTIPLY,
+    ElementwiseFunction,
+    Structured,
+    function_named,
+    scaling,
+)
 from graphc.implicit.treedef import Treedef, dtype_of
 from graphc.ir import Leaf, TensorType, dtype_name, is_inexact, toposort
 from graphc.tensor import as_tensor
@@ -120,7 +128,7 @@ def answers(
     x, y = w.each(library.enter), other.each(library.enter)
     rng, dtype = np.random.default_rng(seed), dtype_name(whole.dtype)
     given = Given(library, x, whole, y, other_whole, rng, dtype)
-    for group in (_products, _places, _parts, _elements, _reductions):
+    for group in (_products, _places, _parts, _elements, _choices, _functions, _reductions):
         for name, found, expected in group(given):
             if found is not NotImplemented:
                 found = _left(library, found)
@@ -151,25 +159,29 @@ def _products(given: Given) -> Group:
     *batch, m, n = a.shape
     for k in (1, 3):
         c = numbers(rng, dtype, *batch, k, m)
-        yield f"times {k}", x.times(library.enter(c)), c @ a
+        yield f"times {k}", x.rmatmul(library.enter(c)), c @ a
     c = numbers(rng, dtype, *batch, 2, n)
-    yield "swapped times", x.swapped().times(library.enter(c)), c @ np.swapaxes(a, -1, -2)
-    yield "times itself", x.times(y.swapped()), np.swapaxes(b, -1, -2) @ a
+    yield (
+        "swapped times",
+        x.matrix_transpose().rmatmul(library.enter(c)),
+        c @ np.swapaxes(a, -1, -2),
+    )
+    yield "times itself", x.rmatmul(y.matrix_transpose()), np.swapaxes(b, -1, -2) @ a
 
 
 def _places(given: Given) -> Group:
     x, a = given.of("x", "a")
     *batch, m, n = a.shape
     k = len(batch)
-    yield "swapped", x.swapped(), np.swapaxes(a, -1, -2)
+    yield "swapped", x.matrix_transpose(), np.swapaxes(a, -1, -2)
     if k == 2:
-        yield "permuted", x.permuted((1, 0, 3, 2)), np.transpose(a, (1, 0, 3, 2))
+        yield "permuted", x.permute((1, 0, 3, 2)), np.transpose(a, (1, 0, 3, 2))
         shape = (batch[0] * batch[1], m, n)
-        yield "reshaped batch", x.reshaped(shape), a.reshape(shape)
-    yield "reshaped in front", x.reshaped((1, *a.shape)), a[None]
+        yield "reshaped batch", x.reshape_to(shape), a.reshape(shape)
+    yield "reshaped in front", x.reshape_to((1, *a.shape)), a[None]
     if m % 2 == 0:
         shape = (*batch, m // 2, n * 2)
-        yield "reshaped", x.reshaped(shape), a.reshape(shape)
+        yield "reshaped", x.reshape_to(shape), a.reshape(shape)
     shape = (2, *batch, m, n)
     yield "broadcast", x.broadcast(shape, tuple(range(1, k + 3))), np.broadcast_to(a, shape)
 
@@ -185,43 +197,61 @@ def _parts(given: Given) -> Group:
             starts, stops = (*starts[:-1], 0), (*stops[:-1], a.shape[-1])
             steps = (*steps[:-1], 1)
         index = tuple(slice(*bounds) for bounds in zip(starts, stops, steps, strict=True))
-        yield f"part {index}", x.part(starts, stops, steps), a[index]
+        yield f"window {index}", x.window(tuple(map(range, starts, stops, steps))), a[index]
     if a.shape[0]:
         for shape in ((), (3,), (2, 2)):
             index = rng.integers(0, a.shape[0], shape).astype("int32")
-            yield f"rows {shape}", x.rows(library.enter(index)), a[index]
+            yield f"rows {shape}", x.take_rows(library.enter(index)), a[index]
     for axis in range(a.ndim):
-        yield f"joined {axis}", x.joined([y], axis), np.concatenate([a, b], axis)
+        yield f"joined {axis}", x.concatenate([y], axis), np.concatenate([a, b], axis)
 
 
 def _elements(given: Given) -> Group:
     library, x, a, y, b, rng, dtype = given.of("library", "x", "a", "y", "b", "rng", "dtype")
     c = numbers(rng, dtype)[()] if dtype == "bool" else numbers(rng, dtype)[()] + 1
     c = np.asarray(c, dtype)
-    yield "scaled", x.scaled(library.enter(c)), a * c
+    number = library.enter(c)
+    yield "scaled", x.elementwise(scaling(number)), a * c
     if dtype != "bool":
-        yield "shifted", x.shifted(library.enter(c)), a + c
+        plus = ElementwiseFunction(lambda v: ADD(v, number), shift=number)
+        yield "shifted", x.elementwise(plus), a + c
     if is_inexact(dtype):
-        yield "divided", x.divided(library.enter(np.asarray(2, dtype))), a / np.asarray(2, dtype)
+        two = np.asarray(2, dtype)
+        yield "divided", x.elementwise(scaling(library.enter(two), "divide")), a / two
     other = numbers(rng, dtype, *a.shape)
-    yield "multiplied", x.multiplied(library.enter(other)), a * other
-    yield "multiplied by the same", x.multiplied(y), a * b
-    yield "added", x.added(y), a + b
-    yield "added whole", x.added(library.enter(other)), a + other
+    yield "multiplied", x.elementwise(MULTIPLY, library.enter(other)), a * other
+    yield "multiplied by the same", x.elementwise(MULTIPLY, y), a * b
+    yield "added", x.elementwise(ADD, y), a + b
+    yield "added whole", x.elementwise(ADD, library.enter(other)), a + other
     for axis in (a.ndim - 2, a.ndim - 1):
         v = numbers(rng, dtype, a.shape[axis])
         weights = v[:, None] if axis == a.ndim - 2 else v
-        yield f"weighted {axis - a.ndim}", x.weighted(library.enter(v), axis), a * weights
+        yield f"weighted {axis - a.ndim}", x.scale_along(library.enter(v), axis), a * weights
+
+
+def _choices(given: Given) -> Group:
+    library, x, a, y, b, rng = given.of("library", "x", "a", "y", "b", "rng")
     mask = rng.integers(0, 2, a.shape).astype(bool)
     for first in (True, False):
         pair = (a, b) if first else (b, a)
-        yield f"chosen {first}", x.chosen(library.enter(mask), y, first), np.where(mask, *pair)
-        flag = np.asarray(True)
-        yield f"chosen by one {first}", x.chosen(library.enter(flag), y, first), pair[0]
+
+        def choose(v: Any, w: Any, m: Any, first: bool = first) -> Any:
+            return numpy_like(v, w, m).where(m, *((v, w) if first else (w, v)))
+
+        where = ElementwiseFunction(choose, "where", zeros=2)
+        found = x.elementwise(where, y, library.enter(mask))
+        yield f"chosen {first}", found, np.where(mask, *pair)
+        flag = library.enter(np.asarray(True))
+        by_one = ElementwiseFunction(partial(choose, m=flag), "where", zeros=2)
+        yield f"chosen by one {first}", x.elementwise(by_one, y), pair[0]
+
+
+def _functions(given: Given) -> Group:
+    x, a, dtype = given.of("x", "a", "dtype")
     for name in MAPPED if dtype != "bool" else ():
         if name in {"exp", "sign"} and (not is_inexact(dtype) or "complex" in dtype):
             continue
-        yield f"mapped {name}", x.mapped(name), getattr(np, name)(a)
+        yield f"mapped {name}", x.elementwise(function_named(name)), getattr(np, name)(a)
     wide = np.dtype("complex128" if "complex" in dtype else "float64")
     yield "cast", x.cast(wide), a.astype(wide)
     if not is_inexact(dtype):
@@ -241,7 +271,7 @@ def _reductions(given: Given) -> Group:
             ):
                 continue
             expected = getattr(np, name)(a, axes).astype(a.dtype)
-            yield f"{name} {[axis - a.ndim for axis in axes]}", x.reduced(name, axes), expected
+            yield f"{name} {[axis - a.ndim for axis in axes]}", x.reduce(name, axes), expected
 
 
 def confirm(asked: Iterator[Asked], required: Callable[[str], bool] | None = None) -> set[str]:

@@ -224,7 +224,7 @@ STACKS = {
     "some": lambda w, i: w[1:3],
     "every second": lambda w, i: w[::2],
     "computed": lambda w, i: w[i],
-    "part": lambda w, i: lax.dynamic_slice_in_dim(w, i[1], 2, 0),
+    "window": lambda w, i: lax.dynamic_slice_in_dim(w, i[1], 2, 0),
     "one more axis": lambda w, i: w[0][None],
     "joined": lambda w, i: jnp.concatenate([w, w[:1]]),
     "stacked": lambda w, i: jnp.stack([w[0], w[2]]),
@@ -303,9 +303,9 @@ class Exact(Box):
     def scaled(self, c: Any) -> Any:
         return Exact(self.values * c)
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         assert {*map(type, axes)} == {int}
-        return super().reduced(name, axes)
+        return super().reduce(name, axes)
 
 
 def test_axes_are_pythons_integers() -> None:

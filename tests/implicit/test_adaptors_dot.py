@@ -94,10 +94,10 @@ def test_a_structure_that_stays_in_place_gives_the_product_or_nothing(
 class Greedy(Plain):
     """One that multiplies whole arrays alone."""
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         return Greedy(self.xp.swapaxes(self.values, -1, -2))
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         x = materialized(x, "times") if isinstance(x, ImplicitArray) else x
         return self.xp.matmul(x, self.values)
 

@@ -12,6 +12,7 @@ from scipy.linalg import block_diag
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import materialize_nested, materializing
+from graphc.implicit.elementwise import where
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.diagonal import Diagonal
 from graphc.implicit.structures.fill import Fill
@@ -85,7 +86,7 @@ def equal(rng: Any, dtype: str, batch: Any, shapes: Any) -> tuple[BlockDiagonal,
 
 
 def is_required(question: str) -> bool:
-    names = ("times", "swapped", "part", "rows", "scaled", "divided", "mapped neg", "sum", "cast")
+    names = ("times", "swapped", "window", "rows", "scaled", "divided", "mapped neg", "sum", "cast")
     more = ("permuted", "broadcast", "reshaped batch", "multiplied", "chosen", "mapped abs")
     return question.startswith((*names, *more)) and "times itself" not in question
 
@@ -141,8 +142,8 @@ def test_zeros_that_are_not_stored_stay_zero() -> None:
 
 def test_extremes_count_the_zeros_outside() -> None:
     w = BlockDiagonal(-np.ones((2, 1, 2)))
-    assert w.reduced("max", (0,)).tolist() == [0, 0, 0, 0]
-    assert BlockDiagonal(-np.ones((1, 1, 2))).reduced("max", (0,)).tolist() == [-1, -1]
+    assert w.reduce("max", (0,)).tolist() == [0, 0, 0, 0]
+    assert BlockDiagonal(-np.ones((1, 1, 2))).reduce("max", (0,)).tolist() == [-1, -1]
 
 
 BAD = [
@@ -187,10 +188,10 @@ def test_blocks_that_are_implicit_are_combined_as_what_they_stand_for(w: BlockDi
     pairs = [
         (w + w, v + v),
         (w * w, v * v),
-        (w.chosen(np.broadcast_to(mask, v.shape), w * 3, True), np.where(mask, v, v * 3)),
-        (w.chosen(np.broadcast_to(mask, v.shape), w * 3, False), np.where(mask, v * 3, v)),
+        (where(np.broadcast_to(mask, v.shape), w, w * 3), np.where(mask, v, v * 3)),
+        (where(np.broadcast_to(mask, v.shape), w * 3, w), np.where(mask, v * 3, v)),
     ]
     if w.ndim > 2:
-        pairs.append((w.joined([w * 2], 0), np.concatenate([v, v * 2])))
+        pairs.append((w.concatenate([w * 2], 0), np.concatenate([v, v * 2])))
     for found, wanted in pairs:
         np.testing.assert_allclose(materialize_nested(found, full=True), wanted, 1e-12)

@@ -71,7 +71,7 @@ def test_answers_of_all_shapes(dtype: str, batch: Any, n: int, seed: int) -> Non
     rng = np.random.default_rng(seed)
     x, y = [numbers(rng, dtype, *batch, n) for _ in range(2)]
     parts = ("times", "swapped", "scaled", "added", "multiplied", "weighted", "chosen", "cast")
-    parts += ("part", "rows", "sum [-1", "sum [-2", "max [-1", "min [-2", "all [-1", "any [-2")
+    parts += ("window", "rows", "sum [-1", "sum [-2", "max [-1", "min [-2", "all [-1", "any [-2")
     asked = answers("numpy", Diagonal(x), whole(x), Diagonal(y), whole(y), seed)
     confirm(asked, lambda name: name.startswith(parts))
 

@@ -61,7 +61,7 @@ def test_elements_are_codes_times_scales_less_minimums(kind: str) -> None:
         w = made(kind, *lead)
         np.testing.assert_array_equal(np.asarray(w), dense(w))
         np.testing.assert_array_equal(np.asarray(w.once_quantized), dense(w))
-        turned = np.asarray(w.swapped())
+        turned = np.asarray(w.matrix_transpose())
         np.testing.assert_array_equal(turned, np.swapaxes(dense(w), -1, -2))
 
 
@@ -71,7 +71,7 @@ def test_elements_are_codes_times_scales_less_minimums(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_stay_packed(kind: str, transposed: bool, lead: tuple[int, ...]) -> None:
     w = made(kind, *lead)
-    w = w.swapped() if transposed else w
+    w = w.matrix_transpose() if transposed else w
     whole = np.asarray(w)
     x = np.random.default_rng(1).standard_normal((*whole.shape[:-2], 3, whole.shape[-2]))
     x = x.astype("float32")
@@ -79,7 +79,7 @@ def test_products_stay_packed(kind: str, transposed: bool, lead: tuple[int, ...]
     limit = 1e-5 * np.abs(expected).max()
     v, symbol = gt.tensor("x", dtype="float32", shape=x.shape), gt.implicit(w, name="w")
     with materializing("error"):
-        found = [w.times(x), jax.jit(implicit.implicit(jnp.matmul))(x, w)]
+        found = [w.rmatmul(x), jax.jit(implicit.implicit(jnp.matmul))(x, w)]
         for mode in ("NUMPY", "JAX", "MLX"):
             by_x = graphc.grad(((v @ symbol) ** 2).sum(), v)
             f = graphc.function([v, symbol], [v @ symbol, by_x], mode=mode, returns="numpy")
@@ -186,12 +186,12 @@ def test_channels_in_another_order(lead: tuple[int, ...], columns: bool) -> None
     w, whole = permuted(*lead, columns=columns)
     np.testing.assert_array_equal(np.asarray(w), whole)
     rng = np.random.default_rng(1)
-    for own, matrix in ((w, whole), (w.swapped(), np.swapaxes(whole, -1, -2))):
+    for own, matrix in ((w, whole), (w.matrix_transpose(), np.swapaxes(whole, -1, -2))):
         x = rng.standard_normal((*lead, 3, matrix.shape[-2])).astype("float32")
         expected = x @ matrix
         v, symbol = gt.tensor("x", dtype="float32", shape=x.shape), gt.implicit(own, name="w")
         with materializing("error"):
-            found = [own.times(x), jax.jit(implicit.implicit(jnp.matmul))(x, own)]
+            found = [own.rmatmul(x), jax.jit(implicit.implicit(jnp.matmul))(x, own)]
             for mode in ("NUMPY", "JAX", "MLX"):
                 by_x = graphc.grad((v @ symbol).sum(), v)
                 f = graphc.function([v, symbol], [v @ symbol, by_x], mode=mode, returns="numpy")

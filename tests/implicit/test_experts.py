@@ -25,7 +25,7 @@ SIZES: Sequence[Sequence[int]] = [(3, 0, 7, 1), (0, 0, 0, 11), (2, 2, 2, 2), (0,
 def packed(kind: str, transposed: bool, *shape: int) -> Quantized:
     rng = np.random.default_rng(0)
     q: Quantized = quantize(rng.standard_normal(shape).astype("float32"), kind, group_size=32)
-    return q.swapped() if transposed else q  # type: ignore[no-any-return]
+    return q.matrix_transpose() if transposed else q  # type: ignore[no-any-return]
 
 
 def by_groups(x: Any, w: Any, sizes: Any) -> np.ndarray:

@@ -130,7 +130,7 @@ def test_sums_of_half_width_floats_do_not_overflow_on_the_way(dtype: Any) -> Non
 def test_sums_and_products_of_integers_wrap_around(value: int, n: int, name: str) -> None:
     x = Fill(np.asarray(value, "int8"), (n,))
     whole = np.full(n, value, "int8")
-    assert x.reduced(name, (0,)) == getattr(whole, name)(dtype="int8")
+    assert x.reduce(name, (0,)) == getattr(whole, name)(dtype="int8")
 
 
 def test_infinity_times_no_elements_is_zero() -> None:

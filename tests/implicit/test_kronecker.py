@@ -52,7 +52,16 @@ def kronecker(rng: Any, dtype: str, batch: Any, sizes: Any) -> tuple[Kronecker, 
 
 
 def is_required(question: str) -> bool:
-    names = ("times", "swapped", "part", "rows", "scaled", "divided", "mapped negative", "sum [-2")
+    names = (
+        "times",
+        "swapped",
+        "window",
+        "rows",
+        "scaled",
+        "divided",
+        "mapped negative",
+        "sum [-2",
+    )
     return question.startswith((*names, "permuted", "broadcast", "reshaped batch", "multiplied"))
 
 
@@ -103,8 +112,8 @@ def test_the_mixed_product_stays_a_kronecker_product() -> None:
 
 def test_the_extremes_of_numbers_with_signs() -> None:
     a, b = np.array([[-2.0, 1.0]]), np.array([[-3.0], [0.5]])
-    assert Kronecker(a, b).reduced("max", (0, 1)) == np.kron(a, b).max() == 6
-    assert Kronecker(a, b).reduced("min", (0, 1)) == np.kron(a, b).min() == -3
+    assert Kronecker(a, b).reduce("max", (0, 1)) == np.kron(a, b).max() == 6
+    assert Kronecker(a, b).reduce("min", (0, 1)) == np.kron(a, b).min() == -3
 
 
 BAD = [

@@ -156,8 +156,8 @@ def test_the_gradient_by_a_table_adds_up(mode: str) -> None:
 def test_counts_are_exact() -> None:
     n = 70_000
     labels = OneHot.of(np.zeros(n, "int32"), 3, "float32")
-    np.testing.assert_array_equal(labels.reduced("sum", (0,)), [n, 0, 0])
-    half = OneHot.of(np.arange(5000) % 2, 2, "float16").reduced("sum", (0,))
+    np.testing.assert_array_equal(labels.reduce("sum", (0,)), [n, 0, 0])
+    half = OneHot.of(np.arange(5000) % 2, 2, "float16").reduce("sum", (0,))
     np.testing.assert_array_equal(half, np.asarray([2500, 2500], "float16"))
 
 

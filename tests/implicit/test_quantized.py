@@ -321,7 +321,7 @@ def test_errors_in_a_tree_name_the_path() -> None:
 
 def test_a_shifted_sign_is_a_code_of_one_bit() -> None:
     q, dense = signs(np.random.default_rng(0))
-    moved = q.shifted(np.float64(3))
+    moved = q.add_number(np.float64(3))
     assert isinstance(moved, AffineQuantized)
     np.testing.assert_allclose(moved.materialize(), dense + 3, rtol=1e-14)
 

@@ -60,12 +60,12 @@ def test_products_are_those_of_the_dense_matrix(kind: str, transposed: bool, sha
     m, rows, columns = shape
     rng = np.random.default_rng(0)
     q = quantize(matrix(rng, rows, columns), kind, group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x = matrix(rng, m, q.shape[0])
     expected = x.astype("float64") @ q.materialize()
     size = 1e-5 * max(1.0, np.abs(expected).max(initial=0))
-    np.testing.assert_allclose(jax.jit(q.each(jnp.asarray).times)(x), expected, atol=size)
-    np.testing.assert_allclose(q.times(x), expected, atol=size)
+    np.testing.assert_allclose(jax.jit(q.each(jnp.asarray).rmatmul)(x), expected, atol=size)
+    np.testing.assert_allclose(q.rmatmul(x), expected, atol=size)
     v, w = gt.matrix("x", dtype="float32"), gt.implicit(q, name="w")
     for mode in ("NUMPY", "JAX", "MLX"):
         with materializing("error"):
@@ -87,7 +87,7 @@ def test_blocks_and_what_is_left_of_them(
     rng = np.random.default_rng(0)
     for rows, columns in ((33, 320), (257, 128)):
         q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
-        q = q.swapped() if transposed else q
+        q = q.matrix_transpose() if transposed else q
         x = matrix(rng, m, q.shape[0])
         y = quantized._forward(q.coding, transposed, jnp.asarray(x), q.packed, *numbers(q))
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
@@ -107,7 +107,7 @@ def test_every_way_of_mlx(
     rng = np.random.default_rng(0)
     # An odd number of words of one bit in a row; no whole number of blocks.
     q = quantize(matrix(rng, 70, 96, dtype=dtype), kind, group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x = matrix(rng, m, q.shape[0], dtype=dtype)
     v, w = gt.matrix("x", dtype=dtype), gt.implicit(q, name="w")
     y = graphc.function([v, w], v @ w, mode=graphc.Mode("MLX", compile=False))(x, q)
@@ -162,9 +162,9 @@ def test_batches_of_matrices(
 ) -> None:
     rng = np.random.default_rng(seed)
     q = quantize(jnp.asarray(matrix(rng, *batch, 3, 64)), kind, group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x = matrix(rng, *batch, m, q.shape[-2])
-    np.testing.assert_allclose(q.times(x), x @ np.asarray(q.materialize()), atol=1e-4)
+    np.testing.assert_allclose(q.rmatmul(x), x @ np.asarray(q.materialize()), atol=1e-4)
 
 
 @pytest.mark.sample(every=6)
@@ -173,7 +173,7 @@ def test_batches_of_matrices(
 def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
     rng = np.random.default_rng(0)
     q = quantize(jnp.asarray(matrix(rng, 16, 64)), kind, group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x, parts = jnp.asarray(matrix(rng, m, q.shape[0])), numbers(q)
     weights = jnp.asarray(matrix(rng, m, q.shape[1]))
 
@@ -201,7 +201,7 @@ def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
 def test_batching_of_each_operand(transposed: bool) -> None:
     rng = np.random.default_rng(0)
     q = quantize(jnp.asarray(matrix(rng, 3, 16, 64)), "int4", group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x = jnp.asarray(matrix(rng, 3, 2, q.shape[-2]))
     for axes in ((0, None, None, None), (None, 0, 0, 0), (0, 0, 0, 0), (0, None, 0, 0)):
         given = [
@@ -250,7 +250,7 @@ def test_no_dense_matrix_is_made(kind: str, m: int, axis: int) -> None:
 def test_gradients_of_graphs(kind: str, transposed: bool, mode: str) -> None:
     rng = np.random.default_rng(0)
     q = quantize(matrix(rng, 16, 64), kind, group_size=32)
-    q = q.swapped() if transposed else q
+    q = q.matrix_transpose() if transposed else q
     x, w = gt.matrix("x", dtype="float32"), gt.implicit(q, name="w")
     parts = numbers(w.array)
     value = matrix(rng, 3, q.shape[0])
@@ -282,13 +282,13 @@ def test_graphs_are_batched(flags: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     q = quantize(matrix(rng, 3, 16, 64), "int4", group_size=32)
     x = matrix(rng, 3, 2, 16)
-    one = q.part((0, 0, 0), (1, 16, 64), (1, 1, 1)).reshaped((16, 64))
+    one = q.window((range(1), range(16), range(64))).reshape_to((16, 64))
     operands = [x if flags[0] else x[0], q if flags[1] else one]
     expected = np.matmul(operands[0], operands[1].materialize())
     types = [gt.tensor(dtype="float32", shape=(2, 16)), gt.implicit(one)]
     inputs = [gt.tensor(dtype="float32", shape=x.shape) if flags[0] else types[0]]
     inputs.append(gt.implicit(q) if flags[1] else types[1])
-    y = Quantized.times(types[1].array, types[0])
+    y = Quantized.rmatmul(types[1].array, types[0])
     swaps = {types[0]: inputs[0]} if flags[0] else {}
     if flags[1]:
         swaps |= dict(zip(types[1].inputs, inputs[1].inputs, strict=True))

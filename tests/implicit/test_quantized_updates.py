@@ -74,7 +74,7 @@ def test_functions_of_jax_write_rows(write: str) -> None:
 
 
 def test_columns_of_a_cache_are_written_where_codes_lie_along_the_other_axis() -> None:
-    cache = jax.tree.map(jnp.asarray, empty("int8")).swapped()
+    cache = jax.tree.map(jnp.asarray, empty("int8")).matrix_transpose()
     x = np.swapaxes(ROWS, -1, -2)[..., :1]
     with materializing("error"):
         found = implicit(lambda c, x: lax.dynamic_update_slice(c, x, (0, 0, 0, 5)))(cache, x)

@@ -51,7 +51,7 @@ def make_rows(rng: np.random.Generator) -> Any:
 
 def make_columns(rng: np.random.Generator) -> Any:
     w, whole = make_rows(rng)
-    return w.swapped(), whole.T
+    return w.matrix_transpose(), whole.T
 
 
 @pytest.mark.sample(every=6)
@@ -114,14 +114,14 @@ def by_rows(rng: Any, dtype: str, batch: Any, lengths: Any) -> tuple[CSR, Any]:
 
 def by_columns(rng: Any, dtype: str, batch: Any, lengths: Any) -> tuple[CSC, Any]:
     w, whole = by_rows(rng, dtype, batch, lengths[::-1])
-    return w.swapped(), np.swapaxes(whole, -1, -2)
+    return w.matrix_transpose(), np.swapaxes(whole, -1, -2)
 
 
 KINDS = [by_coordinates, by_rows, by_columns]
 
 
 def is_required(question: str) -> bool:
-    names = ("times", "swapped", "part", "scaled", "divided", "mapped neg", "mapped conj", "sum")
+    names = ("times", "swapped", "window", "scaled", "divided", "mapped neg", "mapped conj", "sum")
     more = ("permuted", "broadcast", "reshaped", "joined", "chosen", "any [-2")
     return question.startswith((*names, *more)) and question != "times itself"
 
@@ -204,7 +204,7 @@ def test_a_matrix_of_jax_and_back(batches: int) -> None:
     np.testing.assert_array_equal(np.asarray(w), whole)
     np.testing.assert_array_equal(w.to_jax().todense(), whole)
     x = np.random.default_rng(1).normal(size=(*whole.shape[:-2], 2, 3)).astype("float32")
-    found = w.times(jnp.asarray(x))
+    found = w.rmatmul(jnp.asarray(x))
     np.testing.assert_allclose(found, x @ whole, rtol=1e-6)
 
 

@@ -17,7 +17,8 @@ import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import MaterializeError
 from graphc.implicit import materialize_nested, materializing
-from graphc.implicit.structures.merging import coalesce
+from graphc.implicit.structured import MULTIPLY, ElementwiseFunction
+from graphc.implicit.structures.entries import coalesce
 from tests.implicit.protocol import numbers
 from tests.modes import uncompiled
 
@@ -66,10 +67,10 @@ def test_functions_of_two_are_on_the_union_of_places(
         "less": (lambda x, y: x < y, np.less),
     }
     for function, reference in pairs.values():
-        found = a.zipped(function, b, True)
+        found = a.elementwise(ElementwiseFunction(function, zeros=2), b)
         np.testing.assert_array_equal(whole(found), reference(whole(a), whole(b)))
-    np.testing.assert_array_equal(whole(a.multiplied(b)), whole(a) * whole(b))
-    np.testing.assert_array_equal(whole(b.multiplied(a)), whole(a) * whole(b))
+    np.testing.assert_array_equal(whole(a.elementwise(MULTIPLY, b)), whole(a) * whole(b))
+    np.testing.assert_array_equal(whole(b.elementwise(MULTIPLY, a)), whole(a) * whole(b))
 
 
 @settings(max_examples=40, deadline=None)
@@ -81,7 +82,7 @@ def test_extremes_along_an_axis_count_the_zeros(
     names = ("any", "all") if dtype == "bool" else ("max", "min")
     for name, axis in itertools.product(names, (0, 1)):
         if w.shape[axis]:
-            found = w.reduced(name, (axis,))
+            found = w.reduce(name, (axis,))
             np.testing.assert_array_equal(found, getattr(np, name)(whole(w), axis))
             assert found.dtype == w.dtype
 
@@ -91,7 +92,7 @@ def test_extremes_along_an_axis_of_infinities_and_nan(value: float) -> None:
     w = implicit.BCOO(np.array([value, 1.0, -1.0]), np.array([[0, 0], [0, 1], [1, 0]]), (2, 2))
     for name, axis in itertools.product(("max", "min"), (0, 1)):
         np.testing.assert_array_equal(
-            w.reduced(name, (axis,)), getattr(np, name)(whole(w), axis), err_msg=f"{name} {axis}"
+            w.reduce(name, (axis,)), getattr(np, name)(whole(w), axis), err_msg=f"{name} {axis}"
         )
 
 

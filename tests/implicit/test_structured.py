@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphc.implicit import implicit
-from graphc.implicit.structured import Structured
+from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.treedef import dtype_of, lengths_of
 from tests.implicit.reference import Case, check, named, runs
 
@@ -34,48 +34,48 @@ class Product(Structured):
     def dtype(self) -> Any:
         return dtype_of(self.a)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         return self.xp.matmul(self.xp.matmul(x, self.a), self.b)
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return Product(xp.swapaxes(self.b, -1, -2), xp.swapaxes(self.a, -1, -2))
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         """Batch axes stay where they are."""
         stays = axes[:-2] == tuple(range(self.ndim - 2))
-        return super().permuted(axes) if stays else NotImplemented
+        return super().permute(axes) if stays else NotImplemented
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         """With other axes in front of the last two."""
         if len(shape) > 1 and shape[-2:] == self.shape[-2:]:
             xp, lead = self.xp, shape[:-2]
             a = xp.reshape(self.a, (*lead, *lengths_of(self.a)[-2:]))
             return Product(a, xp.reshape(self.b, (*lead, *lengths_of(self.b)[-2:])))
-        return super().reshaped(shape)
+        return super().reshape_to(shape)
 
-    def scaled(self, c: Any) -> Any:
-        return Product(self.a * c, self.b)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        return Product(f(self.a), self.b) if f.linear else NotImplemented
 
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         if axis == self.ndim - 1:
             return Product(self.a, self.b * vector)
         return (
             Product(self.a * vector[:, None], self.b) if axis == self.ndim - 2 else NotImplemented
         )
 
-    def rows(self, index: Any) -> Any:
+    def take_rows(self, index: Any) -> Any:
         xp = self.xp
         a = xp.take(self.a, index, axis=0)
         return (
             xp.matmul(a, self.b) if self.ndim == 2 else Product(a, xp.take(self.b, index, axis=0))
         )
 
-    def part(self, starts: Any, stops: Any, steps: Any) -> Any:
-        *lead, rows, columns = map(slice, starts, stops, steps)
+    def window(self, ranges: tuple[range, ...]) -> Any:
+        *lead, rows, columns = [slice(r.start, r.stop, r.step) for r in ranges]
         return Product(self.a[(*lead, rows)], self.b[(*lead, slice(None), columns)])
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum" or self.ndim != 2:
             return NotImplemented
         a = self.a.sum(0) if 0 in axes else self.a

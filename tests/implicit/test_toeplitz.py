@@ -83,7 +83,7 @@ def hermitian(rng: Any, dtype: str, batch: Any, lengths: Any) -> tuple[Toeplitz,
 
 
 def is_required(question: str) -> bool:
-    names = ("times 1", "times 3", "swapped", "part", "rows", "scaled", "divided", "shifted")
+    names = ("times 1", "times 3", "swapped", "window", "rows", "scaled", "divided", "shifted")
     more = ("permuted", "broadcast", "reshaped batch", "multiplied by", "added", "mapped", "cast")
     known = ("sum [-2", "sum [-1", "max [-2", "prod [-1", "any [-2", "chosen by one")
     return question.startswith((*names, *more, *known)) and question != "added whole"
@@ -130,13 +130,13 @@ def test_the_stated_error_of_long_ones(dtype: str, lengths: Any) -> None:
     column, row, x = [rng.normal(size=n).astype(dtype) for n in (*lengths, lengths[1])]
     bound = 8 * np.log2(sum(lengths))
     w = Toeplitz(column, row)
-    assert error_of(w.swapped().times(x[None])[0], column, row, x) < bound
+    assert error_of(w.matrix_transpose().rmatmul(x[None])[0], column, row, x) < bound
     with jax.enable_x64(True):
         found = implicit(jnp.matmul)(jax.tree.map(jnp.asarray, w), jnp.asarray(x))
     assert found.dtype == dtype
     assert error_of(found, column, row, x) < bound
     symbols = Symbols()
-    symbolic = w.swapped().each(symbols.enter).times(symbols.enter(x[None]))
+    symbolic = w.matrix_transpose().each(symbols.enter).rmatmul(symbols.enter(x[None]))
     assert error_of(symbols.leave(symbolic)[0], column, row, x) < bound
 
 
@@ -208,7 +208,7 @@ def test_long_complex_ones() -> None:
     rng = np.random.default_rng(0)
     column = rng.normal(size=LONG) + 1j * rng.normal(size=LONG)
     x = rng.normal(size=(3, LONG)) + 1j * rng.normal(size=(3, LONG))
-    found = Toeplitz(column).times(x)
+    found = Toeplitz(column).rmatmul(x)
     np.testing.assert_allclose(found, x @ toeplitz(column), rtol=1e-9, atol=1e-10)
 
 

@@ -1,46 +1,95 @@
-"""The public functions of ``gt.linalg``: Krylov methods in graphs."""
+"""The public functions: Krylov methods in graphs, and for JAX arrays."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
 import numpy as np
 
-from graphc.implicit.krylov import methods
-from graphc.implicit.krylov.calculus import CALCULUS
-from graphc.implicit.krylov.conjugate import SolverInfo, Stopping
-from graphc.implicit.krylov.lanczos import Tridiagonal
-from graphc.implicit.krylov.logdet import StochasticLogdet
-from graphc.implicit.krylov.pivoted import LowRankPreconditioner
+from graphc.errors import ArgumentError, ShapeError
+from graphc.implicit.array import is_implicit
+from graphc.implicit.jax_arrays import jax_arrays
+from graphc.implicit.krylov.calculus import CALCULUS, Calculus
+from graphc.implicit.krylov.conjugate import (
+    SolverInfo,
+    Stopping,
+    conjugate_gradients,
+    solution,
+    stabilized_biconjugate_gradients,
+)
+from graphc.implicit.krylov.lanczos import Tridiagonal, eigenpairs, irregular, tridiagonal
+from graphc.implicit.krylov.logdet import StochasticLogdet, estimate_logdet
+from graphc.implicit.krylov.operators import (
+    as_operand,
+    check_integer,
+    check_on_error,
+    size_of,
+    system,
+)
+from graphc.implicit.krylov.pivoted import LowRankPreconditioner, partial_factor
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import lengths_of
 from graphc.tensor.core.assertion import CheckAndRaise
-from graphc.tensor.core.tensor import Tensor, TensorLike
+
+SEARCHES = {
+    "cg": (conjugate_gradients, True),
+    "bicgstab": (stabilized_biconjugate_gradients, False),
+}
+"""The iterations by the names of functions, and whether these are for symmetric matrices."""
 
 UNCONVERGED = CheckAndRaise(
     np.linalg.LinAlgError, "The iterative solution did not converge in maxiter steps."
 )
 
 
+def _calculus(*operands: Any) -> Calculus:
+    """Return JAX's loops and derivatives for JAX arrays, the graph's for any others."""
+    arrays = [array for x in operands for array in _arrays(x)]
+    is_jax = numpy_like(*arrays).name == "JAX"
+    calculus: Calculus = jax_arrays().KRYLOV if is_jax else CALCULUS
+    return calculus
+
+
+def _arrays(x: Any) -> list[Any]:
+    """Return an operand's arrays; those of a function are the arrays that it refers to."""
+    if isinstance(x, LowRankPreconditioner):
+        return [x.low]
+    if isinstance(x, functools.partial):
+        return [y for part in (x.func, *x.args, *x.keywords.values()) for y in _arrays(part)]
+    values = [x]
+    if inspect.isfunction(x) or inspect.ismethod(x):
+        names = inspect.getclosurevars(x)
+        values = [*names.nonlocals.values(), *names.globals.values()]
+    return [y for y in values if is_implicit(y) or (hasattr(y, "dtype") and hasattr(y, "shape"))]
+
+
 def cg(  # noqa: PLR0913
     A: Any,  # noqa: N803 (SciPy's names)
-    b: TensorLike,
-    x0: TensorLike | None = None,
+    b: Any,
+    x0: Any = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Tensor, SolverInfo]:
+) -> tuple[Any, SolverInfo]:
     """Solve ``A @ x = b`` by conjugate gradients, for positive definite A.
 
     Only products with A are computed, also in gradients: the gradient with respect to b is a
     solution of the same system, and the gradient with respect to the arrays that define A, such as
     the fields of an implicit array, takes one product. Gradients are differentiable in turn.
 
+    The results are symbolic, unless an operand, or an array that a function A refers to, is a JAX
+    array and none is symbolic: then they are JAX arrays, and ``jax.jit``, ``jax.grad`` and
+    ``jax.vmap`` apply to callers.
+
     Args:
         A: Symmetric and positive definite, real, (..., n, n): an array, an implicit array, a matrix
             of SciPy, an object with ``@``, or a function that maps an array of b's shape to the
-            product. A function may use any symbolic arrays.
+            product. A function may use any arrays of the same library.
         b: A vector (n,), or columns (..., n, k), each an independent system; all are solved
             together.
         x0: The initial guess, of b's shape; by default zeros.
@@ -51,7 +100,8 @@ def cg(  # noqa: PLR0913
         M: An approximate inverse of A, symmetric and positive definite, given like A.
         on_error: The result of a column that did not converge: ``"nan"`` for NaN, ``"raise"`` for
             an error when the function runs, ``"ignore"`` for the iterate of the last step.
-            Solutions within gradients are NaN, unless it is ``"ignore"``.
+            Solutions within gradients are NaN, unless it is ``"ignore"``. JAX programs raise no
+            errors: ``"raise"`` is an error there.
 
     Returns:
         x, of b's shape and the dtype of products, float64 for integers; and the steps, residual and
@@ -73,6 +123,13 @@ def cg(  # noqa: PLR0913
         >>> y, steps, grad = f(graphc.implicit.Toeplitz(np.array([2.0, 1, 0, 0])), np.ones(4), 1.0)
         >>> y.round(6).tolist(), int(steps), round(float(grad), 6)
         ([0.272727, 0.181818, 0.181818, 0.272727], 2, -0.214876)
+        >>> import jax, jax.numpy as jnp
+        >>> def total(t, b):
+        ...     x, info = gt.linalg.cg(t, b)
+        ...     return x.sum()
+        >>> t = graphc.implicit.Toeplitz(jnp.array([2.0, 1.0, 0.0, 0.0]))
+        >>> [round(float(y), 3) for y in jax.grad(total)(t, jnp.ones(4)).column]
+        [-0.4, -0.4, -0.32, -0.32]
 
     Source: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49, 1952; with M, Saad, Iterative Methods
         for Sparse Linear Systems, 2003, algorithm 9.1.
@@ -82,15 +139,15 @@ def cg(  # noqa: PLR0913
 
 def bicgstab(  # noqa: PLR0913
     A: Any,  # noqa: N803
-    b: TensorLike,
-    x0: TensorLike | None = None,
+    b: Any,
+    x0: Any = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Tensor, SolverInfo]:
+) -> tuple[Any, SolverInfo]:
     """Solve ``A @ x = b`` by BiCGSTAB, for any square matrix A.
 
     Arguments, results and gradients are as for ``cg``; A and M need not be symmetric. A gradient
@@ -119,14 +176,18 @@ def _solve(  # noqa: PLR0913, PLR0917
     atol: Any,
     maxiter: Any,
     on_error: Any,
-) -> tuple[Tensor, SolverInfo]:
-    methods.check_on_error(title, on_error, ("nan", "raise", "ignore"))
+) -> tuple[Any, SolverInfo]:
+    calculus = _calculus(A, b, x0, M)
+    choices = ("nan", "raise", "ignore") if calculus is CALCULUS else ("nan", "ignore")
+    check_on_error(title, on_error, choices)
     stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
-    x, info = methods.solve(CALCULUS, title, A, b, x0, M, stopping)
+    search, symmetric = SEARCHES[title]
+    problem = system(calculus, title, A, b, x0, M)
+    x, info = solution(calculus, search, problem, stopping, symmetric=symmetric)
     return UNCONVERGED(x, info.converged) if on_error == "raise" else x, info
 
 
-def lanczos(A: Any, v0: TensorLike, steps: int) -> Tridiagonal:  # noqa: N803
+def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
     """Compute an orthonormal basis in which a symmetric operator is tridiagonal.
 
     Each vector is orthogonalised twice against all previous ones, so that the basis is orthonormal
@@ -156,7 +217,20 @@ def lanczos(A: Any, v0: TensorLike, steps: int) -> Tridiagonal:  # noqa: N803
 
     Source: Parlett, The Symmetric Eigenvalue Problem, 1998, chapter 13.
     """
-    return methods.lanczos(CALCULUS, A, v0, steps)
+    calculus = _calculus(A, v0)
+    check_integer("lanczos", "steps", steps, 1)
+    problem = system(calculus, "lanczos", A, v0, None, None)
+    n = lengths_of(problem.b)[-2]
+    if n is not None and steps > n:
+        raise ArgumentError(f"lanczos: {steps} steps for {n} rows.", f"Give {n} at most.")
+    xp = calculus.xp
+    basis, alpha, beta = (
+        xp.moveaxis(y, 0, -1) for y in tridiagonal(calculus, problem.product, problem.b, steps)
+    )
+    if problem.is_vector:
+        return Tridiagonal(xp.squeeze(basis, -2), xp.squeeze(alpha, -2), xp.squeeze(beta, -2))
+    # The axis of the initial vectors precedes each basis.
+    return Tridiagonal(xp.moveaxis(basis, -2, -3), alpha, beta)
 
 
 def eigsh(  # noqa: PLR0913
@@ -164,17 +238,17 @@ def eigsh(  # noqa: PLR0913
     k: int = 6,
     *,
     which: str = "LM",
-    v0: TensorLike | None = None,
+    v0: Any = None,
     ncv: int | None = None,
     tol: float = 0.0,
     maxiter: int = 300,
     on_error: str = "nan",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Any, Any]:
     """Return some of the largest or smallest eigenvalues of a symmetric operator, with vectors.
 
     The method is the Lanczos process with thick restarts. Eigenvalues have a first derivative, from
-    one product, which is correct if they are distinct; eigenvectors have none, and differentiating
-    them is an error.
+    one product, which is correct if they are distinct (in JAX in reverse mode); eigenvectors have
+    none, and differentiating them is an error.
 
     Args:
         A: Symmetric, real, (n, n), given as for ``cg``.
@@ -205,14 +279,27 @@ def eigsh(  # noqa: PLR0913
 
     Source: Wu & Simon, SIAM J. Matrix Anal. Appl. 22, 2000.
     """
-    return methods.eigsh(
-        CALCULUS, A, k, which=which, v0=v0, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error
-    )
+    check_on_error("eigsh", on_error)
+    calculus = _calculus(A, v0)
+    A = as_operand(calculus, "eigsh", A)  # noqa: N806
+    if v0 is None:
+        n, dtype = size_of(calculus, "eigsh", A, "v0")
+        start = irregular(calculus.xp, n, 1, dtype)
+    else:
+        start = calculus.array(v0)
+        if start.ndim != 1:
+            raise ShapeError("eigsh: v0 is no vector.", "Give one vector.")
+        start = calculus.xp.expand_dims(start, -1)
+    problem = system(calculus, "eigsh", A, start, None, None)
+    return eigenpairs(
+        calculus, problem.product, problem.b, k,
+        which=which, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error,
+    )  # fmt: skip
 
 
 def stochastic_logdet(  # noqa: PLR0913
     A: Any,  # noqa: N803
-    key: TensorLike,
+    key: Any,
     *,
     n: int | None = None,
     probes: int = 16,
@@ -233,7 +320,7 @@ def stochastic_logdet(  # noqa: PLR0913
     Args:
         A: Symmetric and positive definite, real, (n, n), given as for ``cg``; a function maps
             columns (n, m) to columns.
-        key: A key (``gt.random.key(seed)``); equal keys give equal probes on every backend.
+        key: A key, ``gt.random.key(seed)`` or JAX's; equal keys give equal probes on every backend.
         n: The number of rows, if A is a function.
         probes: The number of vectors z, at least 2. The standard error is inversely proportional to
             its square root.
@@ -246,7 +333,8 @@ def stochastic_logdet(  # noqa: PLR0913
             With M, a bound of the eigenvalues of A after the preconditioner: by default 0.99, in
             float32 0.9. If A minus M's matrix is positive semidefinite, as for a pivoted Cholesky
             factor and its noise, these eigenvalues are at least 1, except for rounding.
-        rtol: The tolerance of the solutions for gradients, as for ``cg``.
+        rtol: The tolerance of the solutions for gradients, as for ``cg``. JAX computes them for
+            values too, unless it compiles.
         maxiter: The maximum number of steps of these solutions.
         on_error: The gradients if one of these solutions does not converge, as for ``cg``.
 
@@ -273,10 +361,10 @@ def stochastic_logdet(  # noqa: PLR0913
     Source: Ubaru, Chen & Saad, SIAM J. Matrix Anal. Appl. 38, 2017; Golub & Meurant, Matrices,
         Moments and Quadrature, 2010.
     """
-    methods.check_on_error("stochastic_logdet", on_error)
+    check_on_error("stochastic_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
-    _, estimate, _ = methods.stochastic_logdet(
-        CALCULUS, "stochastic_logdet", A, None, key, M,
+    _, estimate, _ = estimate_logdet(
+        _calculus(A, key, M), "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
     return estimate
@@ -284,8 +372,8 @@ def stochastic_logdet(  # noqa: PLR0913
 
 def inv_quad_logdet(  # noqa: PLR0913
     A: Any,  # noqa: N803
-    y: TensorLike,
-    key: TensorLike,
+    y: Any,
+    key: Any,
     *,
     probes: int = 16,
     steps: int = 32,
@@ -294,7 +382,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     rtol: float = 1e-5,
     maxiter: int | None = None,
     on_error: str = "nan",
-) -> tuple[Tensor, StochasticLogdet, SolverInfo]:
+) -> tuple[Any, StochasticLogdet, SolverInfo]:
     """Return ``y @ inv(A) @ y`` and ``log(det(A))``, as in a Gaussian log-likelihood.
 
     The results are as for ``cg`` and ``stochastic_logdet``, but all systems are solved together:
@@ -333,15 +421,15 @@ def inv_quad_logdet(  # noqa: PLR0913
 
     Source: Gardner et al., GPyTorch: Blackbox Matrix-Matrix Gaussian Process Inference, 2018.
     """
-    methods.check_on_error("inv_quad_logdet", on_error)
+    check_on_error("inv_quad_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
-    return methods.stochastic_logdet(
-        CALCULUS, "inv_quad_logdet", A, y, key, M,
+    return estimate_logdet(
+        _calculus(A, y, key, M), "inv_quad_logdet", A, y, key, M,
         n=None, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
 
 
-def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
+def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
     """Return the partial Cholesky factor of a positive semidefinite matrix.
 
     Each step eliminates the largest pivot. Only the diagonal and ``rank`` rows of A are read.
@@ -365,10 +453,16 @@ def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
 
     Source: Harbrecht, Peters & Schneider, Appl. Numer. Math. 62, 2012.
     """
-    return methods.pivoted_cholesky(CALCULUS, A, rank)  # type: ignore[no-any-return]
+    calculus = _calculus(A)
+    check_integer("pivoted_cholesky", "rank", rank, 1)
+    A = as_operand(calculus, "pivoted_cholesky", A)  # noqa: N806
+    n, _ = size_of(calculus, "pivoted_cholesky", A, "a matrix")
+    if isinstance(n, int) and rank > n:
+        raise ArgumentError(f"pivoted_cholesky: rank={rank} of {n} rows.", f"Give {n} at most.")
+    return partial_factor(calculus, A, rank)
 
 
-def low_rank_preconditioner(L: TensorLike, noise: TensorLike) -> LowRankPreconditioner:  # noqa: N803
+def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noqa: N803
     """Return a preconditioner of ``K + noise * I``, where ``L @ L.T`` approximates K.
 
     Args:
@@ -384,4 +478,4 @@ def low_rank_preconditioner(L: TensorLike, noise: TensorLike) -> LowRankPrecondi
         >>> (m @ np.array([1.0, 3.0])).eval(mode="NUMPY").tolist()
         [0.0, 1.0]
     """
-    return LowRankPreconditioner.of(CALCULUS, L, noise)
+    return LowRankPreconditioner.of(_calculus(L, noise), L, noise)

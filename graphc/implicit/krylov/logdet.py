@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc.errors import ArgumentError, ShapeError
 from graphc.implicit.krylov.calculus import Calculus, Map
 from graphc.implicit.krylov.conjugate import (
     SolverInfo,
@@ -15,9 +16,9 @@ from graphc.implicit.krylov.conjugate import (
     solution,
 )
 from graphc.implicit.krylov.lanczos import matrices, steps_last, tridiagonal
-from graphc.implicit.krylov.operators import System
+from graphc.implicit.krylov.operators import System, as_operand, check_integer, size_of, system
 from graphc.implicit.krylov.pivoted import LowRankPreconditioner
-from graphc.implicit.treedef import dtype_of
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name
 
 NEAR_ONE = {"float32": 0.9, "float64": 0.99}
@@ -151,3 +152,44 @@ def inv_quad_logdet(  # noqa: PLR0913
 def _max_steps(n: Any, steps: int) -> int:
     """Return the number of rows if known: a Krylov space has no more dimensions."""
     return n if isinstance(n, int) else steps
+
+
+def estimate_logdet(  # noqa: PLR0913
+    calculus: Calculus,
+    title: str,
+    A: Any,  # noqa: N803
+    y: Any,
+    key: Any,
+    M: Any,  # noqa: N803
+    *,
+    n: Any,
+    probes: Any,
+    steps: Any,
+    lower: Any,
+    stopping: Stopping,
+) -> tuple[Any, StochasticLogdet, SolverInfo]:
+    """Return quadratic forms of the inverse, or None, and the log-determinant."""
+    check_integer(title, "probes", probes, 2)
+    check_integer(title, "steps", steps, 1)
+    if M is not None and not isinstance(M, LowRankPreconditioner):
+        raise ArgumentError(
+            f"{title}: the preconditioner {M!r}.",
+            "Give what low_rank_preconditioner makes: its determinant is needed, too.",
+        )
+    A = as_operand(calculus, title, A)  # noqa: N806
+    is_vector = False
+    if y is not None:
+        sides = calculus.array(y)
+        is_vector = sides.ndim == 1
+        sides = calculus.xp.expand_dims(sides, -1) if is_vector else sides
+    else:
+        rows, dtype = (n, calculus.widest) if n is not None else size_of(calculus, title, A, "n")
+        sides = calculus.xp.zeros((rows, 1), dtype=dtype)
+    problem = system(calculus, title, A, sides, None, M)
+    if len(lengths_of(problem.b)) != 2:
+        raise ShapeError(f"{title}: a stack of systems.", "Give one matrix, and one of columns.")
+    quad, estimate, info = inv_quad_logdet(
+        calculus, problem, key, M,
+        probes=probes, steps=steps, lower=lower, stopping=stopping, with_sides=y is not None,
+    )  # fmt: skip
+    return calculus.xp.squeeze(quad, -1) if is_vector else quad, estimate, info

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.krylov.calculus import Calculus, Map
@@ -153,3 +155,28 @@ def cast_to_product_dtype(calculus: Calculus, title: str, product: Map, x: Any) 
         f"{title}: products of dtype {dtype} for {dtype_name(dtype_of(x))}.",
         "Let the function return an array of its argument's dtype.",
     )
+
+
+def size_of(calculus: Calculus, title: str, A: Any, instead: str) -> tuple[Any, str]:  # noqa: N803
+    if is_function(A) or not hasattr(A, "shape"):
+        raise ArgumentError(
+            f"{title}: {A!r} has no shape.", f"Give {instead}, whose length is that of its columns."
+        )
+    if len(lengths_of(A)) != 2:
+        raise ShapeError(f"{title}: a stack of shape {list(lengths_of(A))}.", "Give one matrix.")
+    dtype = dtype_name(dtype_of(A))
+    dtype = calculus.widest if dtype[0] in "iub" else dtype
+    return calculus.xp.shape_of(A)[-1], "float32" if dtype in {"float16", "bfloat16"} else dtype
+
+
+def check_integer(title: str, name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ArgumentError(f"{title}: {name}={value!r}.", f"Give an integer from {least} on.")
+
+
+def check_on_error(title: str, on_error: Any, choices: tuple[str, ...] = ("nan", "ignore")) -> None:
+    if on_error not in choices:
+        raise ArgumentError(
+            f"{title}: unknown on_error={on_error!r}.",
+            f"Use one of {', '.join(map(repr, choices))}.",
+        )

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.matmul import product as packed_product
-from graphc.implicit.structured import Structured
+from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.structures.stacked import (
     Stacked,
     joint_dtype,
     materialize_unchecked,
     product,
-    refuse,
 )
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
@@ -164,7 +164,7 @@ class Quantized(Stacked):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if isinstance(x, Quantized):
             return self._multiply_packed(x)
         if is_implicit(x):
@@ -187,10 +187,10 @@ class Quantized(Stacked):
         step = -(-step // unit) * unit
         products = []
         for start in range(0, n, step):
-            rows = x.window(range(start, min(start + step, n)), range(k))
+            rows = x.matrix_window(range(start, min(start + step, n)), range(k))
             if rows is NotImplemented:
                 return rows
-            products.append(self.times(rows.materialize()))
+            products.append(self.rmatmul(rows.materialize()))
         if not products:
             return NotImplemented
         return numpy_like(self, x).concatenate(products, -2) if len(products) > 1 else products[0]
@@ -208,20 +208,20 @@ class Quantized(Stacked):
             return NotImplemented
         # The sum over rows is a product with ones, block by block.
         over_rows = -2 in axes
-        matrices = self if over_rows else self.swapped()
+        matrices = self if over_rows else self.matrix_transpose()
         xp = self.xp
         *batch, n, _ = xp.shape_of(matrices)
-        y = matrices.times(xp.ones((*batch, 1, n), dtype=dtype_name(self.dtype)))[..., 0, :]
+        y = matrices.rmatmul(xp.ones((*batch, 1, n), dtype=dtype_name(self.dtype)))[..., 0, :]
         return xp.sum(y, -1) if len(axes) == 2 else y
 
     # The same elements at other positions.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         own: Any = self
         return replace(own, transposed=not self.transposed)
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
-        y = super().reshaped(shape)
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
+        y = super().reshape_to(shape)
         if y is not NotImplemented or self.transposed or self.padding or len(shape) < 2:
             return y
         last = shape[-1]
@@ -235,10 +235,10 @@ class Quantized(Stacked):
         }
         return with_fields(self, fields)
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         if self.transposed:
-            part = self.swapped().window(columns, rows)
-            return part if part is NotImplemented else part.swapped()
+            part = self.matrix_transpose().matrix_window(columns, rows)
+            return part if part is NotImplemented else part.matrix_transpose()
         size, n, block = self.coding.group_size, self.matrix[1], self.block
         start, stop = columns.start, max(columns.start, columns.stop)
         padding = self.padding if stop == n else 0
@@ -281,21 +281,15 @@ class Quantized(Stacked):
         xp = self.xp
         return self.each(lambda *fields: xp.concatenate(fields, field_axis), *others)
 
-    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
-        if self.transposed or not whole[-1]:
+    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
+        if self.transposed or not covers[-1]:
             return NotImplemented
-        return with_fields(self, {name: read(x) for name, x in self.group_fields().items()})
-
-    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-        if self.transposed or not whole[-1]:
+        codes = [x if is_implicit(x) else self.encode(x) for x in values]
+        if any(Treedef.of(x)[0] != Treedef.of(self)[0] for x in codes):
             return NotImplemented
-        if not is_implicit(value):
-            value = self.encode(value)
-        elif Treedef.of(value)[0] != Treedef.of(self)[0]:
-            return NotImplemented
-        new = value.group_fields()
-        fields = {name: write(x, new[name]) for name, x in self.group_fields().items()}
-        return with_fields(self, fields)
+        new = [x.group_fields() for x in codes]
+        fields = self.group_fields().items()
+        return with_fields(self, {k: function(x, *[y[k] for y in new]) for k, x in fields})
 
     def encode(self, x: Any) -> Any:
         """Encode a dense array, whose last axis is packed, in the same kind and dtype."""
@@ -316,15 +310,16 @@ class Quantized(Stacked):
         xp = self.xp
         return self._map_numbers(lambda part: xp.cast(part, kind)) if dtype != self.dtype else self
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self._map_numbers(lambda part: xp.multiply(part, c))
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.linear:
+            return self._map_numbers(f)
+        return NotImplemented if f.shift is None else self.add_number(f.shift)
 
-    def divided(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self._map_numbers(lambda part: xp.divide(part, c))
+    def add_number(self, c: Any) -> Any:
+        """Return the sum with a 0-d array; NotImplemented if the codes have no place for it."""
+        return NotImplemented
 
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         packed_axis = self.ndim - 1 - self.transposed
         if axis == packed_axis:
             return NotImplemented
@@ -367,8 +362,8 @@ class PackedVector(Structured):
     def cast(self, dtype: Any) -> Any:
         return PackedVector(self.xp.cast(self.matrix, dtype))
 
-    def scaled(self, c: Any) -> Any:
-        return PackedVector(numpy_like(self, c).multiply(self.matrix, c))
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        return PackedVector(f(self.matrix)) if f.linear else NotImplemented
 
 
 def fit(coding: Coding, packed: Sequence[int | None], groups: Sequence[int | None]) -> bool:
@@ -387,19 +382,19 @@ def _check(name: str, coding: Coding, fields: tuple[tuple[str, Any, Any], ...]) 
     """Raise an error if fields with these names, shapes and dtypes do not fit each other."""
     (_, packed, words), (_, _, dtype), *_ = fields
     if str(words) != "uint32":
-        raise refuse(
+        raise ImplicitArrayError(
             f"{name}: packed codes of dtype {words}.",
             "Packed codes are uint32 words; graphc.implicit.quantize makes them.",
         )
     for field, shape, kind in fields[1:]:
         if not fit(coding, packed, shape):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{name}: packed codes of shape {packed} with {field} of shape {shape}.",
                 f"{coding.words_per_group} words of {coding.bits}-bit codes share one of the "
                 f"{field}, along the last of two axes or more.",
             )
         if not is_inexact(dtype_name(kind)) or is_complex(dtype_name(kind)) or kind != dtype:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{name}: {field} of dtype {kind}, scales of {dtype}.",
                 "Scales and biases have the array's floating dtype.",
             )

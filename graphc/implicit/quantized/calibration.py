@@ -15,7 +15,7 @@ from graphc import hooks
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.namespace import SYMBOLIC, numpy_like
 from graphc.implicit.quantized.base import Quantized
-from graphc.implicit.quantized.channel_scaled import ChannelScaled
+from graphc.implicit.quantized.channels import ChannelScaled
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.convert import Recipe, recipe_of, resolve_channels
 from graphc.implicit.quantized.encode import nearest, parameters_of

@@ -12,14 +12,11 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import materialize_nested
-from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import PackedVector, Quantized
 from graphc.implicit.quantized.coding import DIGITS, WORD, Coding
 from graphc.implicit.quantized.encode import encode
+from graphc.implicit.quantized.kinds import ELEMENTS, NF4, AffineQuantized, OneBit, ScaledQuantized
 from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, encode_microscaled
-from graphc.implicit.quantized.nf4 import NF4
-from graphc.implicit.quantized.one_bit import OneBit
-from graphc.implicit.quantized.scaled import ELEMENTS, ScaledQuantized
 from graphc.implicit.quantized.selection import (
     Rules,
     Where,

@@ -8,11 +8,9 @@ from typing import Any, Self
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
-from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized, fit
 from graphc.implicit.quantized.coding import Coding, coding_for
-from graphc.implicit.quantized.scaled import ScaledQuantized
-from graphc.implicit.structures.stacked import refuse
+from graphc.implicit.quantized.kinds import AffineQuantized, ScaledQuantized
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
 
@@ -146,7 +144,7 @@ class DoubleQuantized(Quantized):
                 for name in ("packed", "scales", "factors", "minimums", "minimum_factors")
                 if (x := getattr(self, name)) is not None
             ]
-            raise refuse(
+            raise ImplicitArrayError(
                 f"DoubleQuantized: {', '.join(kinds)}, symmetric={self.symmetric}.",
                 f"Words are uint32, {self.coding.words_per_group} a group; scales and minimums are "
                 f"int8, of equal shapes; {self.per_factor} groups share a factor, of floating "
@@ -199,16 +197,16 @@ class DoubleQuantized(Quantized):
             return y
         return self.once_quantized.join_matrices([x.once_quantized for x in others], axis)
 
-    def window(self, rows: range, columns: range) -> Any:
-        y = super().window(rows, columns)
-        return self.once_quantized.window(rows, columns) if y is NotImplemented else y
+    def matrix_window(self, rows: range, columns: range) -> Any:
+        y = super().matrix_window(rows, columns)
+        return self.once_quantized.matrix_window(rows, columns) if y is NotImplemented else y
 
-    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
         # The new values would need new factors, which other groups share.
-        return NotImplemented
+        return NotImplemented if values else super().map_window(function, covers)
 
-    def shifted(self, c: Any) -> Any:
-        return self.once_quantized.shifted(c)
+    def add_number(self, c: Any) -> Any:
+        return self.once_quantized.add_number(c)
 
     def _map_numbers(self, function: Any) -> Any:
         factors = {"factors": self.factors, "minimum_factors": self.minimum_factors}

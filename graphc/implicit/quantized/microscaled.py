@@ -13,8 +13,7 @@ from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.quantized.base import Quantized, fit
 from graphc.implicit.quantized.coding import BITS, LARGEST_OF, Coding, coding_for, table_of
 from graphc.implicit.quantized.encode import encode_with_scales, float_codes
-from graphc.implicit.quantized.scaled import ScaledQuantized
-from graphc.implicit.structures.stacked import refuse
+from graphc.implicit.quantized.kinds import ScaledQuantized
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
 
@@ -87,7 +86,7 @@ class Microscaled(Quantized):
         kinds = str(dtype_of(self.packed)), str(dtype_of(self.scales))
         is_one = lengths_of(self.factor)[-2:] == (1, 1)
         if kinds != ("uint32", "uint8") or not fit(self.coding, words, scales) or not is_one:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"Microscaled: codes of {kinds[0]}{list(words)}, scales of "
                 f"{kinds[1]}{list(scales)}, a factor of shape {lengths_of(self.factor)}.",
                 "Words are uint32, scales uint8, and a matrix has one factor; quantize makes them.",
@@ -136,12 +135,12 @@ class Microscaled(Quantized):
             return NotImplemented
         return self.scaled_codes.join_matrices([x.scaled_codes for x in others], axis)
 
-    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
         # The part may belong to several matrices of a stack, whose factors cannot be found from it.
-        return NotImplemented
+        return NotImplemented if values else super().map_window(function, covers)
 
-    def weighted(self, vector: Any, axis: int) -> Any:
-        return self.scaled_codes.weighted(vector, axis)
+    def scale_along(self, vector: Any, axis: int) -> Any:
+        return self.scaled_codes.scale_along(vector, axis)
 
     def _map_numbers(self, function: Any) -> Any:
         return with_fields(self, {"factor": function(self.factor)})

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.stacked import (
     Stacked,
     are_square,
     block_slice,
     joint_spec,
-    keeps_zero,
     length_sum,
     materialize_unchecked,
     product,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
@@ -68,7 +68,7 @@ class BlockDiagonal(Stacked):
         """
         *batch, m, n = shape
         if not count or m % count or n % count:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"BlockDiagonal of shape {tuple(shape)} with count={count}.",
                 "Give count=, how many equal blocks there are; for others, pass an example.",
             )
@@ -80,21 +80,65 @@ class BlockDiagonal(Stacked):
         min_axes = 2 if isinstance(self.blocks, tuple) else 3
         shapes = [lengths_of(x) for x in blocks]
         if not blocks or any(len(shape) < min_axes for shape in shapes):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"BlockDiagonal: blocks of shapes {shapes}.",
                 "Give one array (…, b, p, q), or a tuple of at least one matrix.",
             )
         if len({shape[:-2] for shape in shapes}) > 1 or len({*map(dtype_of, blocks)}) > 1:
             types = [f"{dtype_of(x)}{list(lengths_of(x))}" for x in blocks]
-            raise refuse(
+            raise ImplicitArrayError(
                 f"BlockDiagonal: blocks {', '.join(types)}.",
                 "All blocks have one dtype and equal leading axes.",
             )
+
+    # Whether the blocks are one array or a tuple of arrays.
 
     @property
     def stacked(self) -> bool:
         """Whether the blocks are one array."""
         return not isinstance(self.blocks, tuple)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The blocks as a tuple of arrays."""
+        return (self.blocks,) if self.stacked else self.blocks
+
+    def map_blocks(self, function: Callable[..., Any], *others: Any) -> Any:
+        """Apply a function to all blocks and to the parts of other arrays that belong to them."""
+        if self.stacked:
+            return function(self.blocks, *others)
+        return tuple([function(*xs) for xs in zip(self.blocks, *others, strict=True)])
+
+    def _split(self, xp: Any, x: Any, axis: int, own: int) -> Any:
+        """Split axis -2 or -1 of a dense array into parts as long as the own axis of blocks."""
+        if not self.stacked:
+            stops = [*accumulate(xp.shape_of(block)[own] for block in self.blocks)]
+            rest = (slice(None),) * (-1 - axis)
+            pairs = pairwise([0, *stops])
+            return tuple([xp.getitem(x, (..., slice(i, j), *rest)) for i, j in pairs])
+        lengths = [*xp.shape_of(x)]
+        count, n = xp.shape_of(self.blocks)[-3], xp.shape_of(self.blocks)[own]
+        if axis == -2:
+            return xp.reshape(x, (*lengths[:-2], count, n, lengths[-1]))
+        return xp.swapaxes(xp.reshape(x, (*lengths[:-1], count, n)), -2, -3)
+
+    def _join(self, xp: Any, parts: Any, axis: int) -> Any:
+        """Join the parts that belong to blocks along axis -2 or -1."""
+        if not self.stacked:
+            return xp.concatenate(list(parts), axis)
+        y = xp.swapaxes(parts, -2, -3) if axis == -1 else parts
+        *lead, b, n, k = xp.shape_of(y)
+        return xp.reshape(y, (*lead, b * n, k) if axis == -2 else (*lead, b, n * k))
+
+    def _join_vectors(self, xp: Any, parts: Any) -> Any:
+        if not self.stacked:
+            return xp.concatenate(list(parts), -1)
+        *lead, b, n = xp.shape_of(parts)
+        return xp.reshape(parts, (*lead, b * n))
+
+    def _stack(self, xp: Any, numbers: Any) -> Any:
+        """Return the numbers that belong to blocks along a last axis."""
+        return numbers if self.stacked else xp.stack(list(numbers), -1)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"blocks": 3 if self.stacked else 2}
@@ -103,18 +147,18 @@ class BlockDiagonal(Stacked):
         # A shard of blocks is a smaller matrix than a shard of rows.
         return {"blocks": (joint_spec(rows, columns), None, None)} if self.stacked else {}
 
+    def _lengths(self) -> list[tuple[int | None, ...]]:
+        """Return the lengths of the own axes of each array of blocks."""
+        own = self.own_axes()["blocks"]
+        return [lengths_of(x)[-own:] for x in self.arrays]
+
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         if self.stacked:
             b, p, q = lengths_of(self.blocks)[-3:]
             return product(b, p), product(b, q)
-        rows, columns = zip(*[lengths_of(x)[-2:] for x in self.blocks], strict=True)
+        rows, columns = zip(*self._lengths(), strict=True)
         return length_sum(rows), length_sum(columns)
-
-    @property
-    def dtype(self) -> Any:
-        """NumPy's dtype."""
-        return dtype_of(self.blocks if self.stacked else self.blocks[0])
 
     def materialize(self) -> Any:
         if self.stacked:
@@ -133,99 +177,62 @@ class BlockDiagonal(Stacked):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
-        if isinstance(x, BlockDiagonal):
-            return self._multiply_blocks(xp, x)
-        if not self.stacked:
-            return self._multiply_each(xp, x)
-        *batch, k, _ = xp.shape_of(x)
-        b, p, _ = xp.shape_of(self.blocks)[-3:]
-        y = xp.swapaxes(xp.reshape(x, (*batch, k, b, p)), -2, -3)
-        y = xp.swapaxes(xp.matmul(y, self.blocks), -2, -3)
-        return xp.reshape(y, (*batch, k, b * xp.shape_of(y)[-1]))
 
-    def _multiply_each(self, xp: Any, x: Any) -> Any:
-        products, start = [], 0
-        for block in self.blocks:
-            stop = start + xp.shape_of(block)[-2]
-            products.append(xp.matmul(xp.getitem(x, (..., slice(start, stop))), block))
-            start = stop
-        return xp.concatenate(products, -1)
+        def multiply(block: Any, part: Any) -> Any:
+            return xp.matmul(part, block)
 
-    def _multiply_blocks(self, xp: Any, x: BlockDiagonal) -> Any:
-        """Multiply block by block, if each block of ``x`` fits the block of this array."""
-        if self.stacked and x.stacked:
-            (b, _, n), (c, m, _) = lengths_of(x.blocks)[-3:], lengths_of(self.blocks)[-3:]
-            fits = b == c and m == n and None not in {b, m}
-            return BlockDiagonal(xp.matmul(x.blocks, self.blocks)) if fits else NotImplemented
-        if self.stacked or x.stacked or len(self.blocks) != len(x.blocks):
-            return NotImplemented
-        pairs = [*zip(x.blocks, self.blocks, strict=True)]
-        inner = [(lengths_of(a)[-1], lengths_of(b)[-2]) for a, b in pairs]
-        if any(m != n or m is None for m, n in inner):
-            return NotImplemented
-        return BlockDiagonal(tuple([xp.matmul(a, b) for a, b in pairs]))
+        if not isinstance(x, BlockDiagonal):
+            return self._join(xp, self.map_blocks(multiply, self._split(xp, x, -1, -2)), -1)
+        mine, theirs = self._lengths(), x._lengths()
+        fits = [(*a[:-2], a[-1]) for a in theirs] == [b[:-1] for b in mine]
+        is_known = all(None not in b[:-1] for b in mine)
+        return (
+            BlockDiagonal(self.map_blocks(multiply, x.blocks))
+            if fits and is_known
+            else NotImplemented
+        )
 
     # Linear systems, where all blocks are square.
 
     @property
     def square_blocks(self) -> bool:
         """Whether each block is known to have as many columns as rows."""
-        blocks = (self.blocks,) if self.stacked else self.blocks
-        return are_square(*blocks)
+        return are_square(*self.arrays)
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         if not self.square_blocks:
             return NotImplemented
         xp = numpy_like(self, b)
-        if not self.stacked:
-            solutions, start = [], 0
-            for block in self.blocks:
-                length: Any = lengths_of(block)[-1]
-                stop = start + length
-                solutions.append(
-                    xp.solve(block, xp.getitem(b, (..., slice(start, stop), slice(None))))
-                )
-                start = stop
-            return xp.concatenate(solutions, -2)
-        *batch, n, k = xp.shape_of(b)
-        count, p = xp.shape_of(self.blocks)[-3:-1]
-        x = xp.solve(self.blocks, xp.reshape(b, (*batch, count, p, k)))
-        return xp.reshape(x, (*batch, n, k))
+        return self._join(xp, self.map_blocks(xp.solve, self._split(xp, b, -2, -1)), -2)
 
-    def inverted(self) -> Any:
-        if not self.square_blocks:
-            return NotImplemented
-        xp = self.xp
-        return self.fieldwise(lambda part, own: xp.inv(part))
+    def inverse(self) -> Any:
+        return BlockDiagonal(self.map_blocks(self.xp.inv)) if self.square_blocks else NotImplemented
 
     def slogdet(self) -> Any:
         if not self.square_blocks:
             return NotImplemented
         xp = self.xp
-        if self.stacked:
-            signs, logs = xp.slogdet(self.blocks)
-        else:
-            pairs = [xp.slogdet(block) for block in self.blocks]
-            signs, logs = [xp.stack(list(values), -1) for values in zip(*pairs, strict=True)]
+        pairs = self.map_blocks(xp.slogdet)
+        signs, logs = [
+            self._stack(xp, x) for x in (pairs if self.stacked else zip(*pairs, strict=True))
+        ]
         return xp.prod(signs, -1), xp.sum(logs, -1)
 
     def det(self) -> Any:
         if not self.square_blocks:
             return NotImplemented
         xp = self.xp
-        if self.stacked:
-            return xp.prod(xp.det(self.blocks), -1)
-        return xp.prod(xp.stack([xp.det(block) for block in self.blocks], -1), -1)
+        return xp.prod(self._stack(xp, self.map_blocks(xp.det)), -1)
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.swapaxes(part, -1, -2))
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         if self.stacked:
             return self._stacked_window(rows, columns)
         xp, blocks = self.xp, []
@@ -248,7 +255,7 @@ class BlockDiagonal(Stacked):
         if blocks is not None and blocks == block_slice(columns, q):
             return BlockDiagonal(xp.getitem(self.blocks, (..., blocks, slice(None), slice(None))))
         if len(columns) < b * q and len(rows) == b * p:
-            return xp.swapaxes(self.swapped()._stacked_window(columns, rows), -1, -2)
+            return xp.swapaxes(self.matrix_transpose()._stacked_window(columns, rows), -1, -2)
         y = self._rows_of_stacked(xp, xp.arange(rows.start, rows.stop, rows.step))
         return xp.getitem(y, (..., slice(columns.start, columns.stop, columns.step)))
 
@@ -283,103 +290,50 @@ class BlockDiagonal(Stacked):
 
     # Element by element.
 
-    def cast(self, dtype: Any) -> Any:
-        xp = self.xp
-        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
-
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self.fieldwise(lambda part, own: function(part))
-
-    def weighted(self, vector: Any, axis: int) -> Any:
-        if axis < self.ndim - 2 or not self.stacked:
+    def scale_along(self, vector: Any, axis: int) -> Any:
+        if axis < self.ndim - 2:
             return NotImplemented
-        xp = numpy_like(self, vector)
-        b, p, q = xp.shape_of(self.blocks)[-3:]
-        by_row = axis == self.ndim - 2
-        weights = xp.reshape(vector, (b, p, 1) if by_row else (b, 1, q))
-        return BlockDiagonal(xp.multiply(self.blocks, weights))
+        xp, own = numpy_like(self, vector), axis - self.ndim
+        weights = self._split(xp, xp.expand_dims(vector, -3 - own), own, own)
+        return BlockDiagonal(self.map_blocks(xp.multiply, weights))
 
-    def added(self, other: Any) -> Any:
-        if not self.fits(other):
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not f.keeps_zero or not all(map(self.has_shapes_of, f.partners(others))):
             return NotImplemented
-        return self._combine_blocks(other.blocks, numpy_like(self, other).add)
-
-    def multiplied(self, other: Any) -> Any:
-        return self.against(numpy_like(self, other).multiply, other)
+        xp = numpy_like(self, *others) if others else None
+        blocks = [self._blocks_of(xp, x) for x in others]
+        is_lost = any(x is NotImplemented for x in blocks)
+        return NotImplemented if is_lost else BlockDiagonal(self.map_blocks(f, *blocks))
 
     def has_shapes_of(self, other: Any) -> bool:
         """Return whether another array has blocks of the same shapes, of any dtype."""
         if not isinstance(other, BlockDiagonal) or self.stacked is not other.stacked:
             return False
-        pairs: Any = (self.blocks, other.blocks)
-        mine, theirs = [[x] if self.stacked else x for x in pairs]
-        return [*map(lengths_of, mine)] == [*map(lengths_of, theirs)]
+        return [*map(lengths_of, self.arrays)] == [*map(lengths_of, other.arrays)]
 
-    def _combine_blocks(self, other: Any, function: Any) -> Any:
-        if self.stacked:
-            return BlockDiagonal(function(self.blocks, other))
-        return BlockDiagonal(
-            tuple([function(a, b) for a, b in zip(self.blocks, other, strict=True)])
-        )
-
-    def _blocks_of_dense(self, xp: Any, x: Any) -> Any:
-        """Return the parts of a dense array at the positions of the blocks."""
+    def _blocks_of(self, xp: Any, x: Any) -> Any:
+        """Return the parts of an array of this shape at the positions of the blocks."""
+        if self.has_shapes_of(x):
+            return x.blocks
+        if isinstance(x, ImplicitArray):
+            return NotImplemented
         if self.stacked:
             b, p, q = xp.shape_of(self.blocks)[-3:]
             batch = xp.shape_of(x)[:-2]
             y = xp.swapaxes(xp.reshape(x, (*batch, b, p, b, q)), -2, -3)
             y = xp.reshape(y, (*batch, b * b, p, q))
             return y[..., :: b + 1, :, :]
-        shapes = [xp.shape_of(block)[-2:] for block in self.blocks]
-        i = [0, *accumulate(p for p, _ in shapes)]
-        j = [0, *accumulate(q for _, q in shapes)]
-        return tuple([x[..., i[n] : i[n + 1], j[n] : j[n + 1]] for n, _ in enumerate(shapes)])
-
-    def mapped(self, name: str) -> Any:
-        if not keeps_zero(name):
-            return NotImplemented
-        return self.transformed(getattr(self.xp, name), True)
-
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        if not keeps_zero:
-            return NotImplemented
-        return self.fieldwise(lambda part, own: function(part))
-
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        if not keeps_zero or not self.fits(other):
-            return NotImplemented
-        return self._combine_blocks(other.blocks, function)
-
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        if self.has_shapes_of(other):
-            return self._combine_blocks(other.blocks, function)
-        if isinstance(other, ImplicitArray):
-            return NotImplemented
-        return self._combine_blocks(self._blocks_of_dense(numpy_like(self, other), other), function)
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        if not self.fits(other):
-            return NotImplemented
-        if not getattr(mask, "ndim", 0) or isinstance(mask, ImplicitArray):
-            return super().chosen(mask, other, first)
-        xp = numpy_like(self, mask, other)
-        masks = self._blocks_of_dense(xp, mask)
-        selected = self if first else other
-        rejected = other if first else self
-        if self.stacked:
-            return BlockDiagonal(xp.where(masks, selected.blocks, rejected.blocks))
-        triples = zip(masks, selected.blocks, rejected.blocks, strict=True)
-        return BlockDiagonal(tuple([xp.where(*triple) for triple in triples]))
+        rows = self._split(xp, x, -2, -2)
+        columns = [self._split(xp, part, -1, -1) for part in rows]
+        return tuple([parts[i] for i, parts in enumerate(columns)])
 
     def on_diagonal(self) -> Any:
         """Return the elements at (i, i) of each matrix, if the blocks are square."""
         if not self.square_blocks:
             return NotImplemented
         xp = self.xp
-        if not self.stacked:
-            return xp.concatenate([xp.diagonal(x, 0, -2, -1) for x in self.blocks], -1)
-        *batch, b, p, _ = xp.shape_of(self.blocks)
-        return xp.reshape(xp.diagonal(self.blocks, 0, -2, -1), (*batch, b * p))
+        diagonals = self.map_blocks(lambda block: xp.diagonal(block, 0, -2, -1))
+        return self._join_vectors(xp, diagonals)
 
     # Over axes.
 
@@ -388,40 +342,25 @@ class BlockDiagonal(Stacked):
         return self.fieldwise(lambda part, own: reduce_in_dtype(xp, "sum", part, axes))
 
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
-        if name not in WITH_ZEROS:
+        shapes = self._lengths()
+        # Of equal blocks, only their number needs to be known.
+        static = shapes[0][:1] if self.stacked else [n for shape in shapes for n in shape]
+        if name not in WITH_ZEROS or None in static:
             return NotImplemented
-        return (self._reduce_stacked if self.stacked else self._reduce_each)(name, axes)
+        xp, is_one = self.xp, shapes[0][:-2] == (1,) or (not self.stacked and len(shapes) == 1)
 
-    def _reduce_stacked(self, name: str, axes: tuple[int, ...]) -> Any:
-        xp, b = self.xp, lengths_of(self.blocks)[-3]
-        if b is None:
-            return NotImplemented
-        y = reduce_in_dtype(xp, name, self.blocks, axes)
-        if len(axes) == 2:
-            y = reduce_in_dtype(xp, name, y, (-1,))
-        else:
-            *batch, _, n = xp.shape_of(y)
-            y = xp.reshape(y, (*batch, b * n))
-        return WITH_ZEROS[name](xp, y) if b > 1 else y
-
-    def _reduce_each(self, name: str, axes: tuple[int, ...]) -> Any:
-        shapes = [lengths_of(x)[-2:] for x in self.blocks]
-        if None in {n for shape in shapes for n in shape}:
-            return NotImplemented
-        xp, results = self.xp, []
-        for block, (p, q) in zip(self.blocks, shapes, strict=True):
-            lengths = dict(zip((-2, -1), zip((p, q), self.matrix, strict=True), strict=True))
-            if any(lengths[axis][0] == 0 for axis in axes):
-                results.append(xp.sum(block, axes))  # no element: zeros
-                continue
+        def reduce_block(block: Any) -> Any:
+            lengths = [(lengths_of(block)[axis], self.matrix[axis]) for axis in axes]
+            if any(own == 0 for own, _ in lengths):
+                return xp.cast(xp.sum(block, axes), self.dtype)  # no element: zeros
             y = reduce_in_dtype(xp, name, block, axes)
-            missing = any(own != n for own, n in [lengths[axis] for axis in axes])
-            results.append(WITH_ZEROS[name](xp, y) if missing else y)
+            is_full = is_one or all(own == n is not None for own, n in lengths)
+            return y if is_full else WITH_ZEROS[name](xp, y)
+
+        parts = self.map_blocks(reduce_block)
         if len(axes) == 1:
-            return xp.concatenate([xp.cast(y, self.dtype) for y in results], -1)
-        return reduce_in_dtype(
-            xp, name, xp.stack([xp.cast(y, self.dtype) for y in results], -1), (-1,)
-        )
+            return self._join_vectors(xp, parts)
+        return reduce_in_dtype(xp, name, self._stack(xp, parts), (-1,))
 
 
 WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.implicit.array import is_implicit
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.entries import as_indices, segment_sum
 from graphc.implicit.structures.fill import accumulation_dtype, product_dtype
-from graphc.implicit.structures.segments import as_indices, segment_sum
 from graphc.implicit.treedef import dtype_of
 
 if TYPE_CHECKING:

@@ -8,14 +8,15 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, Self
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.stacked import (
     Stacked,
     as_slice,
     materialize_unchecked,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
 
@@ -34,17 +35,19 @@ class _Composed(Stacked):
     def check(self) -> None:
         name = type(self).__name__
         if not isinstance(self.parts, tuple) or not self.parts:
-            raise refuse(f"{name} of {self.parts!r}.", "Give a tuple of matrices.")
+            raise ImplicitArrayError(f"{name} of {self.parts!r}.", "Give a tuple of matrices.")
         shapes = [lengths_of(part) for part in self.parts]
         pairs = pairwise(shapes)
         if any(len(shape) < 2 for shape in shapes) or not all(self._fits(a, b) for a, b in pairs):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{name} of matrices of shapes {', '.join(map(str, map(list, shapes)))}.",
                 "Give matrices that fit each other, with equal leading axes.",
             )
         dtypes = {str(dtype_of(part)) for part in self.parts}
         if len(dtypes) > 1:
-            raise refuse(f"{name} of {', '.join(sorted(dtypes))}.", "Cast them to one dtype.")
+            raise ImplicitArrayError(
+                f"{name} of {', '.join(sorted(dtypes))}.", "Cast them to one dtype."
+            )
 
     @staticmethod
     def _fits(a: Any, b: Any) -> bool:
@@ -53,14 +56,8 @@ class _Composed(Stacked):
     def own_axes(self) -> Mapping[str, int]:
         return {"parts": 2}
 
-    @property
-    def dtype(self) -> Any:
-        """The common dtype of the parts."""
-        return dtype_of(self.parts[0])
-
     def cast(self, dtype: Any) -> Any:
-        xp = self.xp
-        return type(self)(tuple([xp.cast(part, dtype) for part in self.parts]))
+        return self.cast_fields(dtype)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,22 +94,22 @@ class Sum(_Composed):
     def materialize(self) -> Any:
         return self._add_results([materialize_unchecked(part) for part in self.parts])
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         return self._add_results([xp.matmul(x, part) for part in self.parts])
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return Sum(tuple([xp.swapaxes(part, -1, -2) for part in self.parts]))
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         index = (..., as_slice(rows), as_slice(columns))
         return Sum(tuple([xp.getitem(part, index) for part in self.parts]))
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         if shape == self.shape or sum(n != 1 for n in self.shape) > 1:
-            return super().reshaped(shape)
+            return super().reshape_to(shape)
         xp = self.xp
         return self._add_results([xp.reshape(part, shape) for part in self.parts])
 
@@ -124,13 +121,13 @@ class Sum(_Composed):
         xp = self.xp
         return self._add_results([xp.diagonal(part, offset, -2, -1) for part in self.parts])
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return Sum(tuple([xp.multiply(part, c) for part in self.parts]))
-
-    def added(self, other: Any) -> Any:
-        terms = other.parts if isinstance(other, Sum) else (other,)
-        return Sum((*self.parts, *terms)) if isinstance(other, ImplicitArray) else NotImplemented
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.linear:
+            return Sum(tuple([f(part) for part in self.parts]))
+        if f.name == "add" and isinstance(others[0], ImplicitArray):
+            terms = others[0].parts if isinstance(others[0], Sum) else others
+            return Sum((*self.parts, *terms))
+        return NotImplemented
 
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
@@ -169,14 +166,14 @@ class Product(_Composed):
         factors = [materialize_unchecked(part) for part in self.parts]
         return reduce(numpy_like(*factors).matmul, factors)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         return reduce(numpy_like(self, x).matmul, self.parts, x)
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return Product(tuple([xp.swapaxes(part, -1, -2) for part in reversed(self.parts)]))
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         if len(self.parts) == 1:
             return NotImplemented
         xp = self.xp
@@ -184,10 +181,10 @@ class Product(_Composed):
         head = xp.getitem(head, (..., as_slice(rows), slice(None)))
         return Product((head, *middle, xp.getitem(last, (..., slice(None), as_slice(columns)))))
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         m, n = self.matrix
         if len(self.shape) != 2 or m != 1 or shape != (n,):
-            return super().reshaped(shape)
+            return super().reshape_to(shape)
         # A single row multiplies the others.
         xp = self.xp
         head, *rest = self.parts
@@ -198,23 +195,22 @@ class Product(_Composed):
         head, *rest = self.parts
         return reduce(xp.matmul, rest, xp.getitem(head, index))
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         head, *rest = self.parts
-        return Product((xp.multiply(head, c), *rest))
+        return Product((f(head), *rest)) if f.linear else NotImplemented
 
     # Linear systems, if all factors are square.
 
     def _are_square(self) -> bool:
         return len({n for part in self.parts for n in lengths_of(part)[-2:]} | {None}) <= 2
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         if not self._are_square():
             return NotImplemented
         xp = numpy_like(self, b)
         return reduce(lambda x, part: xp.solve(part, x), self.parts, b)
 
-    def inverted(self) -> Any:
+    def inverse(self) -> Any:
         if not self._are_square():
             return NotImplemented
         xp = self.xp

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from graphc.errors import BoundsError
+from graphc.errors import BoundsError, ImplicitArrayError
 from graphc.implicit.array import aux_field
 from graphc.implicit.structures.coordinates import bcoo_from_entries
-from graphc.implicit.structures.segments import (
+from graphc.implicit.structures.entries import (
     Entries,
     as_indices,
     check_range,
@@ -19,7 +19,6 @@ from graphc.implicit.structures.segments import (
     segment_sum,
 )
 from graphc.implicit.structures.sparse import Sparse, check_nse
-from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType, dtype_name
 
@@ -83,7 +82,9 @@ class Compressed(Sparse):
         import scipy.sparse
 
         if self.ndim != 2:
-            raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
+            raise ImplicitArrayError(
+                f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i]."
+            )
         cls = getattr(scipy.sparse, self.scipy)
         indptr = np.asarray(self.indptr)
         stored = int(indptr[-1])
@@ -96,7 +97,7 @@ class Compressed(Sparse):
     def check_indices(self) -> None:
         name, count = type(self).__name__, self.lengths[self.axis]
         if lengths_of(self.indptr)[-1] not in {None, count + 1}:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{name}: indptr of shape {lengths_of(self.indptr)}, lengths {self.lengths}.",
                 f"Its length is one more than {count}.",
             )
@@ -157,7 +158,7 @@ class CSR(Compressed):
     axis: ClassVar[int] = 0
     scipy: ClassVar[str] = "csr_array"
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         m, n = self.lengths
         return CSC(self.data, self.indices, self.indptr, (n, m), self.unique)
 
@@ -187,6 +188,6 @@ class CSC(Compressed):
     axis: ClassVar[int] = 1
     scipy: ClassVar[str] = "csc_array"
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         m, n = self.lengths
         return CSR(self.data, self.indices, self.indptr, (n, m), self.unique)

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.segments import Entries, check_range, mark_outside
+from graphc.implicit.structures.entries import Entries, check_range, mark_outside
 from graphc.implicit.structures.sparse import Sparse, check_nse
-from graphc.implicit.structures.stacked import refuse
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType, dtype_name
 
@@ -87,7 +87,9 @@ class BCOO(Sparse):
         import scipy.sparse
 
         if self.ndim != 2:
-            raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
+            raise ImplicitArrayError(
+                f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i]."
+            )
         data, rows, columns = [np.asarray(part) for part in self.entries()]
         inside = rows < self.lengths[0]
         indices = rows[inside], columns[inside]
@@ -101,7 +103,7 @@ class BCOO(Sparse):
             ImplicitArrayError: If ``x`` has dense axes, or not two sparse axes.
         """
         if x.n_dense or x.n_sparse != 2:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"BCOO.from_jax: {x.n_sparse} sparse and {x.n_dense} dense axes.",
                 "Use bcoo_update_layout(x, n_batch=x.ndim - 2, n_dense=0).",
             )
@@ -120,7 +122,7 @@ class BCOO(Sparse):
 
     def check_indices(self) -> None:
         if lengths_of(self.indices)[-1] not in {None, 2}:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"BCOO: indices of shape {lengths_of(self.indices)}.",
                 "The last axis has a row and a column.",
             )
@@ -134,7 +136,7 @@ class BCOO(Sparse):
     def with_entries(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
         return bcoo_from_entries(entries, lengths, unique)
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         m, n = self.lengths
         indices = self.xp.flip(self.indices, -1)
         return BCOO(self.data, indices, (n, m), self.unique)

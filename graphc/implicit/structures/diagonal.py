@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structured import Structured, is_scalar
+from graphc.implicit.structured import ElementwiseFunction, Structured
+from graphc.implicit.structures.entries import Entries
 from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.segments import Entries
 from graphc.implicit.structures.stacked import (
     Stacked,
     as_slice,
     joint_spec,
-    keeps_zero,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -44,20 +43,20 @@ class SquareDiagonal(Stacked):
     def diagonal(self, offset: int) -> Any:
         return NotImplemented if offset else self.entries
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         if isinstance(x, SquareDiagonal):
             return Diagonal(xp.multiply(x.entries, self.entries))
         if not is_implicit(x):
             return xp.multiply(x, xp.expand_dims(self.entries, -2))
         if self.ndim == 2 and isinstance(x, Structured):
-            return x.weighted(self.entries, 1)
+            return x.scale_along(self.entries, 1)
         return NotImplemented
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         return numpy_like(self, b).divide(b, self.xp.expand_dims(self.entries, -1))
 
-    def inverted(self) -> Any:
+    def inverse(self) -> Any:
         return self.map_entries(self.xp.reciprocal)
 
     def slogdet(self) -> Any:
@@ -67,10 +66,10 @@ class SquareDiagonal(Stacked):
     def det(self) -> Any:
         return self.xp.prod(self.entries, -1)
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         return self
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         if rows == columns:
             return Diagonal(self._slice_entries(rows))
@@ -93,27 +92,25 @@ class SquareDiagonal(Stacked):
         rows = OneHot(index, n, xp.getitem(self.entries, index), dtype_name(self.dtype))
         return rows.materialize()
 
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         ndim = 1 if axis >= self.ndim - 2 else self.ndim - 1 - axis
         return Diagonal(xp.multiply(self.entries, append_axes(xp, vector, ndim)))
 
-    def mapped(self, name: str) -> Any:
-        return self.map_entries(getattr(self.xp, name)) if keeps_zero(name) else NotImplemented
-
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return self.map_entries(function) if keeps_zero else NotImplemented
-
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        if not keeps_zero or not isinstance(other, SquareDiagonal):
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not others:
+            return self.map_entries(f) if f.keeps_zero else NotImplemented
+        xp = numpy_like(self, *others)
+        if f.keeps_zero and all(_is_diagonal(x, f) for x in f.partners(others)):
+            diagonals = [diagonal_of(xp, x) for x in others]
+            if any(x is NotImplemented for x in diagonals):
+                return NotImplemented
+            return Diagonal(f(self.entries, *diagonals))
+        if f.name != "add" or is_implicit(others[0]):
             return NotImplemented
-        return Diagonal(function(self.entries, other.entries))
-
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        diagonal = diagonal_of(numpy_like(self, other), other)
-        if diagonal is NotImplemented:
-            return NotImplemented
-        return Diagonal(function(self.entries, diagonal))
+        sums = f(others[0], xp.expand_dims(self.entries, -1))
+        mask = diagonal_mask(xp, xp.shape_of(self.entries)[-1])
+        return xp.where(mask, sums, xp.cast(others[0], dtype_of(sums)))
 
     def to_entries(self) -> Entries:
         """Return the elements of the diagonal with their rows and columns."""
@@ -125,42 +122,6 @@ class SquareDiagonal(Stacked):
         """Apply a function with ``f(0) = 0`` to the elements."""
         return Diagonal(function(self.entries))
 
-    def cast(self, dtype: Any) -> Any:
-        xp = self.xp
-        return self.map_entries(lambda x: xp.cast(x, dtype))
-
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self.map_entries(function)
-
-    def added(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        if isinstance(other, SquareDiagonal):
-            return Diagonal(xp.add(self.entries, other.entries))
-        if is_implicit(other):
-            return NotImplemented
-        sums = xp.add(other, xp.expand_dims(self.entries, -1))
-        return xp.where(
-            diagonal_mask(xp, xp.shape_of(self.entries)[-1]), sums, xp.cast(other, dtype_of(sums))
-        )
-
-    def multiplied(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        diagonal = diagonal_of(xp, other)
-        if diagonal is NotImplemented:
-            return NotImplemented
-        return Diagonal(xp.multiply(self.entries, diagonal))
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        xp = numpy_like(self, mask, other)
-        if is_scalar(mask) and type(other) is type(self):
-            return super().chosen(mask, other, first)
-        mask_entries = mask if is_scalar(mask) else diagonal_of(xp, mask)
-        if mask_entries is NotImplemented or not isinstance(other, SquareDiagonal | Zeros):
-            return NotImplemented
-        entries = diagonal_of(xp, other)
-        a, b = (self.entries, entries) if first else (entries, self.entries)
-        return Diagonal(xp.where(mask_entries, a, b))
-
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         n, xp = self.matrix[0], self.xp
         if n is None and name != "sum":
@@ -170,6 +131,11 @@ class SquareDiagonal(Stacked):
 
     def sum_batch(self, axes: tuple[int, ...]) -> Any:
         return self.map_entries(lambda x: reduce_in_dtype(self.xp, "sum", x, axes))
+
+
+def _is_diagonal(x: Any, f: ElementwiseFunction) -> bool:
+    # The sum with zeros is this array itself.
+    return isinstance(x, SquareDiagonal) or (isinstance(x, Zeros) and f.name != "add")
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +170,7 @@ class Diagonal(SquareDiagonal):
         """
         *batch, m, n = shape
         if m != n:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{cls.__name__}.spec({tuple(shape)}): {m} rows and {n} columns.",
                 "Give the lengths of a square matrix.",
             )
@@ -212,7 +178,9 @@ class Diagonal(SquareDiagonal):
 
     def check(self) -> None:
         if not lengths_of(self.values):
-            raise refuse("Diagonal of a number.", "Give a vector, or a stack of vectors.")
+            raise ImplicitArrayError(
+                "Diagonal of a number.", "Give a vector, or a stack of vectors."
+            )
 
     def own_axes(self) -> Mapping[str, int]:
         return {"values": 1}
@@ -226,11 +194,6 @@ class Diagonal(SquareDiagonal):
         """The numbers of rows and columns, which are equal."""
         n = lengths_of(self.values)[-1]
         return n, n
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the diagonal."""
-        return dtype_of(self.values)
 
     @property
     def entries(self) -> Any:

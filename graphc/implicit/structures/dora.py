@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
 from graphc.implicit.structures.lora import LoRA
-from graphc.implicit.structures.stacked import Stacked, check_same_dtype, refuse
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.structures.stacked import Stacked, check_same_dtype
+from graphc.implicit.treedef import lengths_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +72,9 @@ class DoRA(Stacked):
             array([3., 4.])
         """
         if axis not in {-1, -2}:
-            raise refuse(f"DoRA.of(axis={axis!r}).", "Give -1 for columns, or -2 for rows.")
+            raise ImplicitArrayError(
+                f"DoRA.of(axis={axis!r}).", "Give -1 for columns, or -2 for rows."
+            )
         lora = LoRA.of(base, rank, alpha=alpha, seed=seed)
         xp = numpy_like(base)
         dense = densify(base) if is_implicit(base) else base
@@ -83,7 +86,7 @@ class DoRA(Stacked):
         expected = (*lengths[:-2], lengths[self.axis])
         for name in ("magnitude", "squares"):
             if lengths_of(getattr(self, name)) != expected:
-                raise refuse(
+                raise ImplicitArrayError(
                     f"DoRA: {name} of shape {list(lengths_of(getattr(self, name)))} for a matrix "
                     f"of {list(lengths)}, axis {self.axis}.",
                     f"Give {list(expected)}.",
@@ -103,14 +106,9 @@ class DoRA(Stacked):
         rows, columns = lengths_of(self.lora)[-2:]
         return rows, columns
 
-    @property
-    def dtype(self) -> Any:
-        """The common dtype of all fields."""
-        return dtype_of(self.magnitude)
-
     def ratio(self, xp: Any) -> Any:
         """Return the factor of each column, or row: its learned length over the adapter's."""
-        lora = self.lora if self.axis == -1 else self.lora.swapped()
+        lora = self.lora if self.axis == -1 else self.lora.matrix_transpose()
         a, b = lora.factors(xp)
         a_transposed = xp.swapaxes(a, -1, -2)
         # |base + a b|² of columns = |base|² + (2 aᵀ base + aᵀ a b) · b, without forming a b.
@@ -129,7 +127,7 @@ class DoRA(Stacked):
         """Return the dense array. The materialization policy does not apply."""
         return densify(self)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if is_implicit(x):
             return NotImplemented
         xp = numpy_like(self, x)
@@ -138,8 +136,8 @@ class DoRA(Stacked):
             return xp.multiply(xp.matmul(x, self.lora), ratio)
         return xp.matmul(xp.multiply(x, ratio), self.lora)
 
-    def swapped(self) -> Any:
-        return DoRA(self.lora.swapped(), self.magnitude, self.squares, -3 - self.axis)
+    def matrix_transpose(self) -> Any:
+        return DoRA(self.lora.matrix_transpose(), self.magnitude, self.squares, -3 - self.axis)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.structures.stacked import Stacked, reduce_in_dtype, refuse
+from graphc.implicit.structures.stacked import Stacked, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import is_complex, is_inexact
 
@@ -47,8 +48,8 @@ class Factored(Stacked):
         matrices: Any = (self, *others)
         if axis == -1:
             return self.join_columns(matrices)
-        y = self.swapped().join_columns([x.swapped() for x in matrices])
-        return y if y is NotImplemented else y.swapped()
+        y = self.matrix_transpose().join_columns([x.matrix_transpose() for x in matrices])
+        return y if y is NotImplemented else y.matrix_transpose()
 
 
 def check_factors(x: Stacked, a: Any, b: Any) -> None:
@@ -64,7 +65,7 @@ def check_factors(x: Stacked, a: Any, b: Any) -> None:
         or a_shape[-1] != b_shape[-2]
         or len(a_shape) != len(b_shape)
     ):
-        raise refuse(
+        raise ImplicitArrayError(
             f"{type(x).__name__}: factors of shapes {list(a_shape)} and {list(b_shape)}.",
             "Give (*batch, m, rank) and (*batch, rank, n).",
         )
@@ -77,7 +78,7 @@ def check_spec(cls: type[Any], shape: Any, rank: int | None) -> tuple[int | None
         ImplicitArrayError: If there are fewer than two lengths, or if the rank is missing.
     """
     if len(shape) < 2 or rank is None or rank < 0:
-        raise refuse(
+        raise ImplicitArrayError(
             f"{cls.__name__}.spec of shape {tuple(shape)}, with rank={rank}.",
             "Give two lengths or more, and rank=r for factors (..., m, r) and (..., r, n).",
         )

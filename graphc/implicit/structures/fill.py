@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structured import Structured, is_scalar
-from graphc.implicit.structures.stacked import reduce_in_dtype, refuse
+from graphc.implicit.structured import ElementwiseFunction, Structured
+from graphc.implicit.structures.stacked import as_slice, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype, promote
+from graphc.ir import TensorType, dtype_name, numpy_dtype, promote
 
 
 def accumulation_dtype(dtype: Any) -> Any:
@@ -81,7 +82,7 @@ class Fill(Structured):
 
     def check(self) -> None:
         if any(not isinstance(n, int | np.integer) or n < 0 for n in self.lengths):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{type(self).__name__} of lengths {self.lengths!r}.",
                 "Give a tuple of integers from 0 on.",
             )
@@ -131,7 +132,7 @@ class Fill(Structured):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if not self.lengths:
             return NotImplemented
         xp = numpy_like(self, x)
@@ -150,11 +151,11 @@ class Fill(Structured):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         order = tuple(range(self.ndim))
-        return self.permuted((*order[:-2], order[-1], order[-2]))
+        return self.permute((*order[:-2], order[-1], order[-2]))
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         k = self.depth
         if sorted(axes[:k]) != list(range(k)):
             return NotImplemented
@@ -163,7 +164,7 @@ class Fill(Structured):
             value = self.xp.transpose(value, axes[:k])
         return self.with_value(value, [self.lengths[axis - k] for axis in axes[k:]])
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         own, xp = self.shape[: self.depth], self.xp
         if shape[: self.depth] == own:
             return self.with_value(self.value, shape[self.depth :])
@@ -186,15 +187,14 @@ class Fill(Structured):
 
     # Parts.
 
-    def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
+    def window(self, ranges: tuple[range, ...]) -> Any:
         k = self.depth
-        bounds = list(zip(starts, stops, steps, strict=True))
         value = self.value
         if k:
-            value = self.xp.getitem(value, tuple([slice(*bound) for bound in bounds[:k]]))
-        return self.with_value(value, [len(range(*bound)) for bound in bounds[k:]])
+            value = self.xp.getitem(value, tuple(map(as_slice, ranges[:k])))
+        return self.with_value(value, [*map(len, ranges[k:])])
 
-    def rows(self, index: Any) -> Any:
+    def take_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         if self.depth:
             return self.with_value(xp.getitem(self.value, index), self.lengths)
@@ -203,7 +203,7 @@ class Fill(Structured):
             return self.with_value(self.value, (*lead, *self.lengths[1:]))
         return self.with_value(xp.broadcast_to(self.value, lead), self.lengths[1:])
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         fills: Any = (self, *others)
         if not all(isinstance(x, Fill) for x in fills):
             return NotImplemented
@@ -228,32 +228,22 @@ class Fill(Structured):
     def cast(self, dtype: Any) -> Any:
         return type(self)(self.xp.cast(self.value, dtype), self.lengths)
 
-    def mapped(self, name: str) -> Any:
-        return Fill(getattr(self.xp, name)(self.number), self.lengths)
-
     @property
     def uniform(self) -> Any:
         return self.value if self.constant is None else np.asarray(self.constant, self.dtype)
 
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return Fill(function(self.number), self.lengths)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        fills = [x for x in (self, *others) if isinstance(x, Fill)]
+        if len(fills) > len(others):
+            return _zip_fills(f, fills)
+        ndim = self.ndim
+        arrays = [x.append_axes(ndim) if isinstance(x, Fill) else x for x in (self, *others)]
+        if not any(map(is_implicit, arrays)):
+            return f(*arrays)
+        is_broadcast = f.name in {"add", "multiply"} and not self.depth
+        return f(self.number, *others) if is_broadcast else NotImplemented
 
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        return zip_fills(self, other, function) if isinstance(other, Fill) else NotImplemented
-
-    def scaled(self, c: Any) -> Any:
-        return self._apply("multiply", c)
-
-    def shifted(self, c: Any) -> Any:
-        return self._apply("add", c)
-
-    def divided(self, c: Any) -> Any:
-        return self._apply("divide", c) if is_inexact(str(self.dtype)) else NotImplemented
-
-    def _apply(self, name: str, c: Any) -> Any:
-        return Fill(getattr(numpy_like(self, c), name)(self.number, c), self.lengths)
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         k = max(self.depth, axis + 1)
         value = xp.multiply(self.append_axes(k), append_axes(xp, vector, k - axis))
@@ -262,40 +252,9 @@ class Fill(Structured):
             value = xp.broadcast_to(value, lead)
         return Fill(value, self.shape[k:]) if k < self.ndim else value
 
-    def added(self, other: Any) -> Any:
-        return self._combine("add", other)
-
-    def multiplied(self, other: Any) -> Any:
-        return self._combine("multiply", other)
-
-    def _combine(self, name: str, other: Any) -> Any:
-        """Apply a function of two arrays to this array and an array of the same shape."""
-        function = getattr(numpy_like(self, other), name)
-        if isinstance(other, Fill):
-            return zip_fills(self, other, function)
-        if not is_implicit(other):
-            return function(other, self.append_axes(self.ndim))
-        return function(other, self.number) if not self.depth else NotImplemented
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        xp = numpy_like(self, mask, other)
-        if isinstance(mask, Fill) and not mask.depth:
-            mask = mask.number
-        if is_implicit(mask) or (is_implicit(other) and not isinstance(other, Fill)):
-            return NotImplemented
-
-        def choose(a: Any, b: Any) -> Any:
-            return xp.where(mask, a, b) if first else xp.where(mask, b, a)
-
-        if not isinstance(other, Fill):
-            return choose(self.append_axes(self.ndim), other)
-        if is_scalar(mask):
-            return zip_fills(self, other, choose)
-        return choose(self.append_axes(self.ndim), other.append_axes(self.ndim))
-
     # Over axes.
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         xp, k = self.xp, self.depth
         value_axes = tuple(axis for axis in axes if axis < k)
         count = math.prod(self.lengths[axis - k] for axis in axes if axis >= k)
@@ -312,12 +271,12 @@ def append_axes(xp: Any, value: Any, ndim: int) -> Any:
     return xp.expand_dims(value, tuple(range(own, ndim))) if ndim > own else value
 
 
-def zip_fills(a: Fill, b: Fill, function: Callable[[Any, Any], Any]) -> Any:
-    """Apply an elementwise function to two fills of one shape."""
-    k = max(a.depth, b.depth)
-    value = function(a.append_axes(k), b.append_axes(k))
-    shape = a.shape if a.depth <= b.depth else b.shape
-    return Fill(value, tuple(shape[k:])) if k < a.ndim else value
+def _zip_fills(f: ElementwiseFunction, fills: Sequence[Fill]) -> Any:
+    """Apply a function to fills of one shape."""
+    deepest = max(fills, key=lambda x: x.depth)
+    k = deepest.depth
+    value = f(*[x.append_axes(k) for x in fills])
+    return Fill(value, deepest.lengths) if k < deepest.ndim or len(fills) == 1 else value
 
 
 def product_dtype(xp: Any, x: Any, y: Any) -> Any:

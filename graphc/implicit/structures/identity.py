@@ -9,13 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from graphc.config import config
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structured import Structured
+from graphc.implicit.structured import ElementwiseFunction, Structured, scaling
 from graphc.implicit.structures.diagonal import SquareDiagonal, diagonal_mask
 from graphc.implicit.structures.fill import append_axes
-from graphc.implicit.structures.stacked import refuse
-from graphc.implicit.treedef import dtype_of
 from graphc.ir import TensorType, dtype_name, numpy_dtype
 
 
@@ -61,7 +60,7 @@ class Identity(SquareDiagonal):
         """
         *batch, m, n = shape
         if m != n or n is None:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"Identity.spec({tuple(shape)}): {m} rows and {n} columns.",
                 "Give the lengths of a square matrix, which are part of its type.",
             )
@@ -69,7 +68,7 @@ class Identity(SquareDiagonal):
 
     def check(self) -> None:
         if not isinstance(self.n, int | np.integer) or self.n < 0:
-            raise refuse(f"Identity of {self.n!r} rows.", "Give an integer from 0 on.")
+            raise ImplicitArrayError(f"Identity of {self.n!r} rows.", "Give an integer from 0 on.")
 
     def own_axes(self) -> Mapping[str, int]:
         return {"scale": 0}
@@ -78,11 +77,6 @@ class Identity(SquareDiagonal):
     def matrix(self) -> tuple[int | None, int | None]:
         """The numbers of rows and columns, which are equal."""
         return self.n, self.n
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the number."""
-        return dtype_of(self.scale)
 
     @property
     def entries(self) -> Any:
@@ -98,22 +92,17 @@ class Identity(SquareDiagonal):
     def map_entries(self, function: Any) -> Any:
         return Identity(function(self.scale), self.n)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         if isinstance(x, Identity):
             return Identity(xp.multiply(x.scale, self.scale), self.n)
         if not is_implicit(x):
             return xp.multiply(x, append_axes(xp, self.scale, self.ndim))
         if self.ndim == 2 and isinstance(x, Structured):
-            return x.scaled(self.scale)
-        return super().times(x)
+            return x.elementwise(scaling(self.scale))
+        return super().rmatmul(x)
 
-    def added(self, other: Any) -> Any:
-        if isinstance(other, Identity):
-            return Identity(numpy_like(self, other).add(self.scale, other.scale), self.n)
-        return super().added(other)
-
-    def multiplied(self, other: Any) -> Any:
-        if isinstance(other, Identity):
-            return Identity(numpy_like(self, other).multiply(self.scale, other.scale), self.n)
-        return super().multiplied(other)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.keeps_zero and all(isinstance(x, Identity) for x in others):
+            return Identity(f(self.scale, *[x.scale for x in others]), self.n)
+        return super().elementwise(f, *others)

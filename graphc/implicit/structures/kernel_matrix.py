@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.fill import append_axes
-from graphc.implicit.structures.stacked import Stacked, as_slice, check_same_dtype, refuse
+from graphc.implicit.structures.stacked import Stacked, as_slice, check_same_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_float, numpy_dtype
 
@@ -121,7 +123,7 @@ class KernelMatrix(Stacked):
         xp = numpy_like(x, y, lengthscale, variance)
         dtype = dtype_name(dtype_of(x))
         if not is_float(dtype):
-            raise refuse(f"KernelMatrix.of: points of {dtype}.", "Give floating ones.")
+            raise ImplicitArrayError(f"KernelMatrix.of: points of {dtype}.", "Give floating ones.")
         length = _as_dtype(xp, lengthscale, dtype)
         points = [None if p is None else xp.divide(p, length) for p in (x, y)]
         return cls(points[0], _as_dtype(xp, variance, dtype), points[1], function)
@@ -142,7 +144,7 @@ class KernelMatrix(Stacked):
         """
         *batch, m, n = shape
         if features is None or (symmetric and m != n):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"KernelMatrix.spec({tuple(shape)}, features={features}, symmetric={symmetric}).",
                 "Give the number of features, and symmetric=False for other points in columns.",
             )
@@ -153,13 +155,13 @@ class KernelMatrix(Stacked):
         x, y = lengths_of(self.x), lengths_of(self._columns)
         fits = len(x) >= 2 and x[:-2] == y[:-2] and x[-1] == y[-1]
         if not fits or lengths_of(self.scale) != x[:-2]:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"KernelMatrix: points of shapes {list(x)} and {list(y)}, and a scale of "
                 f"{list(lengths_of(self.scale))}.",
                 "Give points (*batch, n, d) and a scale (*batch,).",
             )
         if not callable(self.function) and self.function not in KERNELS:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"KernelMatrix: function={self.function!r}.",
                 f"Use one of {', '.join(map(repr, KERNELS))}, or a function of points.",
             )
@@ -176,11 +178,6 @@ class KernelMatrix(Stacked):
     def matrix(self) -> tuple[int | None, int | None]:
         """The numbers of points of rows and of columns."""
         return lengths_of(self.x)[-2], lengths_of(self._columns)[-2]
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the points."""
-        return dtype_of(self.x)
 
     def materialize(self) -> Any:
         xp = self.xp
@@ -208,7 +205,7 @@ class KernelMatrix(Stacked):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         columns, points = xp.swapaxes(x, -1, -2), self._columns
         m, n = self.matrix
@@ -237,10 +234,10 @@ class KernelMatrix(Stacked):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         return self if self.y is None else KernelMatrix(self.y, self.scale, self.x, self.function)
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         x, y = [
             xp.getitem(points, (..., as_slice(r), slice(None)))
@@ -269,15 +266,13 @@ class KernelMatrix(Stacked):
 
     # Element by element.
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return KernelMatrix(self.x, xp.multiply(self.scale, c), self.y, self.function)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not f.linear:
+            return NotImplemented
+        return KernelMatrix(self.x, f(self.scale), self.y, self.function)
 
     def cast(self, dtype: Any) -> Any:
-        if not is_float(dtype_name(dtype)):
-            return NotImplemented
-        xp = self.xp
-        return self.fieldwise(lambda x, own: xp.cast(x, dtype))
+        return self.cast_fields(dtype) if is_float(dtype_name(dtype)) else NotImplemented
 
 
 def _as_dtype(xp: Any, value: Any, dtype: str) -> Any:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
+from graphc.implicit.structures.factors import keeps_products
 from graphc.implicit.structures.stacked import (
     Stacked,
     are_square,
     block_slice,
     check_same_dtype,
-    facts_of,
     materialize_unchecked,
     product,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_inexact
+from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +72,7 @@ class Kronecker(Stacked):
         """
         *batch, m, n = shape
         if left is None or m % left[0] or n % left[1]:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"Kronecker of shape {tuple(shape)} with left={left}.",
                 "Give left=(p, q): what p and q divide the last two lengths by is the right one's.",
             )
@@ -84,7 +85,7 @@ class Kronecker(Stacked):
     def check(self) -> None:
         a, b = lengths_of(self.left), lengths_of(self.right)
         if len(a) < 2 or len(b) < 2 or a[:-2] != b[:-2]:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"Kronecker: factors of shapes {a} and {b}.",
                 "Both are matrices with equal leading axes.",
             )
@@ -101,18 +102,13 @@ class Kronecker(Stacked):
         (p, q), (r, s) = lengths_of(self.left)[-2:], lengths_of(self.right)[-2:]
         return product(p, r), product(q, s)
 
-    @property
-    def dtype(self) -> Any:
-        """NumPy's dtype."""
-        return dtype_of(self.left)
-
     def materialize(self) -> Any:
         left, right = materialize_unchecked(self.left), materialize_unchecked(self.right)
         return _kron(numpy_like(left, right), left, right)
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if isinstance(x, Kronecker):
             return self._multiply_kronecker(x)
         xp = numpy_like(self, x)
@@ -155,7 +151,7 @@ class Kronecker(Stacked):
         """The numbers of rows of the factors, if these are square."""
         return lengths_of(self.left)[-1], lengths_of(self.right)[-1]
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         if not self.square_factors:
             return NotImplemented
         xp = numpy_like(self, b)
@@ -167,7 +163,7 @@ class Kronecker(Stacked):
         x = xp.swapaxes(xp.reshape(x, (*batch, r, p, k)), -3, -2)
         return xp.reshape(x, (*batch, p * r, k))
 
-    def inverted(self) -> Any:
+    def inverse(self) -> Any:
         """Return the inverse ``(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹``."""
         if not self.square_factors:
             return NotImplemented
@@ -186,11 +182,11 @@ class Kronecker(Stacked):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return self.fieldwise(lambda part, own: _transpose(xp, part))
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         r, s = lengths_of(self.right)[-2:]
         p, q = block_slice(rows, r), block_slice(columns, s)
         xp = self.xp
@@ -216,20 +212,25 @@ class Kronecker(Stacked):
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
-        if not _cast_keeps_product(self.dtype, dtype):
-            return NotImplemented
-        xp = self.xp
-        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
+        # float16 may overflow or underflow in a factor although the product is in range.
+        is_cast = keeps_products(self.dtype, dtype) and str(dtype) != "float16"
+        return self.cast_fields(dtype) if is_cast else NotImplemented
 
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self._with_factors(function(self.left), self.right)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.linear:
+            return self._with_factors(f(self.left), self.right)
+        if f.name == "multiply":
+            return self._multiply_elements(others[0])
+        if others or not f.facts.multiplicative or self.dtype.kind in "iub":
+            return NotImplemented
+        return self.fieldwise(lambda part, own: f(part))
 
     def _with_factors(self, left: Any, right: Any) -> Any:
         """Return the product of ``left`` and ``right`` in the dtype of ``left``."""
         dtype = dtype_of(left)
         return Kronecker(left, right if dtype_of(right) == dtype else self.xp.cast(right, dtype))
 
-    def multiplied(self, other: Any) -> Any:
+    def _multiply_elements(self, other: Any) -> Any:
         xp = numpy_like(self, other)
         if isinstance(other, Kronecker):
             pairs = ((self.left, other.left), (self.right, other.right))
@@ -243,14 +244,6 @@ class Kronecker(Stacked):
         y = xp.reshape(other, (*batch, p, r, q, s))
         y = y * self.left[..., :, None, :, None] * self.right[..., None, :, None, :]
         return xp.reshape(y, (*batch, p * r, q * s))
-
-    def mapped(self, name: str) -> Any:
-        xp = self.xp
-        if name == "negative":
-            return Kronecker(xp.negative(self.left), self.right)
-        if not facts_of(name).multiplicative or self.dtype.kind in "iub":
-            return NotImplemented
-        return self.fieldwise(lambda part, own: getattr(xp, name)(part))
 
     # Over axes.
 
@@ -303,16 +296,3 @@ def _multiply_last(xp: Any, x: Any, factor: Any) -> Any:
 
 def _take_elements(xp: Any, x: Any, rows: Any, columns: Any) -> Any:
     return xp.getitem(xp.getitem(x, (..., rows, slice(None))), (..., columns))
-
-
-def _cast_keeps_product(own: Any, dtype: Any) -> bool:
-    """Return whether casting both factors casts the product, up to rounding.
-
-    float16 may overflow or underflow in a factor although the product is in range. Products of
-    integers that wrapped around would not wrap around with more bits.
-    """
-    if own.kind in "iu":
-        return bool(dtype.kind in "iu" and dtype.itemsize <= own.itemsize)
-    if not is_inexact(str(own)) or not is_inexact(str(dtype)):
-        return False
-    return str(dtype) != "float16" and not (own.kind == "c" and dtype.kind != "c")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.factors import (
     Factored,
@@ -26,7 +28,7 @@ from graphc.implicit.structures.factors import (
 )
 from graphc.implicit.structures.fill import accumulation_dtype, append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import as_slice, check_same_dtype, reduce_in_dtype, refuse
+from graphc.implicit.structures.stacked import as_slice, check_same_dtype, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import Node, TensorType, is_inexact
 
@@ -99,12 +101,12 @@ class LoRA(Factored):
         """
         shape, dtype = lengths_of(base), dtype_of(base)
         if len(shape) < 2 or None in shape or not is_inexact(str(dtype)):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"LoRA.of: a base of {dtype}{list(shape)}.",
                 "Give a floating matrix of known shape.",
             )
         if not isinstance(rank, int | np.integer) or rank < 1:
-            raise refuse(f"LoRA.of: a rank of {rank!r}.", "Give an integer from 1 on.")
+            raise ImplicitArrayError(f"LoRA.of: a rank of {rank!r}.", "Give an integer from 1 on.")
         lengths: Any = shape
         *batch, m, n = lengths
         draws = np.random.default_rng(seed).standard_normal((*batch, m, rank))
@@ -146,12 +148,12 @@ class LoRA(Factored):
         check_factors(self, self.a, self.b)
         base, a, b = map(lengths_of, (self.base, self.a, self.b))
         if base != (*a[:-1], b[-1]):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"LoRA: a base of shape {list(base)}, but a @ b of {[*a[:-1], b[-1]]}.",
                 "Give a of shape (*batch, m, rank) and b of (*batch, rank, n), for (*batch, m, n).",
             )
         if self.scale is not None and lengths_of(self.scale) != a[:-2]:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"LoRA: a scale of shape {list(lengths_of(self.scale))}, but a stack of "
                 f"{list(a[:-2])}.",
                 "Give a number for each matrix.",
@@ -168,11 +170,6 @@ class LoRA(Factored):
     def matrix(self) -> tuple[int | None, int | None]:
         """The rows of a and the columns of b."""
         return lengths_of(self.a)[-2], lengths_of(self.b)[-1]
-
-    @property
-    def dtype(self) -> Any:
-        """The common dtype of all fields."""
-        return dtype_of(self.a)
 
     def materialize(self) -> Any:
         xp = self.xp
@@ -220,7 +217,7 @@ class LoRA(Factored):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         through_base = xp.matmul(x, self.base)
         if is_implicit(x) and not isinstance(x, OneHot):
@@ -247,7 +244,7 @@ class LoRA(Factored):
         inner = xp.matmul(b, solved_a)
         return solved_a, xp.add(inner, xp.eye(rank, dtype=self.dtype)), rest
 
-    def solved(self, b: Any) -> Any:
+    def solve(self, b: Any) -> Any:
         """Apply Woodbury's identity; the result is NaN for a singular base."""
         if not _is_structured(self.base):
             return NotImplemented
@@ -255,7 +252,7 @@ class LoRA(Factored):
         solved_a, inner, (y,) = self._solve_update(xp, b)
         return xp.subtract(y, xp.matmul(solved_a, xp.solve(inner, xp.matmul(self.b, y))))
 
-    def inverted(self) -> Any:
+    def inverse(self) -> Any:
         if not _is_structured(self.base):
             return NotImplemented
         xp = self.xp
@@ -275,12 +272,12 @@ class LoRA(Factored):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         base, a, b = [xp.swapaxes(x, -1, -2) for x in (self.base, self.a, self.b)]
         return LoRA(base, b, a, self.scale)
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         row_slice, column_slice = as_slice(rows), as_slice(columns)
         return LoRA(
@@ -295,7 +292,7 @@ class LoRA(Factored):
         a, b = self.factors(xp)
         return xp.add(xp.getitem(self.base, index), xp.matmul(xp.getitem(a, index), b))
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         loras: Any = (self, *others)
         if axis >= self.ndim - 2:
             return self.join_matrices(others, axis - self.ndim)
@@ -321,18 +318,20 @@ class LoRA(Factored):
         return LoRA(base, self.a, self.b, scale)
 
     def cast(self, dtype: Any) -> Any:
-        if not keeps_products(self.dtype, dtype):
-            return NotImplemented
-        xp = self.xp
-        return self.fieldwise(lambda x, own: xp.cast(x, dtype))
+        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self.with_scale(function(self.base), function(self.scale_or_ones(xp)))
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.linear:
+            return self.with_scale(f(self.base), f(self.scale_or_ones(self.xp)))
+        if f.shift is not None:
+            return self.with_scale(f(self.base), self.scale)
+        if f.name == "add":
+            return self._add(f, others[0])
+        if f.name == "conj":
+            return self.fieldwise(lambda x, own: f(x))
+        return NotImplemented
 
-    def shifted(self, c: Any) -> Any:
-        return self.with_scale(numpy_like(self, c).add(self.base, c), self.scale)
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         ndim = self.ndim - axis
         weights = append_axes(xp, vector, ndim)
@@ -341,21 +340,12 @@ class LoRA(Factored):
             return LoRA(base, self.a, xp.multiply(self.b, weights), self.scale)
         return LoRA(base, xp.multiply(self.a, weights), self.b, self.scale)
 
-    def added(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
+    def _add(self, f: ElementwiseFunction, other: Any) -> Any:
         if not isinstance(other, Factored):
-            return self.with_scale(xp.add(self.base, other), self.scale)
-        base = self.base if other.more is None else xp.add(self.base, other.more)
+            return self.with_scale(f(self.base, other), self.scale)
+        xp = numpy_like(self, other)
+        base = self.base if other.more is None else f(self.base, other.more)
         return LoRA(base, *add_factors(xp, self.factors(xp), other.factors(xp)))
-
-    def mapped(self, name: str) -> Any:
-        xp = self.xp
-        match name:
-            case "negative":
-                return self.scale_with(xp, xp.negative)
-            case "conj":
-                return self.fieldwise(lambda x, own: xp.conj(x))
-        return NotImplemented
 
     # Over axes.
 

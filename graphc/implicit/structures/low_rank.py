@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
-from graphc.implicit.structured import Structured
+from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.structures.factors import (
     Factored,
     add_factors,
@@ -26,7 +26,7 @@ from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.stacked import as_slice, check_same_dtype, length_sum, product
 from graphc.implicit.structures.zeros import Zeros
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType
 
 
@@ -94,11 +94,6 @@ class LowRank(Factored):
         """The length between the factors."""
         return lengths_of(self.u)[-1]
 
-    @property
-    def dtype(self) -> Any:
-        """The common dtype of both factors."""
-        return dtype_of(self.u)
-
     def factors(self, xp: Any) -> tuple[Any, Any]:
         """Return u and v."""
         return self.u, self.v
@@ -114,7 +109,7 @@ class LowRank(Factored):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         low = xp.matmul(x, self.u)
         if is_implicit(x) and not isinstance(x, OneHot):
@@ -123,11 +118,11 @@ class LowRank(Factored):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
         return LowRank(xp.swapaxes(self.v, -1, -2), xp.swapaxes(self.u, -1, -2))
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         u = xp.getitem(self.u, (..., as_slice(rows), slice(None)))
         return LowRank(u, xp.getitem(self.v, (..., slice(None), as_slice(columns))))
@@ -139,29 +134,29 @@ class LowRank(Factored):
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
-        if not keeps_products(self.dtype, dtype):
-            return NotImplemented
-        xp = self.xp
-        return self.fieldwise(lambda x, own: xp.cast(x, dtype))
+        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        u_size, v_size = product(*lengths_of(self.u)), product(*lengths_of(self.v))
-        if u_size is not None and v_size is not None and v_size < u_size:
-            return LowRank(self.u, function(self.v))
-        return LowRank(function(self.u), self.v)
-
-    def mapped(self, name: str) -> Any:
-        xp = self.xp
-        match name:
-            case "negative":
-                return self.scale_with(xp, xp.negative)
-            case "square":
-                return self.multiplied(self)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.linear:
+            return self._apply_to_smaller(f)
+        if f.shift is not None:
+            return self._add_number(f.shift)
+        match f.name:
+            case "add":
+                return self._add(f, others[0])
+            case "multiply" | "square":
+                return self._multiply(*others or (self,))
             case "conj":
-                return self.fieldwise(lambda x, own: xp.conj(x))
+                return self.fieldwise(lambda x, own: f(x))
         return NotImplemented
 
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def _apply_to_smaller(self, f: ElementwiseFunction) -> Any:
+        u_size, v_size = product(*lengths_of(self.u)), product(*lengths_of(self.v))
+        if u_size is not None and v_size is not None and v_size < u_size:
+            return LowRank(self.u, f(self.v))
+        return LowRank(f(self.u), self.v)
+
+    def scale_along(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         ndim = self.ndim - axis
         weights = append_axes(xp, vector, ndim)
@@ -169,7 +164,7 @@ class LowRank(Factored):
             return LowRank(self.u, xp.multiply(self.v, weights))
         return LowRank(xp.multiply(self.u, weights), self.v)
 
-    def shifted(self, c: Any) -> Any:
+    def _add_number(self, c: Any) -> Any:
         """Add a 0-d array as one more rank."""
         xp = numpy_like(self, c)
         *lead, _ = xp.shape_of(self.u)
@@ -179,17 +174,17 @@ class LowRank(Factored):
         row = xp.ones((*batch, 1, n), self.dtype)
         return LowRank(*add_factors(xp, (self.u, self.v), (column, row)))
 
-    def added(self, other: Any) -> Any:
+    def _add(self, f: ElementwiseFunction, other: Any) -> Any:
         xp = numpy_like(self, other)
         if isinstance(other, LowRank):
             return LowRank(*add_factors(xp, (self.u, self.v), (other.u, other.v)))
         if isinstance(other, Zeros | LoRA):
-            return other.added(self)
+            return other.elementwise(f, self)
         if isinstance(other, Fill) and other.depth <= self.ndim - 2:
-            return self.shifted(other.number)
+            return self._add_number(other.number)
         return LoRA(other, self.u, self.v) if isinstance(other, Structured) else NotImplemented
 
-    def multiplied(self, other: Any) -> Any:
+    def _multiply(self, other: Any) -> Any:
         if not isinstance(other, LowRank):
             return NotImplemented
         rank, (m, n) = product(self.rank, other.rank), self.matrix
@@ -201,10 +196,10 @@ class LowRank(Factored):
         *batch, _, _, _ = xp.shape_of(u)
         return LowRank(xp.reshape(u, (*batch, m, rank)), xp.reshape(v, (*batch, rank, n)))
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         have_same_rank = all(isinstance(x, LowRank) and x.rank == self.rank for x in others)
         is_joinable = have_same_rank or axis >= self.ndim - 2
-        return super().joined(others, axis) if is_joinable else NotImplemented
+        return super().concatenate(others, axis) if is_joinable else NotImplemented
 
     def join_columns(self, matrices: Sequence[Any]) -> Any:
         rank = length_sum(x.rank for x in matrices)

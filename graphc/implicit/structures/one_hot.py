@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structured import Structured, is_scalar
+from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.structures.classes import (
     compose,
     count_classes,
@@ -19,12 +20,12 @@ from graphc.implicit.structures.classes import (
     gather_columns,
     scatter_columns,
 )
+from graphc.implicit.structures.entries import Entries, as_indices
 from graphc.implicit.structures.fill import append_axes
-from graphc.implicit.structures.segments import Entries, as_indices
-from graphc.implicit.structures.stacked import facts_of, keeps_zero, reduce_in_dtype, refuse
+from graphc.implicit.structures.stacked import as_slice, reduce_in_dtype
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype
+from graphc.ir import TensorType, dtype_name, numpy_dtype
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +109,7 @@ class OneHot(Structured):
         lengths = list(shape)
         classes = lengths.pop(axis) if -len(lengths) <= axis else None
         if classes is None:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"OneHot.spec({tuple(shape)}, axis={axis}): the number of classes is not known.",
                 "Give the length of that axis.",
             )
@@ -118,19 +119,19 @@ class OneHot(Structured):
     def check(self) -> None:
         dtype, own = dtype_of(self.indices), lengths_of(self.indices)
         if dtype.kind not in "iu":
-            raise refuse(f"OneHot: the indices are {dtype}.", "Give integers.")
+            raise ImplicitArrayError(f"OneHot: the indices are {dtype}.", "Give integers.")
         if self.axis not in {-1, -2} or len(own) + 1 < -self.axis:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"OneHot: axis={self.axis} of an array of {len(own) + 1} axes.",
                 "Give -1, or -2 where there are two or more.",
             )
         if self.classes < 0:
-            raise refuse(f"OneHot: {self.classes} classes.", "Give a number from 0 on.")
+            raise ImplicitArrayError(f"OneHot: {self.classes} classes.", "Give a number from 0 on.")
         if self.weights is None:
             return
         lengths = lengths_of(self.weights)
         if lengths != own:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"OneHot: weights of shape {list(lengths)} for indices of shape {list(own)}.",
                 "Give a weight for each index.",
             )
@@ -212,7 +213,7 @@ class OneHot(Structured):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if self.axis == -2:
             return gather_columns(self, x)
         if isinstance(x, OneHot):
@@ -221,11 +222,11 @@ class OneHot(Structured):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         order = tuple(range(self.ndim))
-        return self.permuted((*order[:-2], order[-1], order[-2]))
+        return self.permute((*order[:-2], order[-1], order[-2]))
 
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         axis = axes.index(self.one_hot_axis) - self.ndim
         if axis < -2:
             return NotImplemented
@@ -234,7 +235,7 @@ class OneHot(Structured):
         is_same = order == sorted(order)
         return self.map_fields(lambda x: x if is_same else xp.transpose(x, order), axis)
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         own, xp, axis = self.shape, self.xp, self.one_hot_axis
         sizes = math.prod(own[:axis]), math.prod(own[axis + 1 :])
         axes = [
@@ -244,7 +245,7 @@ class OneHot(Structured):
             if (math.prod(shape[:i]), math.prod(shape[i + 1 :])) == sizes
         ]
         if not axes:
-            return super().reshaped(shape)
+            return super().reshape_to(shape)
         lengths = shape[: axes[-1]] + shape[axes[-1] + 1 :]
         return self.map_fields(lambda x: xp.reshape(x, lengths), axes[-1] - len(shape))
 
@@ -264,21 +265,20 @@ class OneHot(Structured):
 
     # Parts.
 
-    def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-        xp = self.xp
-        bounds = list(zip(starts, stops, steps, strict=True))
-        start, stop, step = bounds.pop(self.one_hot_axis)
-        index = tuple([slice(*bound) for bound in bounds])
+    def window(self, ranges: tuple[range, ...]) -> Any:
+        xp, rest = self.xp, list(ranges)
+        classes = rest.pop(self.one_hot_axis)
+        index = tuple(map(as_slice, rest))
         x = self.map_fields(lambda x: xp.getitem(x, index)) if index else self
-        if (start, stop, step) == (0, self.classes, 1):
+        if classes == range(self.classes):
             return x
-        indices = as_indices(xp, x.indices) - start
-        if step > 1:
-            is_inside = xp.equal(xp.remainder(indices, step), 0)
-            indices = xp.where(is_inside, xp.floor_divide(indices, step), -1)
-        return x.with_indices(indices, x.weights, classes=len(range(start, stop, step)))
+        indices = as_indices(xp, x.indices) - classes.start
+        if classes.step > 1:
+            is_inside = xp.equal(xp.remainder(indices, classes.step), 0)
+            indices = xp.where(is_inside, xp.floor_divide(indices, classes.step), -1)
+        return x.with_indices(indices, x.weights, classes=len(classes))
 
-    def rows(self, index: Any) -> Any:
+    def take_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         if self.one_hot_axis:
             return self.map_fields(lambda x: xp.getitem(x, index))
@@ -287,7 +287,7 @@ class OneHot(Structured):
         hits = xp.equal(expanded, as_indices(xp, self.indices))
         return xp.where(hits, self.values(xp), xp.zeros_like(self.values(xp)))
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         arrays: Any = (self, *others)
         if axis == self.one_hot_axis or not all(
             isinstance(x, OneHot) and x.axis == self.axis for x in arrays
@@ -312,34 +312,35 @@ class OneHot(Structured):
             return self.with_weights(self.xp.cast(self.weights, dtype))
         return OneHot(self.indices, self.classes, None, dtype_name(dtype), self.axis)
 
-    def mapped(self, name: str) -> Any:
-        if not keeps_zero(name):
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        xp = numpy_like(self, *others)
+        own = self.values(xp)
+        if not others and self.weights is None and f.keeps_zero and 1 in f.facts.fixed:
+            return self.cast(dtype_of(f(xp.ones((), self.dtype))))
+        if f.keeps_zero and all(self._is_partner(x, f) for x in f.partners(others)):
+            values = [self._values_of(xp, x) for x in others]
+            if any(x is NotImplemented for x in values):
+                return NotImplemented
+            return self.with_weights(f(own, *values))
+        if f.name != "add" or is_implicit(others[0]):
             return NotImplemented
-        xp = self.xp
-        function = getattr(xp, name)
-        if self.weights is None and 1 in facts_of(name).fixed:
-            return self.cast(dtype_of(function(xp.ones((), self.dtype))))
-        return self.with_weights(function(self.values(xp)))
+        sums = f(others[0], xp.expand_dims(own, self.axis))
+        return xp.where(self.hits(xp), sums, xp.cast(others[0], dtype_of(sums)))
 
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return self.with_weights(function(self.values(self.xp))) if keeps_zero else NotImplemented
+    def _is_partner(self, x: Any, f: ElementwiseFunction) -> bool:
+        # The sum with zeros is this array itself.
+        return self.shares_indices(x) or (isinstance(x, Zeros) and f.name != "add")
 
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        if not keeps_zero or not self.shares_indices(other):
-            return NotImplemented
-        xp = numpy_like(self, other)
-        return self.with_weights(function(self.values(xp), other.values(xp)))
-
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        xp = numpy_like(self, other)
-        if isinstance(other, OneHot) and other.axis == self.axis:
-            others = other.values(xp)
-            equal = xp.equal(self.indices, other.indices)
-            others = xp.where(equal, others, xp.zeros_like(others))
-            return self.with_weights(function(self.values(xp), others))
-        if is_implicit(other) or not self.classes:
-            return NotImplemented
-        return self.with_weights(function(self.values(xp), self.read(xp, other)))
+    def _values_of(self, xp: Any, x: Any) -> Any:
+        """Return the elements of an array of this shape at the indices."""
+        if self.shares_indices(x):
+            return x.values(xp)
+        if isinstance(x, Zeros):
+            return xp.zeros(xp.shape_of(self.indices), x.dtype)
+        if isinstance(x, OneHot) and x.axis == self.axis:
+            others = x.values(xp)
+            return xp.where(xp.equal(self.indices, x.indices), others, xp.zeros_like(others))
+        return NotImplemented if is_implicit(x) or not self.classes else self.read(xp, x)
 
     def to_entries(self) -> Entries:
         """Return the ones or weights, with their rows and columns."""
@@ -350,17 +351,7 @@ class OneHot(Structured):
         pair = (positions, indices) if self.axis == -1 else (indices, positions)
         return self.values(xp), *pair
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.with_weights(xp.multiply(self.values(xp), c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(self.element):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return self.with_weights(xp.divide(self.values(xp), c))
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         xp = numpy_like(self, vector)
         if axis != self.one_hot_axis:
             field_axis = axis - (axis > self.one_hot_axis)
@@ -376,35 +367,9 @@ class OneHot(Structured):
         same = isinstance(other, OneHot) and other.indices is self.indices
         return same and (other.classes, other.axis) == (self.classes, self.axis)
 
-    def added(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        if self.shares_indices(other):
-            return self.with_weights(xp.add(self.values(xp), other.values(xp)))
-        if is_implicit(other):
-            return NotImplemented
-        sums = xp.add(other, xp.expand_dims(self.values(xp), self.axis))
-        return xp.where(self.hits(xp), sums, xp.cast(other, dtype_of(sums)))
-
-    def multiplied(self, other: Any) -> Any:
-        return self.against(numpy_like(self, other).multiply, other)
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        xp = numpy_like(self, mask, other)
-        own = self.values(xp)
-        if self.shares_indices(other):
-            others = other.values(xp)
-        elif isinstance(other, Zeros):
-            others = xp.zeros_like(own)
-        else:
-            return super().chosen(mask, other, first)
-        if is_implicit(mask) or not self.classes:
-            return NotImplemented
-        own_mask = mask if is_scalar(mask) else self.read(xp, mask)
-        return self.with_weights(xp.where(own_mask, *((own, others) if first else (others, own))))
-
     # Over axes.
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         xp = self.xp
         if self.one_hot_axis not in axes:
             return count_classes(self, axes) if name == "sum" else NotImplemented

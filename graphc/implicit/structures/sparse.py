@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from graphc.errors import MaterializeError
+from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.extremes import all_true, extreme, extreme_along
-from graphc.implicit.structures.low_rank import LowRank
-from graphc.implicit.structures.merging import coalesce, look_up, union
-from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.segments import (
+from graphc.implicit.structured import ElementwiseFunction
+from graphc.implicit.structures.entries import (
     Entries,
+    all_true,
+    coalesce,
+    extreme,
+    extreme_along,
     find_duplicate,
     largest_index,
+    look_up,
     mark_outside,
     segment_sum,
     take_rows,
+    union,
 )
+from graphc.implicit.structures.low_rank import LowRank
+from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.sparse_product import multiply_sparse
 from graphc.implicit.structures.stacked import (
     Stacked,
-    facts_of,
     joint_dtype,
-    keeps_zero,
     product,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import is_inexact
@@ -94,11 +96,6 @@ class Sparse(Stacked):
         return bool(vars(self)["unique"])
 
     @property
-    def dtype(self) -> Any:
-        """NumPy's dtype."""
-        return dtype_of(self.values)
-
-    @property
     def nse(self) -> int | None:
         """The number of stored elements of each matrix; None if unknown."""
         shape = lengths_of(self.values)
@@ -112,14 +109,14 @@ class Sparse(Stacked):
     def check(self) -> None:
         m, n = self.matrix
         if min(m, n) < 0:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{type(self).__name__}: lengths {self.matrix}.", "Lengths are not negative."
             )
         own = self.own_axes()
         shapes = {name: lengths_of(x) for name, x in fields_of(self).items()}
         for name, x in fields_of(self).items():
             if name != "data" and dtype_of(x).kind not in "iu":
-                raise refuse(
+                raise ImplicitArrayError(
                     f"{type(self).__name__}: {name} has dtype {dtype_of(x)}.",
                     "Indices are integers.",
                 )
@@ -127,12 +124,12 @@ class Sparse(Stacked):
         if short or not _shapes_agree(
             [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
         ):
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{type(self).__name__}: fields of shapes {shapes}.",
                 "All fields have equal leading axes.",
             )
         if shapes["indices"][len(shapes["data"]) - 1] not in {None, self.nse}:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"{type(self).__name__}: {self.nse} values, and indices of shape "
                 f"{shapes['indices']}.",
                 "Give one index for each value.",
@@ -141,7 +138,7 @@ class Sparse(Stacked):
         if self.is_unique and all(isinstance(x, np.ndarray) for x in self.leaves):
             _, rows, columns = self.entries()
             if duplicate := find_duplicate(rows, columns, self.matrix[0]):
-                raise refuse(
+                raise ImplicitArrayError(
                     f"{type(self).__name__}: element {duplicate} is stored more than once.",
                     "Leave out unique=True.",
                 )
@@ -166,7 +163,7 @@ class Sparse(Stacked):
 
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         if isinstance(x, OneHot) and x.ndim == self.ndim and None not in x.shape:
             m, n = x.shape[-2:]
             x = self.with_entries(entries_of(x), (m, n), True)
@@ -197,7 +194,7 @@ class Sparse(Stacked):
         j = xp.where(inside, positions % max(columns, 1), columns)
         return self.with_entries((data, i, j), (rows, columns), self.is_unique)
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         xp = self.xp
         data, i, j = self.entries()
         inside = (i < rows.stop) & (j < columns.stop)  # the row of ignored values is out of range
@@ -258,22 +255,12 @@ class Sparse(Stacked):
         x = self if is_linear else self.coalesce()
         return x.with_values(self.xp.cast(x.values, dtype))
 
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self.with_values(function(self.values))
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         if self.ndim != 2 or not (n := self.matrix[axis]):
             return NotImplemented
         xp = numpy_like(self, vector)
         weights = vector[xp.clip(self.entries()[1 + axis], 0, n - 1)]
         return self.with_values(xp.multiply(self.values, weights))
-
-    def multiplied(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        elements = self._gather_stored(xp, other)
-        if elements is NotImplemented:
-            return elements
-        return self if elements is None else self.with_values(xp.multiply(self.values, elements))
 
     def _gather_stored(self, xp: Any, x: Any) -> Any:
         """Return an array's elements at the stored indices.
@@ -298,10 +285,8 @@ class Sparse(Stacked):
         """Return the stored values with their rows and columns."""
         return self.entries()
 
-    def added(self, other: Any) -> Any:
-        if not self.is_mergeable_with(other):
-            return NotImplemented
-        if self.dtype.kind == "b":
+    def _sum(self, other: Any) -> Any:
+        if not self.is_mergeable_with(other) or self.dtype.kind == "b":
             return NotImplemented
         xp = numpy_like(self, other)
         if self.shares_indices(other):
@@ -329,53 +314,48 @@ class Sparse(Stacked):
         y: Sparse = self.with_entries(entries, self.matrix, True)
         return y
 
-    def mapped(self, name: str) -> Any:
-        if not keeps_zero(name) or self.dtype.kind == "b":
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.name == "add":
+            return self._sum(others[0])
+        if f.name == "where":
+            return self._choose(f, *others)
+        if f.zeros == 2:
+            return self._zip(f, *others)
+        if not f.keeps_zero or (f.facts.additive and self.dtype.kind == "b"):
             return NotImplemented
         # f(a + b) = f(a) + f(b) allows duplicates.
-        x = self if facts_of(name).additive else self.coalesce()
-        return x.with_values(getattr(self.xp, name)(x.values))
-
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        if not keeps_zero:
+        is_additive = f.linear or f.facts.additive or f.name == "multiply"
+        x = self if is_additive else self.coalesce()
+        xp = numpy_like(self, *others)
+        elements = [x._gather_stored(xp, other) for other in others]
+        if any(y is NotImplemented for y in elements):
             return NotImplemented
-        x = self.coalesce()
-        return x.with_values(function(x.values))
+        return x if any(y is None for y in elements) else x.with_values(f(x.values, *elements))
 
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        if not keeps_zero or not self.is_mergeable_with(other):
+    def _zip(self, f: ElementwiseFunction, other: Any) -> Any:
+        """Apply a function to the elements that one of two matrices stores."""
+        if not self.is_mergeable_with(other):
             return NotImplemented
         if self.shares_indices(other) and self.is_unique and other.is_unique:
-            return self.with_values(function(self.values, other.values))
+            return self.with_values(f(self.values, other.values))
         xp = numpy_like(self, other)
         indices, mine, theirs = union(xp, self.entries(), entries_of(other), self.matrix)
-        entries = indices.to_entries(xp, function(mine, theirs), self.matrix)
+        entries = indices.to_entries(xp, f(mine, theirs), self.matrix)
         return self.with_entries(entries, self.matrix, True)
 
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        x, xp = self.coalesce(), numpy_like(self, other)
-        elements = x._gather_stored(xp, other)
-        if elements is NotImplemented:
-            return elements
-        return x if elements is None else x.with_values(function(x.values, elements))
-
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
+    def _choose(self, f: ElementwiseFunction, other: Any, *masks: Any) -> Any:
+        """Add both matrices, with zeros where the other is chosen."""
         if not isinstance(other, Sparse) or self.shape != other.shape:
             return NotImplemented
-        xp = numpy_like(self, other, mask)
-        mine, theirs = self._mask_values(xp, mask, first), other._mask_values(xp, mask, not first)
-        lost = mine is NotImplemented or theirs is NotImplemented
-        return NotImplemented if lost else mine.added(theirs)
-
-    def _mask_values(self, xp: Any, mask: Any, where: bool) -> Any:
-        """Return the matrix with zeros where the mask differs from ``where``."""
-        stored_mask = self._gather_stored(xp, mask) if getattr(mask, "ndim", 0) else mask
-        if stored_mask is NotImplemented:
-            return stored_mask
-        if stored_mask is None:
-            return self
-        pair = (self.values, xp.zeros((), self.dtype))
-        return self.with_values(xp.where(stored_mask, *(pair if where else pair[::-1])))
+        xp, chosen = numpy_like(self, other, *masks), []
+        for x, order in ((self, 1), (other, -1)):
+            stored = [x._gather_stored(xp, mask) for mask in masks]
+            if any(mask is NotImplemented for mask in stored):
+                return NotImplemented
+            pair = (x.values, xp.zeros((), x.dtype))[::order]
+            is_empty = any(mask is None for mask in stored)
+            chosen.append(x if is_empty else x.with_values(f(*pair, *stored)))
+        return chosen[0]._sum(chosen[1])
 
     # Over axes.
 
@@ -443,7 +423,7 @@ def check_nse(cls: type, shape: Any, nse: int | None) -> int:
         ImplicitArrayError: If it is missing.
     """
     if nse is None:
-        raise refuse(
+        raise ImplicitArrayError(
             f"{cls.__name__} of shape {tuple(shape)} without nse.",
             "Give nse=, how many values each matrix stores.",
         )

@@ -9,8 +9,8 @@ import numpy as np
 from graphc.implicit.array import fields_of, with_fields
 from graphc.implicit.known import array_of
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.entries import Entries, segment_sum
 from graphc.implicit.structures.low_rank import LowRank
-from graphc.implicit.structures.segments import Entries, segment_sum
 from graphc.implicit.treedef import dtype_of, lengths_of
 
 

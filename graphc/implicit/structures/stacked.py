@@ -10,21 +10,8 @@ from typing import Any
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
-from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
-from graphc.ir import is_inexact
-from graphc.tensor.core.elementwise import ROWS, Facts
-
-
-def facts_of(name: str) -> Facts:
-    """Return the properties of an elementwise function, by its row's name."""
-    return ROWS[name].facts
-
-
-def keeps_zero(name: str) -> bool:
-    """Return whether a function maps zero to zero, so that zeros need not be stored."""
-    return 0 in facts_of(name).fixed or name in {"isnan", "isinf"}
 
 
 def are_square(*matrices: Any) -> bool:
@@ -43,7 +30,10 @@ class Stacked(Structured):
 
     @abstractmethod
     def own_axes(self) -> Mapping[str, int]:
-        """Return the number of axes of each field behind the axes of the stack."""
+        """Return the number of axes of each field behind the axes of the stack.
+
+        The first field always holds an array; its dtype is this array's.
+        """
 
     @property
     @abstractmethod
@@ -60,6 +50,12 @@ class Stacked(Structured):
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         """Return partition specs of the own axes of fields, for specs of rows and columns."""
         return {}
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the first field."""
+        part = getattr(self, next(iter(self.own_axes())))
+        return dtype_of(part[0] if isinstance(part, tuple) else part)
 
     @property
     def batch(self) -> tuple[int | None, ...]:
@@ -87,9 +83,13 @@ class Stacked(Structured):
             self, {name: apply(part, own_axes[name]) for name, part in fields_of(self).items()}
         )
 
+    def cast_fields(self, dtype: Any) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
+
     # What a subclass may override, for the last two axes.
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         """Slice the rows and columns of each matrix."""
         return NotImplemented
 
@@ -113,29 +113,9 @@ class Stacked(Structured):
         """Return the sum of the matrices along axes of the stack, as an implicit array."""
         return NotImplemented
 
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        """Return the array whose elements are multiplied, or divided, by a number.
-
-        Args:
-            xp: The functions of the library of the fields and the number.
-            function: Multiplies, or divides, an array by the number.
-        """
-        return NotImplemented
-
     # Structured's methods, in these terms.
 
-    def scaled(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self.scale_with(xp, lambda x: xp.multiply(x, c))
-
-    def divided(self, c: Any) -> Any:
-        if not is_inexact(str(self.dtype)):
-            return NotImplemented
-        xp = numpy_like(self, c)
-        y = self.scale_with(xp, lambda x: xp.divide(x, c))
-        return super().divided(c) if y is NotImplemented else y
-
-    def permuted(self, axes: tuple[int, ...]) -> Any:
+    def permute(self, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2
         if sorted(axes[:k]) != list(range(k)):
             return NotImplemented
@@ -145,16 +125,16 @@ class Stacked(Structured):
             x = self.fieldwise(
                 lambda part, own: xp.transpose(part, (*axes[:k], *range(k, k + own)))
             )
-        return x if axes[k] == k else x.swapped()
+        return x if axes[k] == k else x.matrix_transpose()
 
-    def reshaped(self, shape: tuple[int, ...]) -> Any:
+    def reshape_to(self, shape: tuple[int, ...]) -> Any:
         if len(shape) >= 2 and shape[-2:] == self.matrix:
             return self._reshape_batch(shape[:-2])
         if len(shape) >= 2 and shape[:-2] == self.batch:
             y = self.reshape_matrix(*shape[-2:])
             if y is not NotImplemented:
                 return y
-        return super().reshaped(shape)
+        return super().reshape_to(shape)
 
     def _reshape_batch(self, batch: Sequence[int | None]) -> Any:
         if tuple(batch) == self.batch:
@@ -183,24 +163,23 @@ class Stacked(Structured):
 
         return x.fieldwise(repeat)
 
-    def part(self, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-        ranges = [range(*bounds) for bounds in zip(starts, stops, steps, strict=True)]
+    def window(self, ranges: tuple[range, ...]) -> Any:
         pairs = zip(ranges, self.shape, strict=True)
         is_full = [n is not None and indices == range(n) for indices, n in pairs]
         x: Any = self
         if not all(is_full[:-2]):
-            index = tuple([slice(*b) for b in zip(starts, stops, steps, strict=True)][:-2])
+            index = tuple(map(as_slice, ranges[:-2]))
             xp = self.xp
             x = self.fieldwise(lambda part, own: xp.getitem(part, index))
-        return x if all(is_full[-2:]) else x.window(*ranges[-2:])
+        return x if all(is_full[-2:]) else x.matrix_window(*ranges[-2:])
 
-    def rows(self, index: Any) -> Any:
+    def take_rows(self, index: Any) -> Any:
         if self.ndim == 2:
             return self.matrix_rows(index)
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.getitem(part, index))
 
-    def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+    def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if axis >= self.ndim - 2:
             return self.join_matrices(others, axis - self.ndim)
         if not all(type(x) is type(self) and _differ_only_along(self, x, axis) for x in others):
@@ -220,7 +199,7 @@ class Stacked(Structured):
             self, {name: concatenate(name, part) for name, part in fields_of(self).items()}
         )
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2
         own = tuple(axis - self.ndim for axis in axes if axis >= k)
         over = tuple(axis for axis in axes if axis < k)
@@ -297,11 +276,6 @@ def block_slice(indices: range, n: int | None) -> slice | None:
     return slice(indices.start // n, indices.stop // n)
 
 
-def refuse(problem: str, remedy: str) -> ImplicitArrayError:
-    """Return the error for fields that do not fit each other."""
-    return ImplicitArrayError(problem, remedy)
-
-
 def check_same_dtype(x: ImplicitArray, **named_fields: Any) -> None:
     """Check that the fields that hold elements have one dtype.
 
@@ -311,7 +285,9 @@ def check_same_dtype(x: ImplicitArray, **named_fields: Any) -> None:
     dtypes = {name: dtype_of(field) for name, field in named_fields.items() if field is not None}
     if len(set(dtypes.values())) > 1:
         text = ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
-        raise refuse(f"{x!r}: its fields have different dtypes: {text}.", "Cast them to one.")
+        raise ImplicitArrayError(
+            f"{x!r}: its fields have different dtypes: {text}.", "Cast them to one."
+        )
 
 
 def joint_dtype(xp: Any, *values: Any) -> Any:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.errors import ShapeError
+from graphc.errors import ImplicitArrayError, ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.stacked import (
     Stacked,
     check_same_dtype,
     joint_dtype,
     reduce_in_dtype,
-    refuse,
 )
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype
@@ -78,7 +78,7 @@ class Toeplitz(Stacked):
         """
         *batch, m, n = shape
         if symmetric and m != n:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"A symmetric Toeplitz of shape {tuple(shape)}.", "A symmetric matrix is square."
             )
         column, row = [TensorType(dtype_name(dtype), (*batch, k)) for k in (m, n)]
@@ -87,7 +87,7 @@ class Toeplitz(Stacked):
     def check(self) -> None:
         column, row = lengths_of(self.column), lengths_of(self._row)
         if not column or not row or column[:-1] != row[:-1]:
-            raise refuse(
+            raise ImplicitArrayError(
                 f"Toeplitz: a column of shape {column} and a row of shape {row}.",
                 "Both are vectors with equal leading axes.",
             )
@@ -105,11 +105,6 @@ class Toeplitz(Stacked):
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         return lengths_of(self.column)[-1], lengths_of(self._row)[-1]
-
-    @property
-    def dtype(self) -> Any:
-        """NumPy's dtype."""
-        return dtype_of(self.column)
 
     def materialize(self) -> Any:
         xp = self.xp
@@ -140,15 +135,9 @@ class Toeplitz(Stacked):
             return self.row
         return self.xp.conj(self.column) if self.dtype.kind == "c" else self.column
 
-    def _with_explicit_row(self) -> Toeplitz:
-        """Return the matrix with a row as its field, unless the row equals the column."""
-        if self.row is None and self.dtype.kind == "c":
-            return Toeplitz(self.column, self._explicit_row())
-        return self
-
     # Products.
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         m, n = self.matrix
         *_, k, _ = lengths_of(x)
         if m is None or n is None or isinstance(x, ImplicitArray):
@@ -168,16 +157,18 @@ class Toeplitz(Stacked):
 
     # The same elements in another order.
 
-    def swapped(self) -> Any:
+    def matrix_transpose(self) -> Any:
         xp = self.xp
+        if self.row is None and self.dtype.kind == "c":
+            return Toeplitz(self.column, self._explicit_row()).matrix_transpose()
         if self.row is None:
-            return self._with_explicit_row().swapped() if self.dtype.kind == "c" else self
+            return self
         if 0 in self.matrix:
             return Toeplitz(self.row, self.column)
         column = xp.concatenate([self.column[..., :1], self.row[..., 1:]], -1)
         return Toeplitz(column, self.column)
 
-    def window(self, rows: range, columns: range) -> Any:
+    def matrix_window(self, rows: range, columns: range) -> Any:
         a, c, n = len(rows), len(columns), self.matrix[1]
         if n is None:
             return NotImplemented
@@ -201,36 +192,16 @@ class Toeplitz(Stacked):
 
     # Element by element.
 
-    def cast(self, dtype: Any) -> Any:
-        xp = self.xp
-        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
-
-    def scale_with(self, xp: Any, function: Callable[[Any], Any]) -> Any:
-        return self._with_explicit_row().fieldwise(lambda part, own: function(part))
-
-    def shifted(self, c: Any) -> Any:
-        xp = numpy_like(self, c)
-        return self._with_explicit_row().fieldwise(lambda part, own: xp.add(part, c))
-
-    def added(self, other: Any) -> Any:
-        return self.zipped(numpy_like(self, other).add, other, True)
-
-    def multiplied(self, other: Any) -> Any:
-        return self.zipped(numpy_like(self, other).multiply, other, True)
-
-    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
-        if not isinstance(other, Toeplitz) or self.matrix != other.matrix:
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not all(isinstance(x, Toeplitz) and x.matrix == self.matrix for x in others):
             return NotImplemented
-        column = function(self.column, other.column)
-        if self.row is None and other.row is None:
+        matrices = (self, *others)
+        column = f(*[x.column for x in matrices])
+        # The conjugate of the column is the row of a sum or product, too, but not of all functions.
+        is_hermitian = self.dtype.kind != "c" or f.name in {"add", "multiply"}
+        if is_hermitian and all(x.row is None for x in matrices):
             return Toeplitz(column)
-        return Toeplitz(column, function(self._explicit_row(), other._explicit_row()))
-
-    def mapped(self, name: str) -> Any:
-        return self.transformed(getattr(self.xp, name), False)
-
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        return self._with_explicit_row().fieldwise(lambda part, own: function(part))
+        return Toeplitz(column, f(*[x._explicit_row() for x in matrices]))
 
     # Over axes.
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphc.config import config
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.fill import Fill, is_static, product_dtype
-from graphc.implicit.structures.stacked import keeps_zero
 from graphc.implicit.treedef import dtype_of
-from graphc.ir import dtype_name, is_inexact, numpy_dtype
+from graphc.ir import dtype_name, numpy_dtype
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,10 +37,11 @@ class ConstantFill(Fill):
         dtype = product_dtype(xp, self, other)
         return other if dtype_of(other) == dtype else xp.cast(other, dtype)
 
-    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
-        if type(other) is type(self) and other.depth == self.depth:
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        is_same = f.name == "where" and type(others[0]) is type(self)
+        if is_same and others[0].depth == self.depth:
             return self
-        return super().chosen(mask, other, first)
+        return super().elementwise(f, *others)
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +64,7 @@ class Zeros(ConstantFill):
         xp = numpy_like(self, other)
         return Zeros(xp.cast(self.value, product_dtype(xp, self, other)), self.lengths)
 
-    def times(self, x: Any) -> Any:
+    def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         lead = xp.shape_of(x)[:-1]
         if not self.lengths:
@@ -73,38 +74,24 @@ class Zeros(ConstantFill):
             return Zeros(value, (*lead, self.lengths[-1]))
         return Zeros(xp.broadcast_to(value, lead), self.lengths[-1:])
 
-    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
-        y = super().reduced(name, axes)
+    def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
+        y = super().reduce(name, axes)
         # The empty product is one, and ``all`` of no elements is true.
         is_zero = isinstance(y, Fill) and name not in {"prod", "all"}
         return Zeros(y.value, y.lengths) if is_zero else y
 
-    def mapped(self, name: str) -> Any:
-        y = super().mapped(name)
-        return Zeros(y.value, y.lengths) if keeps_zero(name) else y
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if f.name == "add":
+            return self.promote(others[0])
+        if f.name == "multiply":
+            return self.promote_zeros(others[0])
+        if f.keeps_zero and all(isinstance(x, Zeros) for x in f.partners(others)):
+            xp = numpy_like(self, *others)
+            return Zeros(f(self.number, *[xp.zeros((), dtype_of(x)) for x in others]), self.lengths)
+        return super().elementwise(f, *others)
 
-    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
-        y = super().transformed(function, keeps_zero)
-        return Zeros(y.value, y.lengths) if keeps_zero else y
-
-    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        value = function(self.number, numpy_like(self, other).zeros((), dtype_of(other)))
-        return Zeros(value, self.lengths)
-
-    def scaled(self, c: Any) -> Any:
-        return self.promote_zeros(c)
-
-    def divided(self, c: Any) -> Any:
-        return self.promote_zeros(c) if is_inexact(str(self.dtype)) else NotImplemented
-
-    def weighted(self, vector: Any, axis: int) -> Any:
+    def scale_along(self, vector: Any, axis: int) -> Any:
         return self.promote_zeros(vector)
-
-    def added(self, other: Any) -> Any:
-        return self.promote(other)
-
-    def multiplied(self, other: Any) -> Any:
-        return self.promote_zeros(other)
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,8 +108,8 @@ class Ones(ConstantFill):
 
     constant = 1
 
-    def multiplied(self, other: Any) -> Any:
-        return self.promote(other)
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        return self.promote(others[0]) if f.name == "multiply" else super().elementwise(f, *others)
 
 
 BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {

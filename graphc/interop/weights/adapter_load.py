@@ -281,13 +281,13 @@ def sums_of_squares(xp: Any, base: Any, axis: int) -> Any:
     if not isinstance(base, Stacked):
         dense = densify(base)
         return sum_squares(dense if axis == -2 else xp.swapaxes(dense, -1, -2))
-    rows = base if axis == -2 else base.swapped()
+    rows = base if axis == -2 else base.matrix_transpose()
     lengths: Any = rows.shape
     m, n = lengths
     step = max(1, MAX_DENSE // max(1, n))
     pieces = []
     for start in range(0, m, step):
-        piece = rows.window(range(start, min(start + step, m)), range(n))
+        piece = rows.matrix_window(range(start, min(start + step, m)), range(n))
         if piece is NotImplemented:
             return sum_squares(densify(rows))
         pieces.append(sum_squares(densify(piece)))

@@ -65,7 +65,7 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
         def add(y: Any) -> Any:
             first = jnp.minimum(start, m - size)
             product = _check_dense(
-                require(index.take_slices(w, group, 0)).times(_rows(x, first, size))
+                require(index.take_slices(w, group, 0)).rmatmul(_rows(x, first, size))
             )
             positions = first + jnp.arange(size)
             inside = (start <= positions) & (positions < stop)

@@ -149,7 +149,7 @@ def _slice_fields(x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
         return jax.lax.dynamic_slice(x, starts, [n if full else m for m, full, n in lengths])
 
     if is_full[-2:] != [True, False]:
-        return x.window_at(is_full, read)
+        return x.map_window(read, is_full)
     y = _slice_fields(_swap_last_axes(x), _swap_last(starts), _swap_last(sizes))
     return NotImplemented if y is NotImplemented else _swap_last_axes(y)
 
@@ -317,8 +317,8 @@ def _integer_power(x: Structured, *, y: int, **_: Any) -> Any:
 @register("rsqrt")
 @structural
 def _rsqrt(x: Structured, **_: Any) -> Any:
-    root = require(x.mapped("sqrt"))
-    return root.mapped("reciprocal") if isinstance(root, Structured) else 1 / root
+    root = require(elementwise.unary("sqrt", x))
+    return elementwise.unary("reciprocal", root) if isinstance(root, Structured) else 1 / root
 
 
 @register("ne")
@@ -340,7 +340,7 @@ def _power(a: Any, b: Any, **_: Any) -> Any:
 @register("round")
 def _round(x: Structured, *, rounding_method: Any) -> Any:
     to_even = rounding_method == jax.lax.RoundingMethod.TO_NEAREST_EVEN
-    return x.mapped("round") if to_even else NotImplemented
+    return elementwise.unary("round", x) if to_even else NotImplemented
 
 
 def _register(name: str, handler: Callable[..., Any]) -> None:

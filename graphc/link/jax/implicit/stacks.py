@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
-from graphc.implicit.batches import is_elementwise
 from graphc.implicit.policy import densify
+from graphc.implicit.stacks import is_elementwise
 from graphc.link.jax.implicit.avals import ImplicitAval
 
 

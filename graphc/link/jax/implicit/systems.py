@@ -59,7 +59,7 @@ FUNCTIONS: dict[str, tuple[Sequence[Callable[..., Any]], Callable[..., Any]]] = 
         [partial(_solve_positive_definite, lower=lower) for lower in (False, True)],
         _of_square_matrix(lambda a, b: _as_list(_solve(a, b))),
     ),
-    "inv": ([jnp.linalg.inv], _of_square_matrix(lambda a: _as_list(a.inverted()))),
+    "inv": ([jnp.linalg.inv], _of_square_matrix(lambda a: _as_list(a.inverse()))),
     "det": ([jnp.linalg.det], _of_square_matrix(lambda a: _as_list(a.det()))),
     "slogdet": ([jnp.linalg.slogdet], _of_square_matrix(lambda a: a.slogdet())),
     "remainder": ([jnp.remainder], lambda a, b: _as_list(elementwise.binary("remainder", a, b))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax.scipy.linalg
 import numpy as np
 import pytest
 
+import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import ArgumentError, GradientError
 
@@ -189,3 +191,21 @@ def test_jaxs_own_solvers_may_give_more_than_a_solution() -> None:
     x, total = implicit.implicit(solved)(toeplitz(jnp.asarray(COLUMN)), B)
     close(x, np.linalg.solve(dense(COLUMN), B))
     close(total, B.sum())
+
+
+def test_one_function_computes_in_the_library_of_its_operands() -> None:
+    assert linalg.cg is gt.linalg.cg
+    column = jnp.asarray(COLUMN)
+    operators = {
+        "matrix": dense(COLUMN),
+        "function that refers to a JAX array": lambda v: toeplitz(column) @ v,
+        "partial": functools.partial(jnp.matmul, dense(COLUMN)),
+    }
+    expected = np.linalg.solve(dense(COLUMN), B)
+    for operator in operators.values():
+        x, _ = gt.linalg.cg(operator, B, **TIGHT)
+        assert isinstance(x, jax.Array)
+        close(x, expected)
+    symbolic, _ = gt.linalg.cg(dense(COLUMN), gt.vector("b", shape=(N,)))
+    assert isinstance(symbolic, gt.Tensor)
+    assert isinstance(linalg.cg(np.asarray(dense(COLUMN)), B)[0], gt.Tensor)

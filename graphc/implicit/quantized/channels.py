@@ -1,0 +1,195 @@
+"""Matrices whose rows or columns are scaled or permuted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from graphc.errors import ImplicitArrayError
+from graphc.implicit.array import aux_field, with_fields
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structured import ElementwiseFunction
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    check_same_dtype,
+    materialize_unchecked,
+)
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import dtype_name, is_inexact, is_integer
+
+
+class OfChannels(Stacked):
+    """A matrix ``of`` with an operation on its rows, or, if ``columns`` holds, its columns."""
+
+    if TYPE_CHECKING:
+        # Fields of each subclass, which has its own fields between them.
+        @property
+        def of(self) -> Any: ...
+        @property
+        def columns(self) -> bool: ...
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        """The number of rows and columns."""
+        rows, columns = lengths_of(self.of)[-2:]
+        return rows, columns
+
+    def matrix_transpose(self) -> Any:
+        own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
+        return replace(own, columns=not self.columns)
+
+
+@dataclass(frozen=True, repr=False)
+class ChannelScaled(OfChannels):
+    """A matrix whose rows, or columns, are multiplied by numbers: ``factors[:, None] * of``.
+
+    ``x @ w`` equals ``(x * factors) @ of``. So rows can be scaled before they are quantized, as in
+    activation-aware quantization.
+
+    Attributes:
+        of: The other matrix, ``(*batch, m, n)``, an array or an implicit one.
+        factors: ``(*batch, m)``; for columns ``(*batch, n)``.
+        columns: Whether columns are multiplied.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit.quantized import quantize
+        >>> w = ChannelScaled(quantize(np.ones((2, 64)), "int8"), np.array([1.0, 3.0]))
+        >>> w.shape, (np.ones(2) @ w)[:2]
+        ((2, 64), array([4., 4.]))
+    """
+
+    of: Any
+    factors: Any
+    columns: bool = aux_field(default=False)
+
+    def check(self) -> None:
+        of, factors = lengths_of(self.of), lengths_of(self.factors)
+        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
+        if len(of) < 2 or channels != factors:
+            raise ImplicitArrayError(
+                f"ChannelScaled: a matrix of shape {list(of)}, factors of {list(factors)}.",
+                f"Give a factor for each {'column' if self.columns else 'row'}.",
+            )
+        check_same_dtype(self, of=self.of, factors=self.factors)
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"factors": 1, "of": 2}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"of": (rows, columns), "factors": (columns if self.columns else rows,)}
+
+    def materialize(self) -> Any:
+        return materialize_unchecked(self.of) * self.xp.expand_dims(
+            self.factors, -2 if self.columns else -1
+        )
+
+    def rmatmul(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        factors = xp.expand_dims(self.factors, -2)
+        if self.columns:
+            return xp.matmul(x, self.of) * factors
+        return xp.matmul(x * factors, self.of)
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        rows = materialize_unchecked(xp.take(self.of, index, 0))
+        if self.columns:
+            return rows * self.factors
+        return rows * xp.expand_dims(xp.take(self.factors, index, 0), -1)
+
+    def cast(self, dtype: Any) -> Any:
+        if not is_inexact(dtype_name(dtype)):
+            return NotImplemented
+        xp, kind = self.xp, dtype_name(dtype)
+        return with_fields(
+            self, {"of": xp.cast(self.of, kind), "factors": xp.cast(self.factors, kind)}
+        )
+
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not f.linear:
+            return NotImplemented
+        return with_fields(self, {"factors": f(self.factors)})
+
+
+@dataclass(frozen=True, repr=False)
+class ChannelPermuted(OfChannels):
+    """A matrix whose row ``order[i]`` is row i of another matrix; or columns likewise.
+
+    ``x @ w`` equals ``x[:, order] @ of``. So the rows of a group need not be neighbours: GPTQ
+    quantizes the most important rows first.
+
+    Attributes:
+        of: The other matrix, ``(*batch, m, n)``, an array or an implicit one.
+        order: The position of each of its rows, ``(*batch, m)``: a permutation of the integers from
+            0 on; for columns ``(*batch, n)``.
+        columns: Whether columns are permuted.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit.quantized import quantize
+        >>> rows = np.arange(3.0)[:, None] * np.ones(32)
+        >>> w = ChannelPermuted(quantize(rows, "int8", group_size=32), np.array([2, 0, 1]))
+        >>> np.asarray(w)[:, 0], (np.array([10.0, 20.0, 30.0]) @ w)[0]
+        (array([1., 2., 0.]), np.float64(50.0))
+    """
+
+    of: Any
+    order: Any
+    columns: bool = aux_field(default=False)
+
+    def check(self) -> None:
+        of, order = lengths_of(self.of), lengths_of(self.order)
+        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
+        if len(of) < 2 or channels != order or not is_integer(dtype_name(dtype_of(self.order))):
+            raise ImplicitArrayError(
+                f"ChannelPermuted: a matrix of shape {list(of)}, an order of "
+                f"{dtype_of(self.order)}{list(order)}.",
+                f"Give an integer for each {'column' if self.columns else 'row'}.",
+            )
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"of": 2, "order": 1}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        # The permuted axis is replicated: a shard of it would need rows of other shards.
+        return {"of": (rows, None) if self.columns else (None, columns)}
+
+    def _take(self, x: Any, order: Any, axis: int) -> Any:
+        """Take slices of an array along one of its last two axes, in an order."""
+        xp = numpy_like(self, x)
+        if len(lengths_of(self.order)) == 1:
+            return xp.take(x, order, axis)
+        shape = xp.shape_of(x)
+        return xp.take_along_axis(x, xp.broadcast_to(xp.expand_dims(order, -3 - axis), shape), axis)
+
+    @property
+    def indices(self) -> Any:
+        """The row, or column, of the other matrix for each row, or column, of this one."""
+        return self.xp.argsort(self.order, -1)
+
+    def materialize(self) -> Any:
+        return self._take(materialize_unchecked(self.of), self.indices, -1 if self.columns else -2)
+
+    def rmatmul(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        if self.columns:
+            return self._take(xp.matmul(x, self.of), self.indices, -1)
+        return xp.matmul(self._take(x, self.order, -1), self.of)
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        if self.columns:
+            return xp.take(materialize_unchecked(xp.take(self.of, index, 0)), self.indices, -1)
+        return materialize_unchecked(xp.take(self.of, xp.take(self.indices, index, 0), 0))
+
+    def cast(self, dtype: Any) -> Any:
+        if not is_inexact(dtype_name(dtype)):
+            return NotImplemented
+        return with_fields(self, {"of": self.xp.cast(self.of, dtype_name(dtype))})
+
+    def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
+        if not f.linear:
+            return NotImplemented
+        return with_fields(self, {"of": f(self.of)})
