@@ -30,6 +30,8 @@ COMMON = {
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.
     *("exported.py", "symbolic.py", "lengths.py", "plans.py", "saved.py"),
+    # Functions that users wrote for JAX, in all of its releases.
+    *("unknown_lengths.py", "releases.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "partitions.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py"),

@@ -30,12 +30,9 @@ from graphc.link.backend import Dispatch, Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
 from graphc.link.jax.partitions import lower_for_partitions
+from graphc.link.jax.releases import trace_state
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
 from graphc.progress import stage, tell
-
-# Older releases of JAX have the function in jax.core, where newer ones warn of it.
-_home: Any = jax.extend.core if hasattr(jax.extend.core, "get_opaque_trace_state") else jax.core
-trace_state: Callable[[], Any] = _home.get_opaque_trace_state
 
 MAX_ENTRIES = 256
 """The most entries at a time, the oldest removed first; ``jax.jit`` has its own cache."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import jax
-from jax import lax
+
+from graphc.link.jax.releases import cast_varying, varying_axes_of
 
 T = TypeVar("T")
 
@@ -26,27 +27,14 @@ def varying_axes(*arrays: Any) -> Axes:
     """Return the mesh axes over which any array varies; none outside of ``jax.shard_map``."""
     axes: Axes = frozenset()
     for x in arrays:
-        axes |= _axes_of(type_of(x))
+        axes |= varying_axes_of(type_of(x))
     return axes
-
-
-def _axes_of(aval: Any) -> Axes:
-    # In JAX up to 0.9 the type itself has the axes.
-    kind = getattr(aval, "manual_axis_type", None)
-    axes: Any = getattr(aval, "vma", ()) if kind is None else kind.varying
-    return frozenset(axes)
 
 
 def vary(x: Any, axes: Axes) -> Any:
     """Cast an array to vary over axes; its cotangent is summed over the axes that are new."""
     missing = tuple(sorted(axes - varying_axes(x), key=str))
-    if not missing:
-        return x
-    cast: Any = lax
-    # JAX up to 0.8 has one of the two.
-    if hasattr(cast, "pcast"):
-        return cast.pcast(x, missing, to="varying")
-    return cast.pvary(x, missing)
+    return cast_varying(x, missing) if missing else x
 
 
 def vary_as(tree: T, *arrays: Any) -> T:

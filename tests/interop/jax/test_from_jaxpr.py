@@ -252,6 +252,17 @@ def test_lengths_that_are_assumed_equal_are_checked() -> None:
         f([1.0, 2.0], [3.0])
 
 
+def test_a_length_that_is_assumed_to_be_positive_is_checked() -> None:
+    x = gt.vector("x")
+    y = from_jaxpr(lambda x: x.sum() + (1.0 if x.shape[0] >= 1 else 5.0), x)
+    f = graphc.function([x], y, mode="NUMPY")
+    assert f([2.0]) == 3
+    with pytest.raises(GraphcError, match="axes with elements"):
+        f(np.zeros(0))
+    total = graphc.function([x], from_jaxpr(jnp.sum, x), mode="NUMPY")
+    assert total(np.zeros(0)) == 0
+
+
 def test_a_function_that_needs_a_length_says_so() -> None:
     x = gt.vector("x")
     with pytest.raises(OperationError, match="static lengths"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,8 @@ from graphc.link.jax.from_jaxpr.random import RANDOM, pack_keys, unpack_keys
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bind_equation
-from graphc.link.jax.jaxprs import live_equations
+from graphc.link.jax.jaxprs import walk
+from graphc.link.jax.unknown_lengths import Arguments, trace_with_symbols
 from graphc.link.jax.wrap import call
 from graphc.link.jax.wrap.function import is_key
 from graphc.link.jax.wrap.types import message_of, needs_x64, remedy_of
@@ -117,74 +118,48 @@ def _name_of(function: Any) -> str:
 
 NONEMPTY = Assert("from_jaxpr: JAX could trace the function for axes with elements only.")
 
-# Tracing: each unknown length is a separate symbol, or all unknown lengths are one symbol.
-
 
 def _trace(
     function: Callable[..., Any], tensors: Sequence[Tensor], name: str
 ) -> tuple[ClosedJaxpr, Any, SymbolicLengths, list[Tensor]]:
     """Return the program, the structure of its results, the lengths, and the program's inputs."""
-    first: Exception | None = None
-    wide = _needs_x64(tensors)
-    for specs, lengths, inputs in _assumptions(tensors):
-        try:
-            with jax.enable_x64(wide):
-                program, result = jax.make_jaxpr(function, return_shape=True)(*specs)
-        except Exception as error:
-            first = first or error
-        else:
-            return program, result, lengths, inputs
-    assert first is not None
-    text = message_of(first)
-    raise OperationError(
-        f"from_jaxpr: JAX cannot trace {name}: {text}",
-        "Give inputs static lengths, gt.tensor('x', shape=(8, 3)), where a length must be known."
-        if any(None in x.type.shape for x in tensors)
-        else remedy_of(text, wide),
-    ) from first
+    types, wide = [x.type for x in tensors], _needs_x64(tensors)
+
+    def trace(*specs: Any) -> Any:
+        with jax.enable_x64(wide):
+            return jax.make_jaxpr(function, return_shape=True)(*specs)
+
+    try:
+        (program, result), arguments = trace_with_symbols(trace, types)
+    except Exception as error:
+        text, is_static = message_of(error), all(x.is_static for x in types)
+        remedy = "Give inputs static lengths, gt.tensor('x', shape=(8, 3)), where JAX needs one."
+        raise OperationError(
+            f"from_jaxpr: JAX cannot trace {name}: {text}",
+            remedy_of(text, wide) if is_static else remedy,
+        ) from error
+    values = {}
+    for symbol, ((i, axis), *_) in arguments.symbols.items():
+        length = tensors[i].shape[axis]
+        values[symbol] = length if arguments.least else length + 1
+    return program, result, SymbolicLengths(values), _checked(tensors, arguments, values)
 
 
-def _assumptions(
-    tensors: Sequence[Tensor],
-) -> Iterator[tuple[list[Any], SymbolicLengths, list[Tensor]]]:
-    """Yield types for JAX, the values of their symbols, and inputs that check the assumption."""
-    unknown = [(i, axis) for i, x in enumerate(tensors) for axis in _unknown_axes(x)]
-    if not unknown:
-        yield [_spec(x, x.type.shape) for x in tensors], SymbolicLengths({}), list(tensors)
-        return
-    names = [f"n{i}_{axis}" for i, axis in unknown]
-    choices = [dict(zip(unknown, names, strict=True)), dict.fromkeys(unknown, names[0])]
-    for symbols in choices[: len(unknown)]:
-        for least in (0, 1):
-            yield _with_symbols(tensors, symbols, least)
-
-
-def _unknown_axes(x: Tensor) -> list[int]:
-    return [axis for axis, n in enumerate(x.type.shape) if n is None]
-
-
-def _with_symbols(
-    tensors: Sequence[Tensor], names: Mapping[tuple[int, int], str], least: int
-) -> tuple[list[Any], SymbolicLengths, list[Tensor]]:
-    distinct = list(dict.fromkeys(names.values()))
-    bounds = [f"{name} >= {least}" for name in distinct] if least else []
-    shape = jax.export.symbolic_shape(",".join(distinct), constraints=bounds)
-    symbols = dict(zip(distinct, shape, strict=True))
-    values: dict[str, Tensor] = {}
-    for (i, axis), name in names.items():
-        values.setdefault(name, tensors[i].shape[axis])
-    specs, inputs = [], []
-    for i, x in enumerate(tensors):
-        axes = [(names.get((i, axis)), n) for axis, n in enumerate(x.type.shape)]
-        specs.append(_spec(x, [n if name is None else symbols[name] for name, n in axes]))
-        if len(distinct) < len(names) and _unknown_axes(x):
-            x = specify_shape(x, tuple(n if name is None else values[name] for name, n in axes))
-        inputs.append(NONEMPTY(x, x.size > 0) if least and _unknown_axes(x) else x)
-    return specs, SymbolicLengths(values), inputs
-
-
-def _spec(x: Tensor, shape: Sequence[Any]) -> Any:
-    return jax.ShapeDtypeStruct(tuple(shape), x.dtype)  # type: ignore[no-untyped-call]
+def _checked(
+    tensors: Sequence[Tensor], arguments: Arguments, values: Mapping[str, Any]
+) -> list[Tensor]:
+    """Return the inputs, which check at run time what was assumed of their lengths."""
+    lengths = [list(x.type.shape) for x in tensors]
+    for symbol, axes in arguments.symbols.items():
+        for i, axis in axes:
+            lengths[i][axis] = values[symbol]
+    inputs = []
+    for x, shape in zip(tensors, lengths, strict=True):
+        if not x.type.is_static:
+            x = specify_shape(x, tuple(shape)) if arguments.are_equal else x
+            x = NONEMPTY(x, x.size > 0) if arguments.least else x
+        inputs.append(x)
+    return inputs
 
 
 @dataclass(frozen=True)
@@ -201,19 +176,7 @@ class JaxprConversion:
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Tensor]:
         """Return the results of a program applied to symbolic operands."""
-        # Newer versions of JAX have one class for programs with and without constants.
-        bare: Any = getattr(program, "jaxpr", program)
-        consts = getattr(program, "consts", ())
-        values: dict[Any, Any] = dict(zip(bare.constvars, consts, strict=True))
-        values.update(zip(bare.invars, operands, strict=True))
-
-        def read(x: Any) -> Any:
-            return _literal_value(x) if isinstance(x, Literal) else values[x]
-
-        for eqn in live_equations(bare):
-            results = self._results(eqn, [*map(read, eqn.invars)])
-            values.update(zip(eqn.outvars, results, strict=True))
-        return [_as_tensor(read(x)) for x in bare.outvars]
+        return [*map(_as_tensor, walk(program, operands, self._results, constant=_constant))]
 
     def _results(self, eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         types = [x.aval for x in eqn.outvars]
@@ -233,9 +196,11 @@ class JaxprConversion:
         return [result] if isinstance(result, Tensor) else list(result)
 
 
-def _literal_value(x: Literal) -> Any:
-    aval: Any = x.aval
-    return np.asarray(x.val, aval.dtype)
+def _constant(variable: Any, value: Any) -> Any:
+    if not isinstance(variable, Literal):
+        return value
+    aval: Any = variable.aval
+    return np.asarray(value, aval.dtype)
 
 
 def _call_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Tensor]:

@@ -16,14 +16,18 @@ from graphc.link.jax.implicit import (
 from graphc.link.jax.implicit.automatic import densify_layer
 from graphc.link.jax.implicit.avals import merge_trees
 from graphc.link.jax.implicit.captured import call
-from graphc.link.jax.implicit.fields import with_derivative_of
-from graphc.link.jax.implicit.interpreter import bind, where_now
+from graphc.link.jax.implicit.interpreter import where_now
 from graphc.link.jax.implicit.known import known_array, known_number
 from graphc.link.jax.implicit.krylov import CALCULUS as KRYLOV
 from graphc.link.jax.implicit.numpy_like import NAMESPACE, bcoo
 from graphc.link.jax.implicit.partition import device_put, partition_specs, shardings
 from graphc.link.jax.implicit.quantized import matmul as quantized_matmul
-from graphc.link.jax.implicit.straight_through import apply_to_values, straight_through
+from graphc.link.jax.implicit.straight_through import (
+    apply_to_values,
+    straight_through,
+    with_derivative_of,
+)
+from graphc.link.jax.releases import bind
 
 __all__ = [
     "KRYLOV",

@@ -1,149 +1,122 @@
-"""Functions with custom derivatives in both modes, also linear ones: a primitive of JAX.
+"""The primitive that applies a function with derivative rules for both modes.
 
-``jax.custom_jvp`` does not suffice: JAX transposes the value of a function that is linear in an
-operand, such as a tangent, and the value has lost the derivative of a straight-through array.
-``jax.custom_vjp`` has no forward mode. Here each rule belongs to the function, and a rule may
-return applications of functions with rules, so derivatives of any order are right.
+``jax.custom_jvp`` does not suffice: where such a function is linear in an operand, JAX transposes
+its value, and the value has lost the derivative. ``jax.custom_vjp`` has no forward mode. Here both
+rules belong to the function, and a rule may apply functions again, so that derivatives of any order
+are right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
+from jax.custom_derivatives import SymbolicZero, zero_from_primal
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphc.link.jax.implicit.avals import replace_at
-from graphc.link.jax.implicit.deferred import is_zero, zero_tangent
-from graphc.link.jax.jaxprs import has_primitive
 
-Jvp = tuple[Sequence[Any], Sequence[Any]]
-"""The results of a function, and their tangents, None for zero."""
+if TYPE_CHECKING:
+    from graphc.link.jax.implicit.function_pair import FunctionPair
+
+zero_tangent: Callable[[Any], Any] = partial(zero_from_primal, symbolic_zeros=True)
+"""The symbolic zero tangent of an array."""
 
 
-class AppliedFunction(Protocol):
-    """A function of arrays, and its derivatives."""
+def is_zero(t: Any) -> bool:
+    """Return whether a tangent is a symbolic zero."""
+    return isinstance(t, SymbolicZero) or t.dtype == jax.dtypes.float0
+
+
+def is_differentiable(x: Any) -> bool:
+    """Return whether arrays of x's dtype have derivatives."""
+    return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionApplication:
+    """A program of arrays that computes a function's value, with the function's derivative.
+
+    Attributes:
+        pair: The function.
+        program: The program, from the operands' arrays to arrays.
+        tree: The tree of the operands.
+        sources: For each of these arrays, the index of the result that has its derivative, or None.
+    """
+
+    pair: FunctionPair
+    program: ClosedJaxpr
+    tree: Any
+    sources: tuple[int | None, ...]
+
+    def apply(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return the arrays that the program computes, with derivatives."""
+        return _apply(self, [*self.program.consts, *leaves])
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        """Return the results."""
+        """Return the arrays that the program computes from constants and operands."""
+        count = len(self.program.consts)
+        jaxpr, consts, leaves = self.program.jaxpr, arrays[:count], arrays[count:]
+        results: Sequence[Any] = jax.core.eval_jaxpr(jaxpr, consts, *leaves)
+        return results
 
-    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
-        """Return the results, with their derivatives of higher order, and their tangents.
-
-        Zeros among the given tangents are symbolic.
-        """
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """Return the results, with derivatives of higher order, and tangents, None for zero."""
+        avals = zip(self.sources, self.program.out_avals, strict=True)
+        outputs = [i for i, aval in avals if i is not None and is_differentiable(aval)]
+        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs)
+        if pushed is None:
+            return _apply(self, arrays), [None] * len(self.sources)
+        ys = _apply(self, arrays) if None in self.sources else [None] * len(self.sources)
+        pairs = list(zip(self.sources, ys, strict=True))
+        results = [y if i is None else self.pair.densify(pushed[0][i]) for i, y in pairs]
+        return results, [None if i is None else pushed[1].get(i) for i in self.sources]
 
     def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        """Return the cotangents of the linear arrays, and None for the others.
+        """Return the cotangents of arrays in which the function is linear, else None."""
+        pairs = zip(self.sources, cotangents, strict=True)
+        gs = {i: g for i, g in pairs if i is not None and g is not None}
+        count = len(self.program.consts)
+        grads = self.pair.transpose(self._operands(arrays), is_linear[count:], gs)
+        return [*[None] * count, *grads]
 
-        Args:
-            arrays: The arrays, with zeros for the linear ones.
-            is_linear: For each array, whether the function is linear in the array.
-            cotangents: The results' cotangents, None for zero. Returned cotangents may be None too.
-        """
-
-
-applied_p = Primitive("graphc_applied")
-"""The primitive that applies a function, which is its parameter."""
-applied_p.multiple_results = True
-
-
-def apply(function: AppliedFunction, arrays: Sequence[Any]) -> list[Any]:
-    """Apply a function to arrays."""
-    return applied_p.bind(*arrays, function=function)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _run(*arrays: Any, function: AppliedFunction) -> list[Any]:
-    return list(function.run(*arrays))
-
-
-def _abstract(*types: Any, function: AppliedFunction) -> list[Any]:
-    return list(jax.make_jaxpr(function.run)(*types).out_avals)
-
-
-applied_p.def_impl(_run)  # type: ignore[no-untyped-call]
-applied_p.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
-mlir.register_lowering(applied_p, mlir.lower_fun(_run, multiple_results=True))
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: AppliedFunction) -> Any:
-    pairs = zip(primals, tangents, strict=True)
-    symbolic = [zero_tangent(x) if type(t) is ad.Zero else t for x, t in pairs]
-    ys, ts = function.jvp(primals, symbolic)
-    zeros = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in ys]
-    return ys, [zero if t is None else t for zero, t in zip(zeros, ts, strict=True)]
-
-
-def _transpose(cotangents: Sequence[Any], *arrays: Any, function: AppliedFunction) -> Sequence[Any]:
-    is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
-    gs = [None if type(g) is ad.Zero else g for g in cotangents]
-    pairs = list(zip(arrays, is_linear, strict=True))
-    if all(g is None for g in gs):
-        return [ad.Zero(x.aval) if flag else None for x, flag in pairs]
-    # The derivative of a linear function does not depend on the arrays: zeros do.
-    values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
-    grads = function.transpose(values, is_linear, gs)
-    return [
-        None if not flag else ad.Zero(x.aval) if grad is None else grad
-        for (x, flag), grad in zip(pairs, grads, strict=True)
-    ]
-
-
-def _batch(
-    arrays: Sequence[Any], axes: Sequence[Any], *, function: AppliedFunction
-) -> tuple[list[Any], list[int]]:
-    flags = tuple(axis is not None for axis in axes)
-    pairs = zip(arrays, axes, strict=True)
-    batches = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in pairs]
-    ys = apply(_Batched(function, flags), batches)
-    return ys, [0] * len(ys)
-
-
-ad.primitive_jvps[applied_p] = _jvp
-ad.primitive_transposes[applied_p] = _transpose
-batching.primitive_batchers[applied_p] = _batch
+    def _operands(self, arrays: Sequence[Any]) -> Any:
+        """Return the operands' trees, with these arrays or tangents as leaves."""
+        return jax.tree.unflatten(self.tree, arrays[len(self.program.consts) :])
 
 
 @dataclass(frozen=True, eq=False)
 class _Batched:
-    """A function mapped over batches.
+    """An application mapped over batches; so are its rules.
 
     Attributes:
-        inner: The function of the elements.
-        flags: For each array, whether its first axis is a batch.
+        inner: The application to the elements.
+        axes: For each array 0 if its first axis is a batch, else None.
     """
 
-    inner: AppliedFunction
-    flags: tuple[bool, ...]
-
-    @property
-    def _axes(self) -> list[int | None]:
-        return list(map(_axis, self.flags))
+    inner: FunctionApplication | _Batched
+    axes: tuple[int | None, ...]
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        results: Sequence[Any] = jax.vmap(self.inner.run, tuple(self._axes))(*arrays)
+        results: Sequence[Any] = jax.vmap(self.inner.run, self.axes)(*arrays)
         return results
 
-    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
-        wrt = tuple([i for i, t in enumerate(tangents) if not is_zero(t)])
-        flags = tuple([self.flags[i] for i in wrt])
-        directions = [tangents[i] for i in wrt]
-        pushforward = _TangentMap(self.inner, wrt)
-        batched = jax.vmap(pushforward.jvp_along, (self._axes, list(map(_axis, flags))))
-        program, shapes = jax.make_jaxpr(batched, return_shape=True)(list(arrays), directions)
-        leaves = jax.core.eval_jaxpr(program.jaxpr, program.consts, *arrays, *directions)
-        result: Jvp = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
-        if not has_primitive(program, "stop_gradient"):
-            return result
-        ys, ts = result
-        linear = iter(apply(_Batched(pushforward, self.flags + flags), [*arrays, *directions]))
-        return ys, [None if t is None else next(linear) for t in ts]
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
+
+        def jvp(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
+            zeros = list(map(zero_tangent, arrays))
+            return self.inner.jvp(arrays, replace_at(zeros, wrt, directions))
+
+        axes = list(self.axes), [self.axes[i] for i in wrt]
+        return jax.vmap(jvp, axes)(list(arrays), [tangents[i] for i in wrt])
 
     def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
@@ -151,63 +124,61 @@ class _Batched:
         def transpose(arrays: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
             return self.inner.transpose(arrays, is_linear, cotangents)
 
-        grads = jax.vmap(transpose, (self._axes, 0))(list(arrays), list(cotangents))
-        pairs = zip(grads, self.flags, strict=True)
-        return [g if g is None or flag else g.sum(0) for g, flag in pairs]
+        grads = jax.vmap(transpose, (list(self.axes), 0))(list(arrays), list(cotangents))
+        pairs = zip(grads, self.axes, strict=True)
+        return [g if g is None or axis == 0 else g.sum(0) for g, axis in pairs]
 
 
-def _axis(flag: bool) -> int | None:
-    return 0 if flag else None
+applied_p = Primitive("graphc_applied")
+applied_p.multiple_results = True
 
 
-@dataclass(frozen=True, eq=False)
-class _TangentMap:
-    """The tangents of a function's results, as a function of its arrays and their tangents.
+def _apply(function: FunctionApplication | _Batched, arrays: Sequence[Any]) -> list[Any]:
+    return applied_p.bind(*arrays, function=function)  # type: ignore[no-any-return, no-untyped-call]
 
-    The batch of a ``lax.cond`` selects between operands and results of ``stop_gradient``, which JAX
-    does not transpose if a tangent is an operand. The transpose of this function is batched
-    instead: it has a ``lax.cond`` still.
 
-    Attributes:
-        inner: The function.
-        wrt: The indices of the arrays that have tangents; the tangents follow the arrays.
-    """
+def _run(*arrays: Any, function: FunctionApplication | _Batched) -> list[Any]:
+    return list(function.run(*arrays))
 
-    inner: AppliedFunction
-    wrt: tuple[int, ...]
 
-    def jvp_along(self, arrays: Sequence[Any], directions: Sequence[Any]) -> Jvp:
-        """Return the function's results, and their tangents along directions."""
-        zeros = list(map(zero_tangent, arrays))
-        return self.inner.jvp(arrays, replace_at(zeros, self.wrt, directions))
+def _abstract(*types: Any, function: FunctionApplication | _Batched) -> list[Any]:
+    return list(jax.make_jaxpr(function.run)(*types).out_avals)
 
-    def run(self, *arrays: Any) -> Sequence[Any]:
-        count = len(arrays) - len(self.wrt)
-        _, ts = self.jvp_along(arrays[:count], arrays[count:])
-        return [t for t in ts if t is not None]
 
-    def _restrict(self, arrays: Sequence[Any], wrt: Sequence[int]) -> Callable[..., list[Any]]:
-        """Return the function of the arrays with indices ``wrt`` alone."""
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: FunctionApplication) -> Any:
+    pairs = zip(primals, tangents, strict=True)
+    symbolic = [zero_tangent(x) if type(t) is ad.Zero else t for x, t in pairs]
+    ys, ts = function.jvp(primals, symbolic)
+    zeros = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in ys]
+    return ys, [zero if t is None else t for zero, t in zip(zeros, ts, strict=True)]
 
-        def restriction(*values: Any) -> list[Any]:
-            return list(self.run(*replace_at(arrays, wrt, values)))
 
-        return restriction
+def _transpose(
+    cotangents: Sequence[Any], *arrays: Any, function: FunctionApplication
+) -> Sequence[Any]:
+    is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
+    pairs = list(zip(arrays, is_linear, strict=True))
+    # The derivative of a linear function does not depend on the arrays: zeros do.
+    values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
+    gs = [None if type(g) is ad.Zero else g for g in cotangents]
+    has_gradient = any(g is not None for g in gs)
+    grads = function.transpose(values, is_linear, gs) if has_gradient else [None] * len(values)
+    return [
+        ad.Zero(x.aval) if flag and grad is None else grad
+        for (x, flag), grad in zip(pairs, grads, strict=True)
+    ]
 
-    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Jvp:
-        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
-        at, directions = [arrays[i] for i in wrt], [tangents[i] for i in wrt]
-        return apply(self, arrays), jax.jvp(self._restrict(arrays, wrt), at, directions)[1]
 
-    def transpose(
-        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
-    ) -> Sequence[Any]:
-        wrt = [i for i, flag in enumerate(is_linear) if flag]
-        function = self._restrict(arrays, wrt)
-        outputs = [i for i, g in enumerate(cotangents) if g is not None]
-        transpose = jax.linear_transpose(
-            lambda *values: [function(*values)[i] for i in outputs],
-            *[jax.typeof(arrays[i]) for i in wrt],
-        )
-        grads = transpose([cotangents[i] for i in outputs])
-        return replace_at([None] * len(arrays), wrt, grads)
+def _batch(arrays: Sequence[Any], axes: Sequence[Any], *, function: FunctionApplication) -> Any:
+    pairs = zip(arrays, axes, strict=True)
+    batches = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in pairs]
+    ys = _apply(_Batched(function, tuple(None if axis is None else 0 for axis in axes)), batches)
+    return ys, [0] * len(ys)
+
+
+applied_p.def_impl(_run)  # type: ignore[no-untyped-call]
+applied_p.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+mlir.register_lowering(applied_p, mlir.lower_fun(_run, multiple_results=True))
+ad.primitive_jvps[applied_p] = _jvp
+ad.primitive_transposes[applied_p] = _transpose
+batching.primitive_batchers[applied_p] = _batch

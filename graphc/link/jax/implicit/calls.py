@@ -15,12 +15,13 @@ from graphc.link.jax.implicit.interpreter import (
     inline,
     materialize_for,
     rule,
-    used_results,
 )
 from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
-from graphc.link.jax.implicit.transform import RequestedResults, as_closed, transform
+from graphc.link.jax.implicit.transform import RequestedResults, transform
+from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.releases import as_closed
 
 
 def rebind(eqn: JaxprEqn, leaves: Sequence[Any], kinds: ImplicitAvals, **changed: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import jax
 
-from graphc.capture import Stripped, lift, rebuild
+from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.errors import ArgumentError
 from graphc.implicit.array import is_complete, is_implicit
 from graphc.implicit.functions import implicit
@@ -23,7 +23,7 @@ from graphc.implicit.policy import ConversionError, arguments_only, materializin
 from graphc.link.jax.implicit.avals import replace_at
 from graphc.link.jax.implicit.interpreter import report_at
 from graphc.link.jax.implicit.modules import call_with_modules, modules_in
-from graphc.link.jax.implicit.trace import trace_and_run
+from graphc.link.jax.implicit.trace import run_leaves, trace_and_run
 from graphc.site import Site, derived_from, where
 
 
@@ -48,14 +48,15 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
     """Call a function; its results are nested as the function returns them, and may be implicit."""
     if modules := modules_in(function, args, kwargs):
         return call_with_modules(modules, function, args, kwargs)
-    names = _captured_names(function) if _has_implicit((args, kwargs)) else []
-    if names or _lifted_of(function) is not None:
+    leaves, tree = jax.tree.flatten((tuple(args), kwargs), is_leaf=is_complete)
+    lifted = _lift(function) if any(map(is_implicit, leaves)) else None
+    if _captured_names(lifted) or _lifted_of(function) is not None:
         # The handlers of two implicit arrays are found only if both are arguments.
         with suppress(TypeError, AttributeError):
             return _call_lifted(function, args, kwargs)
     try:
         with arguments_only():
-            return trace_and_run(function, args, kwargs)
+            return run_leaves(function, leaves, tree, lifted)
     except TypeError as error:
         return _retry(function, args, kwargs, error)
 
@@ -64,7 +65,7 @@ def _retry(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], error: TypeError
 ) -> Any:
     """Call a function with its captured arrays as arguments, or let JAX densify these."""
-    names = _captured_names(function)
+    names = _captured_names(_lift(function))
     if names:
         with suppress(TypeError, AttributeError):
             return _call_lifted(function, args, kwargs)
@@ -75,10 +76,6 @@ def _retry(
     raise error
 
 
-def _has_implicit(tree: Any) -> bool:
-    return any(map(is_implicit, jax.tree.leaves(tree, is_leaf=is_complete)))
-
-
 def _lifted_of(function: Callable[..., Any]) -> LiftedFunction | None:
     try:
         return _lifted.get(function)
@@ -86,11 +83,19 @@ def _lifted_of(function: Callable[..., Any]) -> LiftedFunction | None:
         return None
 
 
-def _captured_names(function: Callable[..., Any]) -> list[str]:
+def _lift(function: Callable[..., Any]) -> Lifted | None:
+    """Return a function and the arrays it captures; None if they cannot be told apart."""
     try:
-        stripped, leaves = lift(function, is_implicit)
+        return lift(function, is_implicit)
     except ArgumentError:
+        return None
+
+
+def _captured_names(lifted: Lifted | None) -> list[str]:
+    """Return the names of the implicit arrays that a function captures."""
+    if lifted is None:
         return []
+    stripped, leaves = lifted
     return [name for name, x in zip(stripped.names, leaves, strict=True) if is_implicit(x)]
 
 

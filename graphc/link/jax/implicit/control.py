@@ -18,13 +18,10 @@ from graphc.errors import MaterializeError
 from graphc.implicit.policy import deferred_reports
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.calls import fill_unused, rebind
-from graphc.link.jax.implicit.function_pair import defer_derivative, is_traced, pair_of
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
-    bind_equation,
     materialize_for,
     rule,
-    used_results,
 )
 from graphc.link.jax.implicit.scans import Scan
 from graphc.link.jax.implicit.stacks import element, stack
@@ -32,9 +29,10 @@ from graphc.link.jax.implicit.trace import trace_and_run
 from graphc.link.jax.implicit.transform import (
     RequestedResults,
     TransformedProgram,
-    as_closed,
     transform,
 )
+from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.releases import as_closed
 
 
 @rule("cond")
@@ -45,23 +43,11 @@ def cond(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     used = used_results(eqn)
     none = (False,) * len(used)
     branches, differ = _branches(kinds, RequestedResults(eqn, used, none))
-    # Branches may differ in derivatives alone: then only the values of results are combined, and
-    # a derivative is the derivative of the branch that runs.
-    values_only = differ
-    if any(values_only):
-        branches, differ = _branches(kinds, RequestedResults(eqn, used, none, values_only))
     if any(differ):
-        branches, _ = _branches(kinds, RequestedResults(eqn, used, differ, values_only))
+        branches, _ = _branches(kinds, RequestedResults(eqn, used, differ))
     arrays = [materialize_for(index, eqn), *leaves]
     programs = tuple(x.report().closed for x in branches)
-    results = fill_unused(used, rebind(eqn, arrays, branches[0].kinds, branches=programs))
-    if not is_traced(operands):
-        return results
-    pair = pair_of(eqn, lambda *values: bind_equation(eqn, values))
-    return [
-        defer_derivative(pair, operands, i, y) if values_only[i] else y
-        for i, y in enumerate(results)
-    ]
+    return fill_unused(used, rebind(eqn, arrays, branches[0].kinds, branches=programs))
 
 
 def _branches(

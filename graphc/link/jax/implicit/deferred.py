@@ -1,102 +1,114 @@
-"""Results of functions that are not computed, and whose derivatives are.
+"""Dense tangents and cotangents of implicit arrays, and results that have derivatives alone.
 
-The derivative of an implicit result is the derivative of the dense array, and JAX keeps a
-derivative only beside an array of its shape. A deferred result holds the arrays of the function's
-operands instead, so nothing of the dense size exists before the derivative is needed.
+The derivative of an implicit array is the derivative of the dense array: a tangent of the fields is
+pushed forward to the dense array, and a cotangent of the dense array is pulled back to the fields.
+The fields of an implicit result lack the derivative of the function that computed it. JAX keeps a
+derivative only beside an array of its shape, so a ``DeferredResult`` holds the function's operands
+instead, and nothing of the dense size exists before the derivative is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from functools import reduce
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
 
-from graphc.implicit.array import ImplicitArray, aux_field
+from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.jax_arrays import jax_arrays
+from graphc.implicit.straight_through import StraightThrough
 from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.link.jax.implicit.applied import is_differentiable, is_zero
 from graphc.link.jax.implicit.avals import replace_at
 
-Cache = dict[Any, Any]
-"""Derivatives of deferred results: a result that is read twice is differentiated once."""
+if TYPE_CHECKING:
+    from graphc.link.jax.implicit.function_pair import FunctionPair
+
+Densify = Callable[[Any], Any]
+"""A function that densifies an implicit array, and returns another array unchanged."""
 
 
-class Differentiable(Protocol):
-    """A function of arrays, dense or implicit, with several results.
+def push_forward(densify: Densify, x: Any, t: Any) -> tuple[Any, Any]:
+    """Return an operand and its dense tangent, given the tangents of its arrays.
 
-    Equal functions compute the same.
+    Args:
+        densify: The function that densifies an array.
+        x: The operand.
+        t: The tangents of the operand's arrays, in its tree.
+
+    Returns:
+        The operand, in which a deferred result is replaced by the result as its function's rule
+        computes it, which has the derivatives of higher order; and the tangent, None for zero.
     """
+    if isinstance(x, StraightThrough):
+        toward, tangent = push_forward(densify, x.toward, t.toward)
+        return StraightThrough(x.array, toward), tangent
+    if isinstance(x, DeferredResult):
+        return x.push_forward(t.operands)
+    ts = jax.tree.leaves(t)
+    wrt = [i for i, leaf in enumerate(ts) if not is_zero(leaf)]
+    if not wrt or not is_differentiable(x):
+        return x, None
+    if not is_implicit(x):
+        return x, t
+    dense, fields = _function_of_fields(densify, x, wrt)
+    return x, jax.jvp(dense, fields, [ts[i] for i in wrt])[1]
 
-    def tangent(
-        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, cache: Cache
-    ) -> Any:
-        """Return a result's dense tangent, given the operands' tangents; None for zero."""
 
-    def compute(self, operands: Sequence[Any], result: ResultType) -> Any:
-        """Return the dense result; None if its derivative is not the derivative of its value."""
+def pull_back(densify: Densify, x: Any, g: Any, wanted: Sequence[bool]) -> list[Any]:
+    """Return the cotangents of arrays in which an operand is linear, and None for its others.
 
-    def rule_primal(
-        self, operands: Sequence[Any], has_tangents: Sequence[Any], result: ResultType, cache: Cache
-    ) -> Any:
-        """Return a result as the derivative rule computes it; None if the rule changes nothing.
+    Args:
+        densify: The function that densifies an array.
+        x: The operand.
+        g: The cotangent of the dense array.
+        wanted: For each of the operand's arrays, whether the operand is linear in it.
+    """
+    if isinstance(x, StraightThrough):
+        count = len(jax.tree.leaves(x.array))
+        return [*[None] * count, *pull_back(densify, x.toward, g, wanted[count:])]
+    if isinstance(x, DeferredResult):
+        return x.pull_back(g, wanted)
+    wrt = [i for i, flag in enumerate(wanted) if flag]
+    if not wrt or not is_implicit(x):
+        return [g if flag else None for flag in wanted]
+    dense, fields = _function_of_fields(densify, x, wrt)
+    _, pullback = jax.vjp(dense, *fields)
+    return replace_at([None] * len(wanted), wrt, pullback(g))
 
-        Args:
-            operands: The operands, dense or implicit.
-            has_tangents: For each operand, which of its arrays have tangents.
-            result: The result's type.
-            cache: Derivatives of deferred results.
-        """
+
+def _function_of_fields(
+    densify: Densify, x: Any, wrt: Sequence[int]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """Return the dense array as a function of some of its fields, and these fields."""
+    leaves, tree = jax.tree.flatten(x)
+
+    def dense(*fields: Any) -> Any:
+        return densify(jax.tree.unflatten(tree, replace_at(leaves, wrt, fields)))
+
+    return dense, [leaves[i] for i in wrt]
 
 
 @dataclass(frozen=True)
-class ResultType:
-    """A result of a function.
-
-    Attributes:
-        index: The index among the function's results.
-        shape: The result's shape.
-        dtype: The result's dtype.
-    """
-
-    index: int
-    shape: tuple[int, ...]
-    dtype: Any
-
-
-@dataclass(frozen=True)
-class FunctionApplication:
-    """A function applied to operands that are trees of arrays; each array is held once.
+class DeferredType:
+    """A function, and the type of one of its results.
 
     Attributes:
         function: The function.
-        operands: For each operand, its tree and the indices of its arrays.
-        result: The result of the function that is deferred.
-        ndim: The rank of the first array, which is higher in a stack of applications.
+        index: The index of the result among the function's results.
+        lengths: The result's shape.
+        dtype: The result's dtype.
+        ndim: The rank of the operands' first array, which is higher in a stack of results.
     """
 
-    function: Differentiable
-    operands: tuple[tuple[Any, tuple[int, ...]], ...]
-    result: ResultType
+    function: FunctionPair
+    index: int
+    lengths: tuple[Any, ...]
+    dtype: Any
     ndim: int
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.function, self.operands, self.result, self.ndim))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def unflatten(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the operands' trees, with these arrays or tangents as leaves."""
-        # Equal operands stay one object, by whose identity derivatives are cached.
-        trees = {
-            key: jax.tree.unflatten(key[0], [arrays[i] for i in key[1]]) for key in self.operands
-        }
-        return [trees[key] for key in self.operands]
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,117 +116,61 @@ class DeferredResult(ImplicitArray):
     """A result of a function that has the function's derivative, and whose value is not used.
 
     Attributes:
-        arrays: The arrays of the operands.
-        application: The application of the function to the operands.
+        operands: The function's operands, dense or implicit.
+        of: The function, and the result's type.
     """
 
     materialize_through: ClassVar[bool] = False
 
-    arrays: tuple[Any, ...]
-    application: FunctionApplication = aux_field()  # noqa: RUF009 (a dataclass's field)
+    operands: tuple[Any, ...]
+    of: DeferredType = aux_field()  # noqa: RUF009 (a dataclass's field)
 
-    @classmethod
-    def of(cls, function: Differentiable, operands: Sequence[Any], index: int, like: Any) -> Any:
-        """Defer the result with an index, which has the shape and dtype of ``like``."""
-        arrays: list[Any] = []
-        seen: dict[int, int] = {}
-        specs = []
-        for x in operands:
-            leaves, tree = jax.tree.flatten(x)
-            indices = []
-            for leaf in leaves:
-                if id(leaf) not in seen:
-                    seen[id(leaf)] = len(arrays)
-                    arrays.append(leaf)
-                indices.append(seen[id(leaf)])
-            specs.append((tree, tuple(indices)))
-        result = ResultType(index, lengths_of(like), dtype_of(like))  # type: ignore[arg-type]
-        application = FunctionApplication(function, tuple(specs), result, jnp.ndim(arrays[0]))
-        return cls(tuple(arrays), application)
+    @property
+    def _stack(self) -> tuple[Any, ...]:
+        """The lengths of a stack of results."""
+        lengths = lengths_of(jax.tree.leaves(self.operands)[0])
+        return tuple(lengths[: len(lengths) - self.of.ndim])
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        lengths = lengths_of(self.arrays[0])
-        return (*lengths[: len(lengths) - self.application.ndim], *self.application.result.shape)
+        return (*self._stack, *self.of.lengths)
 
     @property
     def dtype(self) -> Any:
-        return self.application.result.dtype
+        return self.of.dtype
 
     def materialize(self) -> Any:
         """Return zeros with the derivative of the result."""
         return jax_arrays().with_derivative_of(jnp.zeros(self.shape, self.dtype), self)
 
-    def tangent(self, tangents: Sequence[Any], cache: Cache) -> Any:
-        """Return the dense tangent, given the arrays' tangents; None for zero."""
-        key = self.application, tuple(map(id, self.arrays)), tuple(map(id, tangents))
-        if key not in cache:
-            cache[key] = self._tangent(tangents, cache)
-        return cache[key]
+    def push_forward(self, tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the result as the function's rule computes it, and the result's tangent."""
+        leaves, tree = jax.tree.flatten(tangents)
+        wrt = [i for i, t in enumerate(leaves) if not is_zero(t)]
 
-    def _tangent(self, tangents: Sequence[Any], cache: Cache) -> Any:
-        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
-        to = self.application
+        def push(operands: Sequence[Any], directions: Sequence[Any]) -> Any:
+            ts = jax.tree.unflatten(tree, replace_at(leaves, wrt, directions))
+            pushed = self.of.function.jvp(operands, ts, [self.of.index])
+            return pushed and (pushed[0][self.of.index], pushed[1][self.of.index])
 
-        def tangent(cache: Cache, arrays: Sequence[Any], nonzero: Sequence[Any]) -> Any:
-            ts = to.unflatten(replace_at(tangents, wrt, nonzero))
-            return to.function.tangent(to.unflatten(arrays), ts, to.result, cache)
+        return self._map_stack(push)(self.operands, [leaves[i] for i in wrt]) or (self, None)
 
-        return self._map_stack(tangent, cache, self.arrays, [tangents[i] for i in wrt])
+    def pull_back(self, g: Any, wanted: Sequence[bool]) -> list[Any]:
+        """Return the cotangents of the arrays in which the result is linear."""
 
-    def compute(self) -> Any:
-        """Return the dense array; None if its derivative is not the derivative of its value.
+        def pull(operands: Sequence[Any], g: Any) -> list[Any]:
+            return self.of.function.transpose(operands, wanted, {self.of.index: g})
 
-        A tangent is transposed by its value: transposed by its derivative, it would need the
-        transpose of another tangent, without end.
-        """
-        to = self.application
+        cotangents: list[Any] = self._map_stack(pull)(self.operands, g)
+        return cotangents
 
-        def compute(_: Cache, arrays: Sequence[Any]) -> Any:
-            return to.function.compute(to.unflatten(arrays), to.result)
-
-        return self._map_stack(compute, {}, self.arrays)
-
-    def rule_primal(self, has_tangents: Sequence[bool], cache: Cache) -> Any:
-        """Return the array as the derivative rule of the function computes it.
-
-        The second derivative of a function with a custom rule is the derivative of the rule, in
-        which the primal result is the value that the rule returns.
-
-        Args:
-            has_tangents: For each of the arrays, whether it has a tangent.
-            cache: Derivatives of deferred results.
-        """
-        key = self.application, tuple(map(id, self.arrays)), tuple(has_tangents)
-        if key not in cache:
-            cache[key] = self._rule_primal(has_tangents, cache)
-        return cache[key]
-
-    def _rule_primal(self, has_tangents: Sequence[bool], cache: Cache) -> Any:
-        to = self.application
-
-        def rule_primal(cache: Cache, arrays: Sequence[Any]) -> Any:
-            flags = to.unflatten(has_tangents)
-            return to.function.rule_primal(to.unflatten(arrays), flags, to.result, cache)
-
-        y = self._map_stack(rule_primal, cache, self.arrays)
-        return self if y is None else y
-
-    def _map_stack(self, function: Any, cache: Cache, *arrays: Any) -> Any:
-        """Call a function of one application's arrays, or map it over a stack of applications."""
-        depth = self.ndim - len(self.application.result.shape)
-        if not depth:
-            return function(cache, *arrays)
-        mapped: Any = partial(function, {})
-        for _ in range(depth):
-            mapped = jax.vmap(mapped)
-        return mapped(*arrays)
+    def _map_stack(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Map a function of one result's arrays over a stack of results."""
+        return reduce(lambda mapped, _: jax.vmap(mapped), self._stack, function)
 
 
-zero_tangent: Callable[[Any], Any] = partial(zero_from_primal, symbolic_zeros=True)
-"""The symbolic zero tangent of an array."""
-
-
-def is_zero(t: Any) -> bool:
-    """Return whether a tangent is a symbolic zero."""
-    return isinstance(t, SymbolicZero) or t.dtype == jax.dtypes.float0
+def defer(function: FunctionPair, operands: Sequence[Any], index: int, like: Any) -> DeferredResult:
+    """Defer the result with an index, which has the shape and dtype of ``like``."""
+    ndim = jnp.ndim(jax.tree.leaves(operands)[0])
+    kind = DeferredType(function, index, tuple(lengths_of(like)), dtype_of(like), ndim)
+    return DeferredResult(tuple(operands), kind)

@@ -1,37 +1,50 @@
-"""Functions of implicit operands that have the derivatives of functions of dense operands."""
+"""Functions of implicit operands that have the derivatives of functions of dense operands.
+
+The value of such a function is computed by handlers. Its derivative is the derivative of the
+function of dense operands, a custom rule for example: JAX traces the derivative, and the traced
+program is interpreted with the implicit operands, so that handlers are called in the rule too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any
 
 import jax
-from jax.extend.core import JaxprEqn
+import jax.numpy as jnp
 
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import materialized, materializing, policy_of
+from graphc.implicit.policy import (
+    deferred_reports,
+    densify,
+    enforce_policy,
+    materialized,
+    materializing,
+    policy_of,
+)
 from graphc.implicit.straight_through import StraightThrough
-from graphc.link.jax.implicit.avals import replace_at
-from graphc.link.jax.implicit.deferred import Cache, DeferredResult, ResultType
-from graphc.link.jax.implicit.fields import (
-    any_leaf,
-    is_differentiable,
+from graphc.link.jax.implicit.applied import FunctionApplication, is_differentiable
+from graphc.link.jax.implicit.avals import (
+    ImplicitAvals,
+    flatten,
+    per_array,
+    replace_at,
+    unflatten,
+)
+from graphc.link.jax.implicit.deferred import (
+    defer,
+    pull_back,
     push_forward,
-    rule_primal,
-    tangent_flags,
 )
-from graphc.link.jax.implicit.interpreter import (
-    bind_equation,
-    inline,
-    report_at,
-    where_now,
-    where_of,
-)
+from graphc.link.jax.implicit.interpreter import inline, report_at, where_now
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
+from graphc.link.jax.varying import vary_as
+
+Pushed = tuple[Sequence[Any], Mapping[int, Any]]
+"""All results of a function, and the dense tangents of some, by their indices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +58,6 @@ class FunctionPair:
         key: A value that is equal for functions which compute the same.
         where: The user's line.
         policy: The policy for arrays that a derivative densifies.
-        has_rule: Whether the derivative is a custom rule, not the derivative of the value.
-        recompute: A function that returns the results, densified and with derivatives; None if the
-            derivative is not the derivative of the value.
     """
 
     value: Callable[..., Sequence[Any]]
@@ -56,8 +66,6 @@ class FunctionPair:
     key: Hashable
     where: str | None = field(default_factory=where_now)
     policy: str = field(default_factory=policy_of)
-    has_rule: bool = False
-    recompute: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionPair) and self.key == other.key
@@ -65,11 +73,23 @@ class FunctionPair:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @contextmanager
-    def original_context(self) -> Iterator[None]:
-        """Differentiate with the policy and the reported line of the function's call."""
-        with materializing(self.policy), report_at(self.where):
-            yield
+    def __call__(self, operands: Sequence[Any], add_up: bool = False) -> list[Any]:
+        """Return the results, with derivatives if JAX traces an operand.
+
+        Args:
+            operands: The operands, dense or implicit.
+            add_up: Whether the cotangents of all uses of an implicit result are added up before
+                they are pulled back. The result then comes with zeros, as the policy allows.
+        """
+        if not is_traced(operands):
+            return list(self.value(*operands))
+        results, zeros = apply_pair(self, operands, add_up)
+        return [
+            StraightThrough(y, zeros.get(i, defer(self, operands, i, y)))
+            if _lacks_derivative(y)
+            else y
+            for i, y in enumerate(results)
+        ]
 
     def densify(self, x: Any) -> Any:
         """Densify an array for the derivative, as the policy allows."""
@@ -77,115 +97,141 @@ class FunctionPair:
             return materialized(x, f"the derivative of {self.name}", self.where)
         return x
 
-    def restrict(
-        self, values: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int] | None = None
-    ) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the dense function of the operands with indices ``wrt``, and these operands.
-
-        The function returns two lists of all results: in the first, results that are not
-        differentiated are None; in the second, all others are. Differentiated are the results of
-        floating dtypes, with indices ``outputs`` if these are given.
-        """
-
-        def function(*inputs: Any) -> Any:
-            y = self.dense(*replace_at(values, wrt, inputs))
-            flags = [
-                is_differentiable(x) and (outputs is None or i in outputs) for i, x in enumerate(y)
-            ]
-            pairs = list(zip(y, flags, strict=True))
-            return [x if flag else None for x, flag in pairs], [
-                None if flag else x for x, flag in pairs
-            ]
-
-        return function, [values[i] for i in wrt]
+    @contextmanager
+    def original_context(self) -> Iterator[None]:
+        """Differentiate with the policy and the reported line of the function's call."""
+        with materializing(self.policy), report_at(self.where):
+            yield
 
     def jvp(
-        self,
-        operands: Sequence[Any],
-        tangents: Sequence[Any],
-        outputs: Sequence[int],
-        cache: Cache,
-    ) -> tuple[list[Any], list[Any]] | None:
-        """Return all results, and dense tangents of some; None if all operands' tangents are zero.
+        self, operands: Sequence[Any], tangents: Sequence[Any], outputs: Sequence[int]
+    ) -> Pushed | None:
+        """Return the results as the rule computes them, and tangents; None if these are zero.
+
+        The derivatives of the returned results are their derivatives of higher order.
 
         Args:
             operands: The operands, dense or implicit.
             tangents: The tangents of the operands' arrays.
-            outputs: The indices of the results whose tangents are returned; others are None.
-            cache: Derivatives of deferred results.
+            outputs: The indices of the results whose tangents are returned.
         """
-        pairs = list(zip(operands, tangents, strict=True))
-        directions = [push_forward(self.densify, x, t, cache) for x, t in pairs]
-        wrt = [i for i, t in enumerate(directions) if t is not None]
-        if not wrt:
-            return None
-
-        def jvp(values: Any, directions: Any) -> Any:
-            function, at = self.restrict(values, wrt, outputs)
-            return jax.jvp(function, at, directions, has_aux=True)
-
-        points = [rule_primal(x, tangent_flags(t), cache) for x, t in pairs]
-        ys, ts, others = run_through(jvp, points, [directions[i] for i in wrt])
-        return merge(ys, others), list(map(self.densify, ts))
-
-    def tangent(
-        self, operands: Sequence[Any], tangents: Sequence[Any], result: ResultType, cache: Cache
-    ) -> Any:
-        """Return a result's dense tangent; None for zero."""
         with self.original_context():
-            y_and_t = self.jvp(operands, tangents, [result.index], cache)
-        return None if y_and_t is None else y_and_t[1][result.index]
+            pairs = zip(operands, tangents, strict=True)
+            pushed = [push_forward(self.densify, x, t) for x, t in pairs]
+            wrt = [i for i, (_, t) in enumerate(pushed) if t is not None]
+            if not wrt:
+                return None
 
-    def compute(self, operands: Sequence[Any], result: ResultType) -> Any:
-        """Return a dense result; None if its derivative is not the derivative of its value."""
-        return None if self.recompute is None else self.recompute(operands)[result.index]
+            def rule(points: Sequence[Any], directions: Sequence[Any]) -> Any:
+                function, at = self._restrict(points, wrt, outputs)
+                _, ts, ys = jax.jvp(function, at, directions, has_aux=True)
+                return ys, ts
 
-    def rule_primal(
-        self, operands: Sequence[Any], has_tangents: Sequence[Any], result: ResultType, cache: Cache
-    ) -> Any:
-        """Return a result as the derivative rule computes it; None if the rule changes nothing."""
-        flags = list(map(any_leaf, has_tangents))
-        points = [rule_primal(x, t, cache) for x, t in zip(operands, has_tangents, strict=True)]
-        wrt = [i for i, x in enumerate(operands) if is_differentiable(x) and flags[i]]
-        if self.has_rule and wrt:
-            return self._run_rule(points, wrt)[result.index]
-        if all(map(is_, points, operands)):
-            return None
-        return DeferredResult.of(self, points, result.index, result)
+            ys, ts = run_through(rule, [x for x, _ in pushed], [pushed[i][1] for i in wrt])
+            return ys, dict(zip(outputs, map(self.densify, ts), strict=True))
 
-    def _run_rule(self, operands: Sequence[Any], wrt: Sequence[int]) -> Sequence[Any]:
-        """Return the results as the derivative rule for operands ``wrt`` computes them."""
+    def _restrict(
+        self, values: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Return a function of operands ``wrt`` to ``outputs`` and all results; its operands."""
 
-        def primal(*values: Any) -> Any:
-            function, at = self.restrict(values, wrt)
-            ys, _, others = jax.vjp(function, *at, has_aux=True)
-            return merge(ys, others)
+        def function(*inputs: Any) -> tuple[list[Any], list[Any]]:
+            ys = self.dense(*replace_at(values, wrt, inputs))
+            return [ys[i] for i in outputs], list(ys)
+
+        return function, [values[i] for i in wrt]
+
+    def transpose(
+        self, operands: Sequence[Any], wanted: Sequence[bool], gs: Mapping[int, Any]
+    ) -> list[Any]:
+        """Return the cotangents of arrays in which the function is linear, None for the others.
+
+        Args:
+            operands: The operands, with zeros for the linear arrays.
+            wanted: For each array of the operands, whether the function is linear in it.
+            gs: Dense cotangents of results, by the results' indices.
+        """
+        remaining = iter(wanted)
+        flags = [[next(remaining) for _ in jax.tree.leaves(x)] for x in operands]
+        wrt = [i for i, each in enumerate(flags) if any(each)]
+
+        def transpose(constant: Sequence[Any], gs: Mapping[int, Any]) -> Any:
+            function, _ = self._restrict(constant, wrt, list(gs))
+            types = [aval_of(operands[i]) for i in wrt]
+            return jax.linear_transpose(lambda *xs: function(*xs)[0], *types)(list(gs.values()))
 
         with self.original_context():
-            results: Sequence[Any] = run_through(primal, *operands)
-        return results
+            constant = replace_at(operands, wrt, [None] * len(wrt))
+            cotangents = map(self.densify, run_through(transpose, constant, dict(gs)))
+            grads = [[None] * len(each) for each in flags]
+            for i, g in zip(wrt, cotangents, strict=True):
+                grads[i] = pull_back(self.densify, operands[i], g, flags[i])
+            return [grad for each in grads for grad in each]
 
 
-def merge(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """Return the first list, in which the second's elements replace None."""
-    return [b if a is None else a for a, b in zip(first, second, strict=True)]
+def apply_pair(
+    pair: FunctionPair, operands: Sequence[Any], with_zeros: bool = False
+) -> tuple[list[Any], dict[int, Any]]:
+    """Return a function's results; dense ones have derivatives, for which implicit ones get zeros.
+
+    Args:
+        pair: The function.
+        operands: The operands.
+        with_zeros: Whether an array of zeros, which has the derivative, is returned for each
+            implicit result, by the result's index.
+    """
+    leaves, tree = jax.tree.flatten(list(operands))
+    traced: list[tuple[ImplicitAvals, tuple[int, ...]]] = []
+
+    def run(*leaves: Any) -> list[Any]:
+        results = [value_of(y) for y in pair.value(*jax.tree.unflatten(tree, leaves))]
+        implicit = tuple(i for i, y in enumerate(results) if with_zeros and _lacks_derivative(y))
+        for i in implicit:
+            enforce_policy(results[i], f"the derivative of {pair.name}", pair.where)
+        zeros = [jnp.zeros(results[i].shape, results[i].dtype) for i in implicit]
+        arrays, kinds = flatten(results)
+        traced.append((kinds, implicit))
+        return [*arrays, *vary_as(zeros, *leaves)]
+
+    program = jax.make_jaxpr(run)(*leaves)
+    kinds, implicit = traced[0]
+    sources = (*per_array(kinds, range(len(kinds)), None), *implicit)
+    arrays = FunctionApplication(pair, program, tree, sources).apply(leaves)
+    count = len(arrays) - len(implicit)
+    return unflatten(kinds, arrays[:count]), dict(zip(implicit, arrays[count:], strict=True))
+
+
+class _Replacement(FunctionPair):
+    """An array with the derivative of another array, as a function of both."""
+
+    def jvp(
+        self, operands: Sequence[Any], tangents: Sequence[Any], outputs: Sequence[int]
+    ) -> Pushed | None:
+        with self.original_context():
+            toward, t = push_forward(self.densify, operands[1], tangents[1])
+        if t is None:
+            return None
+        with deferred_reports():  # the array was reported when it became dense
+            return apply_pair(self, [operands[0], toward])[0], {0: t}
+
+    def transpose(
+        self, operands: Sequence[Any], wanted: Sequence[bool], gs: Mapping[int, Any]
+    ) -> list[Any]:
+        count = len(jax.tree.leaves(operands[0]))
+        with self.original_context():
+            grads = pull_back(self.densify, operands[1], gs[0], wanted[count:])
+        return [*[None] * count, *grads]
+
+
+def replace_derivative(name: str, array: Any, toward: Any) -> Any:
+    """Return an array, made dense, with the derivative of another array."""
+    replacement = _Replacement(lambda x, _: [densify(x)], lambda _, x: [x], name, None)
+    return apply_pair(replacement, [array, toward])[0][0]
 
 
 def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
     """Return a key that is equal for equations that compute the same."""
     return primitive, tuple([(name, StaticLeaf(parameters[name])) for name in sorted(parameters)])
-
-
-def pair_of(eqn: JaxprEqn, value: Callable[..., Sequence[Any]]) -> FunctionPair:
-    """Return an equation with a custom derivative as a pair, whose value ``value`` computes."""
-    return FunctionPair(
-        value,
-        lambda *values: bind_equation(eqn, values),
-        eqn.primitive.name,
-        key_of(eqn.primitive, eqn.params),
-        where_of(eqn),
-        has_rule=True,
-    )
 
 
 def run_through(function: Callable[..., Any], *args: Any) -> Any:
@@ -212,8 +258,6 @@ def is_traced(operands: Sequence[Any]) -> bool:
     return any(isinstance(x, jax.core.Tracer) and is_differentiable(x) for x in leaves)
 
 
-def defer_derivative(pair: FunctionPair, operands: Sequence[Any], index: int, y: Any) -> Any:
-    """Return result y with its derivative, which the fields of an implicit array lack."""
-    if not is_implicit(y) or not is_differentiable(y):
-        return y
-    return StraightThrough(y, DeferredResult.of(pair, operands, index, y))
+def _lacks_derivative(y: Any) -> bool:
+    """Return whether a result is implicit: its fields lack the function's derivative."""
+    return is_implicit(y) and is_differentiable(y)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, primitives
 
 from graphc.errors import HandlerError, ImplicitArrayError
 from graphc.implicit.array import OPENING, ImplicitArray
@@ -34,6 +32,8 @@ from graphc.link.jax.explicit import explicit_mesh, reshard, spec_of
 from graphc.link.jax.implicit import automatic
 from graphc.link.jax.implicit.known import known_numbers, note_number, note_repeated
 from graphc.link.jax.implicit.nested import retry_with_traced_fields
+from graphc.link.jax.jaxprs import UnreadResult, walk
+from graphc.link.jax.releases import bind
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
@@ -78,67 +78,13 @@ def inline(
         operands: Dense and implicit arrays.
         used: For each result, whether it is wanted (default: all); the others are None.
     """
-    jaxpr = program.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
-    values.update(zip(jaxpr.invars, operands, strict=True))
-
-    def read(x: Any) -> Any:
-        return x.val if isinstance(x, Literal) else values[x]
-
-    wanted = (True,) * len(jaxpr.outvars) if used is None else tuple(used)
     with known_numbers():
-        for eqn, last_read in _steps(jaxpr, wanted):
-            with _source_line(eqn):
-                results = evaluate(eqn, [read(x) for x in eqn.invars])
-            values.update(zip(eqn.outvars, results, strict=True))
-            for x in last_read:
-                del values[x]
-    pairs = zip(jaxpr.outvars, wanted, strict=True)
-    return [read(x) if is_wanted else None for x, is_wanted in pairs]
+        return walk(program, operands, _evaluate_at_line, used)
 
 
-@dataclass(frozen=True, eq=False)
-class UnreadResult:
-    """A result that no equation reads.
-
-    Attributes:
-        aval: The result's type.
-    """
-
-    aval: Any
-
-
-Steps = tuple[tuple[JaxprEqn, tuple[Any, ...]], ...]
-
-_steps_of: WeakKeyDictionary[Jaxpr, dict[tuple[bool, ...], Steps]] = WeakKeyDictionary()
-
-
-def _steps(jaxpr: Jaxpr, wanted: tuple[bool, ...]) -> Steps:
-    """Return the needed equations, each with the variables that no later equation reads.
-
-    Results that no equation reads are ``UnreadResult``.
-    """
-    cache = _steps_of.setdefault(jaxpr, {})
-    if wanted not in cache:
-        pairs = zip(jaxpr.outvars, wanted, strict=True)
-        needed = {x for x, is_wanted in pairs if is_wanted and not isinstance(x, Literal)}
-        steps: list[Any] = []
-        for eqn in reversed(jaxpr.eqns):
-            outvars: list[Any] = [x if x in needed else UnreadResult(x.aval) for x in eqn.outvars]
-            unread = [x for x in outvars if isinstance(x, UnreadResult)]
-            if not eqn.effects and len(unread) == len(outvars):
-                continue
-            read = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-            last_read = (*unread, *[x for x in read if x not in needed])
-            steps.append((eqn.replace(outvars=outvars), last_read))
-            needed.update(read)
-        cache[wanted] = tuple(reversed(steps))
-    return cache[wanted]
-
-
-def used_results(eqn: JaxprEqn) -> tuple[bool, ...]:
-    """Return which results of an equation are read."""
-    return tuple(not isinstance(x, UnreadResult) for x in eqn.outvars)
+def _evaluate_at_line(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    with _source_line(eqn):
+        return evaluate(eqn, operands)
 
 
 @contextmanager
@@ -156,7 +102,10 @@ def _source_line(eqn: JaxprEqn) -> Iterator[None]:
 
 def evaluate(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run an equation; its results are dense or implicit."""
-    if not any(isinstance(x, ImplicitArray) for x in operands):
+    if (
+        not any(isinstance(x, ImplicitArray) for x in operands)
+        and eqn.primitive.name not in ALWAYS_RULED
+    ):
         dense = bind_equation(eqn, operands)
         note_repeated(eqn, operands, dense)
         return dense
@@ -170,6 +119,10 @@ def evaluate(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     if run is None:
         return bind_dense(eqn, operands)
     return check_results(eqn, run(eqn, operands), "the rule of programs in programs")
+
+
+ALWAYS_RULED = frozenset(("custom_lin",))
+"""Primitives whose rule runs for dense operands too: JAX has no batches of these."""
 
 
 UNCHANGING = frozenset(
@@ -193,14 +146,6 @@ def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Bind an equation with dense operands."""
     results = bind(eqn.primitive, operands, eqn.params)
     return results if eqn.primitive.multiple_results else [results]
-
-
-def bind(primitive: Any, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
-    """Bind a primitive with dense operands and an equation's parameters."""
-    params = primitive.get_bind_params(parameters)
-    # JAX up to 0.9 returns the functions among the parameters separately.
-    functions, params = params if isinstance(params, tuple) else ((), params)
-    return primitive.bind(*functions, *operands, **params)
 
 
 def bind_dense(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
@@ -382,7 +327,7 @@ def _check_result(eqn: JaxprEqn, aval: Any, y: Any, name: str) -> Any:
 
 def as_typed(y: Any, aval: Any) -> Any:
     """Return an array with a type's weak dtype, sharding, and mesh axes that it varies over."""
-    if isinstance(y, ImplicitArray):
+    if isinstance(y, ImplicitArray) or jax.typeof(y) == aval:
         return y
     y = _with_weak_type(vary(y, varying_axes(aval)), aval)
     mesh = explicit_mesh((y, aval))

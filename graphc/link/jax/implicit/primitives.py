@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive, primitives
 
+from graphc.link.jax.releases import SYNONYMS
 from graphc.tensor.core.elementwise import ROWS, Elementwise
 
 SUFFIX = "_p"
@@ -134,7 +135,6 @@ def _table() -> Mapping[str, Primitive]:
             (equation,) = jax.make_jaxpr(function)(one).eqns
             table.setdefault(name, equation.primitive)
             table.setdefault(equation.primitive.name, equation.primitive)
-    # Versions of JAX differ in these names.
-    table.setdefault("pjit", table["jit"])
-    table.setdefault("checkpoint", table["remat"])
+    for name, other in SYNONYMS.items():
+        table.setdefault(name, table[other])
     return MappingProxyType(table)

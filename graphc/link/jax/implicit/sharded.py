@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from graphc.link.jax.explicit import axes_of, explicit_mesh, reshard
 from graphc.link.jax.implicit.avals import ImplicitAval, ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.calls import fill_unused
-from graphc.link.jax.implicit.interpreter import inline, materialize_for, rule, used_results
+from graphc.link.jax.implicit.interpreter import inline, materialize_for, rule
 from graphc.link.jax.implicit.partition import (
     Partition,
     Sizes,
@@ -29,7 +29,8 @@ from graphc.link.jax.implicit.partition import (
     unshard,
 )
 from graphc.link.jax.implicit.trace import trace_and_run
-from graphc.link.jax.implicit.transform import as_closed
+from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.releases import as_closed, manual_axes
 
 
 @rule("sharding_constraint", "reshard")
@@ -109,14 +110,12 @@ def _shard_map(
     eqn: JaxprEqn, function: Callable[..., Any], in_specs: Any, out_specs: Any
 ) -> Callable[..., Any]:
     params: dict[str, Any] = eqn.params
-    # The name of the axes depends on the version of JAX.
-    axes: Any = params.get("newly_manual_axes", params.get("manual_axes"))
     mapped: Callable[..., Any] = jax.shard_map(
         function,
         mesh=params["mesh"],
         in_specs=in_specs,
         out_specs=out_specs,
-        axis_names=axes,
+        axis_names=manual_axes(params),
         check_vma=params["check_vma"],
     )
     return mapped

@@ -19,7 +19,7 @@ from graphc.implicit import elementwise
 from graphc.implicit.structured import Structured
 from graphc.implicit.systems import is_square, solution
 from graphc.implicit.treedef import dtype_of
-from graphc.link.jax.implicit.interpreter import UnreadResult
+from graphc.link.jax.jaxprs import UnreadResult
 
 
 def _solve(a: Structured, b: Any) -> Any:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.capture import lift
+from graphc.capture import Lifted, lift
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray, is_complete
 from graphc.ir import Node
@@ -69,10 +69,24 @@ def trace_and_run(
     Implicit arrays of filtered trees are containers of their arrays.
     """
     leaves, tree = jax.tree.flatten((tuple(args), kwargs), is_leaf=is_leaf)
+    return run_leaves(function, leaves, tree)
+
+
+def run_leaves(
+    function: Callable[..., Any], leaves: Sequence[Any], tree: Any, lifted: Lifted | None = None
+) -> Any:
+    """Call a function with the leaves of its arguments.
+
+    Args:
+        function: The function.
+        leaves: The leaves of the function's arguments, which may be implicit arrays.
+        tree: The structure of the positional and keyword arguments.
+        lifted: The function without its captured arrays, and these, if they are known.
+    """
     flags = tuple(map(_is_array, leaves))
     operands = [to_jax(x) for x, is_array in zip(leaves, flags, strict=True) if is_array]
     static = tuple(StaticLeaf(x) for x, is_array in zip(leaves, flags, strict=True) if not is_array)
-    trace = _trace_of(function, (tree, flags, static))
+    trace = _trace_of(function, (tree, flags, static), lifted)
     program, structure = trace(
         *[aval_of(x) if isinstance(x, ImplicitArray) else x for x in operands]
     )
@@ -101,11 +115,14 @@ Traces = OrderedDict[Hashable, tuple[Any, Trace]]
 _traces: WeakKeyDictionary[Any, Traces] = WeakKeyDictionary()
 
 
-def _trace_of(function: Callable[..., Any], call_tree: CallTree) -> Trace:
+def _trace_of(function: Callable[..., Any], call_tree: CallTree, lifted: Lifted | None) -> Trace:
     """Return the trace of a function, which is cached while its captures are equal."""
     # Other objects and functions may hold arrays, or change.
     objects = [x.value for x in call_tree[2] if not isinstance(x.value, PLAIN)]
-    captured = _captures(partial(function, *objects) if objects else function)
+    if objects or lifted is None:
+        captured = _captures(partial(function, *objects) if objects else function)
+    else:
+        captured = _constant_captures(lifted)
     cache = None if captured is None else _traces_of(function)
     if captured is None or cache is None:
         return partial(_trace, _function_of_arrays(lambda: function, call_tree))
@@ -144,9 +161,14 @@ def _trace(function: Callable[..., Any], *avals: Any) -> tuple[Any, Any]:
 def _captures(function: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]] | None:
     """Return a function without its captures, and these; None if they may change unseen."""
     try:
-        stripped, arrays = lift(function)
+        return _constant_captures(lift(function))
     except ArgumentError:
         return None
+
+
+def _constant_captures(lifted: Lifted) -> tuple[Any, tuple[Any, ...]] | None:
+    """Return a function without its captures, and these; None if they are traced."""
+    stripped, arrays = lifted
     constant = all(isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) for x in arrays)
     return (stripped, arrays) if constant else None
 

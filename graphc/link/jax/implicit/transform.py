@@ -12,16 +12,16 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
 from graphc.implicit.policy import Materialization, deferred_reports, report
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
-from graphc.link.jax.implicit.function_pair import value_of
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
     dispatch_state,
     inline,
     materialize_for,
-    used_results,
     where_of,
 )
 from graphc.link.jax.implicit.known import known_numbers
+from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.releases import as_closed
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,11 @@ class RequestedResults:
         eqn: The equation with the program.
         used: For each result, whether it is requested; the other results are dropped.
         dense: For each result, whether it is densified.
-        values_only: For each result, whether the derivative of a straight-through array is dropped.
     """
 
     eqn: JaxprEqn
     used: tuple[bool, ...]
     dense: tuple[bool, ...]
-    values_only: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, eqn: JaxprEqn, dense: Sequence[bool] = ()) -> RequestedResults:
@@ -81,12 +79,6 @@ class TransformedProgram:
 _cache: WeakKeyDictionary[Any, dict[Any, TransformedProgram]] = WeakKeyDictionary()
 
 
-def as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
-    """Return the program closed over its constants, if it has any."""
-    # From JAX 0.12 on both are one class, which may have constants.
-    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
-
-
 def transform(
     program: ClosedJaxpr | Jaxpr,
     kinds: ImplicitAvals,
@@ -105,8 +97,7 @@ def transform(
     cache = _cache.setdefault(owner, {})
     line = where_of(requested.eqn) if any(requested.dense) else None
     constants = tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers])
-    flags = (requested.used, requested.dense, requested.values_only)
-    key = (kinds, flags, constants, line, dispatch_state())
+    key = (kinds, requested.used, requested.dense, constants, line, dispatch_state())
     transformed = cache.get(key)
     if transformed is None:
         transformed = _transform(as_closed(program), kinds, requested, numbers)
@@ -130,7 +121,6 @@ def _transform(
         results = []
         for i, (y, aval) in enumerate(zip(ys, program.out_avals, strict=True)):
             if requested.used[i]:
-                y = value_of(y) if requested.values_only and requested.values_only[i] else y
                 y = materialize_for(y, requested.eqn) if requested.dense[i] else y
                 results.append(as_typed(y, aval))
         arrays, result_kinds = flatten(results)

@@ -1,23 +1,24 @@
 """Result types of a JAX function for arguments with unknown lengths, found by tracing.
 
-Each unknown length is first a symbol for any number. If JAX cannot trace the function so, more is
-assumed: that no length is 0, then that all unknown lengths are equal, and at last numbers.
+Unknown lengths are symbols (``unknown_lengths.py``). If JAX cannot trace the function so, they are
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.extend
 
 from graphc.errors import ArgumentError, GraphcError, OperationError, SymbolicValueError
 from graphc.ir import TensorType, dtype_name
 from graphc.link.jax.backend import WIDE
+from graphc.link.jax.jaxprs import operands_of_results
+from graphc.link.jax.unknown_lengths import specs, trace_with_symbols
 
 if TYPE_CHECKING:
     from graphc.link.jax.wrap.function import JaxFunction
@@ -29,9 +30,6 @@ NEEDS_VALUES = (
     jax.errors.TracerIntegerConversionError,
 )
 """The errors that JAX raises where Python code asks for an array's value."""
-
-CALLS = {"jit", "pjit"}
-"""Primitives that call a program with their own operands."""
 
 NUMBERS = (2, 1, 3, 4, 5, 6, 7, 8, 16)
 """Lengths tried in turn if symbols fail, after the static lengths of other arguments."""
@@ -70,20 +68,37 @@ def result_types(function: JaxFunction, types: Sequence[TensorType]) -> ResultTy
 
 @lru_cache(1024)
 def _trace(function: JaxFunction, types: tuple[TensorType, ...]) -> ResultTypes:
+    def trace(*arguments: Any) -> Any:
+        with jax.enable_x64(function.wide):
+            return jax.eval_shape(function.result_tree, *arguments)
+
+    try:
+        return _as_types(trace_with_symbols(trace, types)[0], types)
+    except ArgumentError:
+        raise
+    except Exception:
+        if all(x.is_static for x in types):
+            raise
+    return _as_types(_trace_with_numbers(trace, types), types, holds=False)
+
+
+def _trace_with_numbers(trace: Callable[..., Any], types: tuple[TensorType, ...]) -> Any:
+    """Return what ``trace`` returns with the first number for which it raises no error.
+
+    All unknown lengths are that number. If all numbers fail, the first one's error is raised.
+    """
+    static = {n for x in types for n in x.shape if n is not None}
+    unknown = sum(n is None for x in types for n in x.shape)
     first: Exception | None = None
-    for assumed in _assumptions(types):
+    for n in dict.fromkeys(chain(sorted(static, reverse=True), NUMBERS)):
         try:
-            with jax.enable_x64(function.wide):
-                results = jax.eval_shape(function.result_tree, *assumed.arguments)
+            return trace(*specs(types, [n] * unknown))
         except ArgumentError:
-            raise  # The results are wrong for all lengths.
+            raise
         except Exception as error:
-            if first is None or assumed.replaces_error:
-                first = error
-            if assumed.is_last or (assumed.replaces_error and isinstance(error, NEEDS_VALUES)):
+            first = first or error
+            if first is error and isinstance(error, NEEDS_VALUES):
                 break
-        else:
-            return _as_types(results, types, assumed)
     assert first is not None
     raise first
 
@@ -94,78 +109,13 @@ def used_arguments(function: JaxFunction, types: tuple[TensorType, ...]) -> tupl
     if not all(type.is_static for type in types):
         return (True,) * len(types)
     with jax.enable_x64(function.wide):
-        jaxpr = jax.make_jaxpr(function.result_tree)(*_arguments(types, ())).jaxpr
-    return tuple(_live(jaxpr, (True,) * len(jaxpr.outvars)))
+        program = jax.make_jaxpr(function.result_tree)(*specs(types, ()))
+    used = operands_of_results(program)
+    return tuple(i in used for i in range(len(types)))
 
 
-def _live(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
-    """Return which inputs the wanted outputs depend on."""
-    live = {y for y, flag in zip(jaxpr.outvars, wanted, strict=True) if flag and not _is_literal(y)}
-    for eqn in reversed(jaxpr.eqns):
-        flags = [y in live for y in eqn.outvars]
-        if any(flags):
-            inner = eqn.params.get("jaxpr") if eqn.primitive.name in CALLS else None
-            used = [True] * len(eqn.invars) if inner is None else _live(inner.jaxpr, flags)
-            pairs = zip(eqn.invars, used, strict=True)
-            live |= {x for x, flag in pairs if flag and not _is_literal(x)}
-    return [x in live for x in jaxpr.invars]
-
-
-def _is_literal(x: Any) -> bool:
-    return isinstance(x, jax.extend.core.Literal)
-
-
-@dataclass(frozen=True, slots=True)
-class _Assumption:
-    """An assumption about unknown lengths.
-
-    Attributes:
-        arguments: The shapes and dtypes of the arguments under the assumption.
-        gives_lengths: Whether the results have lengths that hold beyond the assumption.
-        replaces_error: Whether an error replaces the error of an earlier assumption.
-        is_last: Whether no other assumption follows.
-    """
-
-    arguments: tuple[Any, ...]
-    gives_lengths: bool
-    replaces_error: bool = False
-    is_last: bool = False
-
-
-def _assumptions(types: tuple[TensorType, ...]) -> Iterator[_Assumption]:
-    unknown = sum(n is None for type in types for n in type.shape)
-    if not unknown:
-        yield _Assumption(_arguments(types, ()), True, replaces_error=True, is_last=True)
-        return
-    names = [f"n{i}" for i in range(unknown)]
-    positive = jax.export.symbolic_shape(", ".join(names))  # JAX's symbols are 1 or more
-    nonnegative = jax.export.symbolic_shape(", ".join(f"{name} - 1" for name in names))
-    yield _Assumption(_arguments(types, nonnegative), True)
-    yield _Assumption(_arguments(types, positive), True)
-    yield _Assumption(_arguments(types, [positive[0]] * unknown), True)
-    static = {n for type in types for n in type.shape if n is not None}
-    numbers = [*dict.fromkeys(chain(sorted(static, reverse=True), NUMBERS))]
-    for n in numbers:
-        yield _Assumption(
-            _arguments(types, [n] * unknown),
-            False,
-            replaces_error=n == numbers[0],
-            is_last=n == numbers[-1],
-        )
-
-
-def _arguments(types: Iterable[TensorType], lengths: Iterable[Any]) -> tuple[Any, ...]:
-    """Return shapes and dtypes for JAX, with the given lengths in place of unknown ones."""
-    unused = iter(lengths)
-    return tuple(
-        jax.ShapeDtypeStruct(  # type: ignore[no-untyped-call]
-            tuple(next(unused) if n is None else n for n in type.shape), type.numpy_dtype
-        )
-        for type in types
-    )
-
-
-def _as_types(results: Any, types: Iterable[TensorType], assumed: _Assumption) -> ResultTypes:
+def _as_types(results: Any, types: Iterable[TensorType], holds: bool = True) -> ResultTypes:
+    """Return the results' types; ``holds`` says whether lengths hold for other arguments too."""
     leaves, tree = jax.tree.flatten(results)
     dtypes = [dtype_name(y.dtype) for y in leaves]
     shapes = [tuple(n if isinstance(n, int) else None for n in y.shape) for y in leaves]
@@ -174,7 +124,7 @@ def _as_types(results: Any, types: Iterable[TensorType], assumed: _Assumption) -
     return ResultTypes(
         tree,
         tuple(map(TensorType, dtypes, shapes if is_static else unknown)),
-        tuple(map(TensorType, dtypes, shapes if assumed.gives_lengths else unknown)),
+        tuple(map(TensorType, dtypes, shapes if holds else unknown)),
     )
 
 

@@ -16,7 +16,8 @@ from jax.ad_checkpoint import checkpoint_name
 from graphc.errors import MaterializeError
 from graphc.implicit import ImplicitArray, aux_field, is_implicit, materializations, register
 from graphc.implicit.functions import implicit
-from graphc.link.jax.implicit import scans
+from graphc.link.jax import releases
+from graphc.link.jax.implicit.scans import Scan
 from tests.implicit.scaled import array, assert_like, hits, made
 
 X = array(2, 4)
@@ -188,7 +189,7 @@ def test_handlers_are_reached_and_nothing_becomes_whole(name: str, compiled: boo
 def test_scans_are_entered_where_jax_does_not_count_operands(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphc.link.jax.implicit.scans.COUNTS", {"no such name"})
+    monkeypatch.setattr("graphc.link.jax.releases.COUNTS", {"no such name"})
     test_handlers_are_reached_and_nothing_becomes_whole(name, compiled=False)
 
 
@@ -202,11 +203,11 @@ def test_a_scan_whose_carries_come_first_is_taken_apart(monkeypatch: pytest.Monk
     order = (1, 0, 2)
     params = {
         **{name: eqn.params[name] for name in ("length", "reverse", "unroll")},
-        "jaxpr": scans._reorder_parameters(eqn.params["jaxpr"], order),
+        "jaxpr": releases._reorder_parameters(eqn.params["jaxpr"], order),
     }
     other = eqn.replace(invars=[eqn.invars[i] for i in order], params=params)
-    monkeypatch.setattr(scans, "_carries_first", lambda: True)
-    found = scans.Scan.of(other, given)
+    monkeypatch.setattr(releases, "_carries_first", lambda: True)
+    found = Scan.of(other, given)
     assert [x[0].shape for x in (found.consts, found.carries, found.rows)] == [
         *((4, 4), (2, 4), (3, 2, 4)),
     ]
