@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import graphc
+import graphc.implicit
 import graphc.random
 import graphc.tensor as gt
 from graphc.absent import NAMES, OPTIONS, OTHERS, REMEDIES, TENSOR_ATTRIBUTES
 from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, import_provided, provide
 
-MODULES = [graphc, gt, graphc.random]
+MODULES = [graphc, gt, graphc.implicit, graphc.random]
 
 
 def run(script: str) -> str:
@@ -81,7 +82,10 @@ f([1.0, 2.0])
 def test_a_first_function_loads_no_implicit_arrays_no_attention_of_jax_no_drawing(
     mode: str,
 ) -> None:
-    folders = ("graphc.link.jax.implicit", "graphc.link.jax.attention", "graphc.draw")
+    folders = (
+        *("graphc.link.jax.implicit", "graphc.link.jax.attention", "graphc.draw"),
+        *("graphc.implicit.structures", "graphc.implicit.quantized", "graphc.implicit.krylov"),
+    )
     assert not [name for name in loaded_by(FIVE.format(mode)) if name.startswith(folders)]
 
 

@@ -14,6 +14,8 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 import graphc.tensor as gt
@@ -135,6 +137,8 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
     local = sys._getframe(1).f_locals
 
     def enter(function: F) -> F:
+        if not (function.__module__ or "").startswith("graphc."):
+            load_handlers()
         kinds, rest = _operand_classes(function, local)
         handler = Handler(function, precedence, kinds, rest, user_line())
         for key in keys:
@@ -162,6 +166,7 @@ def unregister(target: Any, function: Callable[..., Any]) -> None:
         >>> _ = register(gt.tanh)(halved)
         >>> unregister(gt.tanh, halved)
     """
+    load_handlers()
     handlers = HANDLERS.get(_key(target), [])
     others = [handler for handler in handlers if handler.function is not function]
     if len(others) == len(handlers):
@@ -170,6 +175,13 @@ def unregister(target: Any, function: Callable[..., Any]) -> None:
     HANDLERS[_key(target)] = others
     _changes["all"] += 1
     _changes["by users"] += 1
+
+
+@cache
+def load_handlers() -> None:
+    """Register graphc's own handlers, which most programs do not need."""
+    for name in ("operations", "loops", "systems", "linalg"):
+        import_module(f"graphc.implicit.{name}")
 
 
 def _enter(key: Any, handler: Handler) -> None:
@@ -308,6 +320,7 @@ def handlers_for(
     implicit = [x for x in operands if isinstance(x, ImplicitArray)]
     if not implicit or any(x.stands_aside for x in implicit):
         return
+    load_handlers()
     for key in _keys(target):
         candidates = []
         for handler in HANDLERS.get(key, ()):
