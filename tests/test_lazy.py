@@ -82,10 +82,9 @@ f([1.0, 2.0])
 def test_a_first_function_loads_no_implicit_arrays_no_attention_of_jax_no_drawing(
     mode: str,
 ) -> None:
-    folders = (
-        *("graphc.link.jax.implicit", "graphc.link.jax.attention", "graphc.draw"),
-        *("graphc.implicit.structures", "graphc.implicit.quantized", "graphc.implicit.krylov"),
-    )
+    folders = ("graphc.link.jax.implicit", "graphc.link.jax.attention", "graphc.draw")
+    if mode == "NUMPY":  # the others have lowerings of products of quantized matrices
+        folders += ("graphc.implicit.structures", "graphc.implicit.quantized")
     assert not [name for name in loaded_by(FIVE.format(mode)) if name.startswith(folders)]
 
 
