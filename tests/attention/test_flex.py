@@ -222,7 +222,7 @@ def check_blocks(found: dict[str, Any], case: Case) -> None:
     reference.check_tables([found[name] for name in TABLES], keep, block)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=6, rest=2)
 @pytest.mark.parametrize(("name", "world"), in_worlds(CASES))
 def test_results_gradients_and_blocks_are_those_of_dense_formulas(name: str, world: str) -> None:
     case = CASES[name]
@@ -242,7 +242,7 @@ def test_a_mask_of_known_numbers_is_as_one_of_inputs(name: str, world: str) -> N
     check(answers(world, case.example, given, known=True), expected_of(case, given))
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=3, rest=2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["bias of each query", "rows of nothing"])

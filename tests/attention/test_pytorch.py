@@ -59,7 +59,7 @@ def check_blocks(found: dict[str, np.ndarray], expected: dict[str, Any], example
     np.testing.assert_array_equal(own == reference.EMPTY, theirs == reference.EMPTY)
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=10, rest=3)
 @pytest.mark.parametrize(("name", "world"), in_worlds(EXAMPLES))
 def test_results_gradients_and_blocks_are_those_of_pytorch(name: str, world: str) -> None:
     example = EXAMPLES[name]
@@ -80,7 +80,7 @@ READY: dict[str, Callable[..., Functions]] = {
 """The examples whose functions are there already."""
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=4, rest=2)
 @pytest.mark.parametrize(("name", "world"), in_worlds(READY))
 def test_ready_functions_give_what_pytorch_does(name: str, world: str) -> None:
     example = replace(EXAMPLES[name], functions=READY[name])

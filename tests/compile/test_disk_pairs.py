@@ -51,6 +51,7 @@ def output(tmp_path: Path, code: str, *arguments: object) -> str:
     return run.stdout
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("lengths", [(50, 50), (50, 40)])
 def test_a_program_loaded_from_disk_keeps_its_captured_arrays(
     tmp_path: Path, mode: str, lengths: tuple[int, int]
@@ -84,10 +85,10 @@ def test_a_file_and_the_disk_keep_the_arrays_of_graphs_that_share_parts(
 
 
 @pytest.mark.exhaustive
-def test_the_disk_keeps_the_arrays_of_200_random_pairs_of_graphs_that_share_parts(
+def test_the_disk_keeps_the_arrays_of_40_random_pairs_of_graphs_that_share_parts(
     tmp_path: Path, mode: str
 ) -> None:
-    check_pairs(tmp_path, mode, 1000, 200, None)
+    check_pairs(tmp_path, mode, 1000, 40, None)
 
 
 def test_verify_detects_an_exchange_of_captured_arrays(mode: str) -> None:

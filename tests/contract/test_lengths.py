@@ -87,7 +87,7 @@ def dtype_of(case: Case, backend: str) -> str:
     return wanted if wanted in case.dtypes else case.dtypes[0]
 
 
-@pytest.mark.sample(every=4, backend="NUMPY")
+@pytest.mark.sample(every=8, backend="NUMPY")
 @pytest.mark.sample(every=24, backend="JAX")
 @pytest.mark.sample(every=12, backend="MLX")
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -248,7 +248,7 @@ INDICES |= {
 }
 
 
-@pytest.mark.sample(every=3, backend="JAX")
+@pytest.mark.sample(every=9, backend="JAX")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", INDICES)
 def test_an_index_computes_what_numpy_does_or_refuses(name: str, backend: str) -> None:

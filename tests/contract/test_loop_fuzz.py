@@ -25,7 +25,7 @@ KINDS = {"f": [1.0, -0.5, 1.5], "b": [True, False, True], "i": [1, 2, 0]}
 """What the values of an element of a batch are multiplied with."""
 
 START = int(os.environ.get("GRAPHC_FUZZ", "0"))
-LOOPS, BATCHES = {"NUMPY": 100}, {"NUMPY": 60}
+LOOPS, BATCHES = {"NUMPY": 40}, {"NUMPY": 24}
 """How many there are for a backend, where it is not 12."""
 
 LARGEST = 1e3

@@ -104,7 +104,7 @@ def compare(case: LoopCase, backend: str, excluding: Any, **narrow: Any) -> None
         np.testing.assert_allclose(y, value, near, near, err_msg=what)
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=6, rest=6)
 @pytest.mark.parametrize("excluding", [(), ("all",)], ids=["rewritten", "as written"])
 @pytest.mark.parametrize("backend", names())
 @pytest.mark.parametrize("name", CASES)

@@ -69,7 +69,7 @@ def there(backend: str, dtypes: Sequence[str]) -> list[str]:
     return [*dict.fromkeys([d for d in dtypes if d not in lacking] + narrower)]
 
 
-@pytest.mark.whole
+@pytest.mark.sample(rest=2, excluding=tuple(PASSES))
 @pytest.mark.parametrize(
     ("excluding", "part"),
     [

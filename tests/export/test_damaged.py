@@ -16,7 +16,7 @@ from tests.export.test_model import model
 from tests.export.texts import GRAPHS, REFUSED, of_contract
 
 CHUNK = 500
-CHUNKS = 20
+CHUNKS = 6
 
 
 @cache

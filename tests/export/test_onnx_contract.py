@@ -114,7 +114,7 @@ def unexported(case: Case) -> list[Any]:
     return found
 
 
-@pytest.mark.whole
+@pytest.mark.sample(every=3, part=4)
 @pytest.mark.parametrize("part", [pytest.param(1, marks=pytest.mark.exhaustive), 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_operation_gives_what_numpy_gives(family: str, part: int) -> None:

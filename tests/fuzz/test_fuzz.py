@@ -32,7 +32,7 @@ from tests.fuzz.table import TABLE
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 32
-CHUNKS = 20
+CHUNKS = 6
 IN_MAKE_TEST = 2
 
 

@@ -41,17 +41,17 @@ __all__ = ["CORE", "FEW", "Case", "check", "named", "runs"]
 
 Make = Callable[[np.random.Generator], tuple[ImplicitArray, np.ndarray[Any, Any]]]
 
-FEW = ("eager", "NUMPY")
+FEW = ("jit", "NUMPY")
 """How all operations are run."""
 
-CORE = ("jit", "vmap", "vmap inside", "gradient", "JAX", "MLX", "graph gradient")
+CORE = ("eager", "vmap", "vmap inside", "gradient", "JAX", "MLX", "graph gradient")
 """How the main ones are run besides."""
 
 
 def runs(ndim: int, ways: Collection[str] = (*FEW, *CORE)) -> list[Any]:
     """Pairs of an operation of arrays of so many axes and a way to run it.
 
-    Eager JAX compiles each operation, so only every other one that is no main one runs in it.
+    JAX compiles each program, so only every other operation that is no main one runs in it.
     """
     return [
         pytest.param(case, way, id=f"{case.name}: {way}")
@@ -59,7 +59,7 @@ def runs(ndim: int, ways: Collection[str] = (*FEW, *CORE)) -> list[Any]:
         for way in ways
         if ndim in case.ndims
         if way in FEW or case.is_core
-        if way != "eager" or case.is_core or i % 2
+        if way != "jit" or case.is_core or i % 2
         if case.is_smooth or "gradient" not in way
     ]
 

@@ -69,7 +69,7 @@ def in_graph(cls: str, name: str, mode: Any) -> Any:
     return f, [ARRAYS[cls], *given.values()], y
 
 
-@pytest.mark.sample(every=12)
+@pytest.mark.sample(every=24, rest=3)
 @pytest.mark.parametrize(("cls", "name"), SOME)
 def test_in_functions_of_jax(cls: str, name: str) -> None:
     w, given = jax.tree.map(jnp.asarray, (ARRAYS[cls], vars(operands())))
@@ -89,6 +89,7 @@ def test_in_graphs(cls: str, name: str) -> None:
     compare(f(*given), expected(cls, name), dtype=y.type.dtype)
 
 
+@pytest.mark.sample(rest=3)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["JAX", "MLX"])
 @pytest.mark.parametrize(("cls", "name"), SOME)
@@ -105,7 +106,7 @@ class Outside:
         return lambda *args, **settings: apply(name, *args, **settings)
 
 
-@pytest.mark.sample(every=12)
+@pytest.mark.sample(every=24, rest=3)
 @pytest.mark.parametrize(("cls", "name"), SOME)
 def test_outside_of_functions(cls: str, name: str) -> None:
     """What is not kept is graphc's error, that says what to call, where it is no sum or product."""
@@ -147,7 +148,7 @@ def loss_of(y: Any, like: Any, xp: Any) -> Any:
     return xp.sum(y * np.cos(np.arange(like.size).reshape(like.shape)))
 
 
-@pytest.mark.sample(every=8)
+@pytest.mark.sample(every=16, rest=3)
 @pytest.mark.parametrize(("cls", "name"), representatives(SLOPES))
 def test_gradients_are_those_through_the_whole_array(cls: str, name: str) -> None:
     with jax.enable_x64(True):
@@ -178,7 +179,7 @@ def test_gradients_are_those_through_the_whole_array(cls: str, name: str) -> Non
             np.testing.assert_allclose(a, b, 1e-10, 1e-10)
 
 
-@pytest.mark.sample(every=8)
+@pytest.mark.sample(every=16, rest=3)
 @pytest.mark.parametrize(("cls", "name"), SLOPES)
 def test_gradients_of_graphs_are_those_through_the_whole_array(cls: str, name: str) -> None:
     given = vars(operands())

@@ -41,13 +41,13 @@ def make_unequal(rng: np.random.Generator) -> Any:
     return BlockDiagonal(blocks), block_diag(*blocks)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
 def test_operations_of_unequal_blocks(case: Case, way: str) -> None:
     check(make_unequal, case, way, UNEQUAL)

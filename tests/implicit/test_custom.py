@@ -134,7 +134,7 @@ PAIRS = [(name, how) for name in ("custom_jvp", "custom_vjp", "in scan") for how
 PAIRS += [(name, how) for name in FUNCTIONS for how in ("value", "gradient of a batch")]
 
 
-@pytest.mark.sample(every=8)
+@pytest.mark.sample(every=8, rest=2)
 @pytest.mark.parametrize(("name", "how"), dict.fromkeys(PAIRS))
 def test_the_rule_of_the_user_holds(name: str, how: str) -> None:
     by_implicit, by_whole = map(TRANSFORMATIONS[how], forms(FUNCTIONS[name]))
@@ -425,7 +425,7 @@ MAKES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sample(every=12)
+@pytest.mark.sample(every=12, rest=4)
 @pytest.mark.parametrize("how", TRANSFORMATIONS)
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("name", STRUCTURED)

@@ -48,13 +48,13 @@ def make_stack(rng: np.random.Generator) -> Any:
     return Diagonal(values), whole(values)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     structured = {"x @ w", "w.T", "w * row", "sum", "sum of batch", "w * same", "stack[i] product"}

@@ -43,19 +43,19 @@ def make_stack(rng: np.random.Generator) -> Any:
     return Fill(values, (4, 6)), np.broadcast_to(values[:, None, None], (5, 4, 6)).copy()
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, NAMES - DENSE)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=1, ways=("jit", "NUMPY")))
 def test_operations_of_a_vector(case: Case, way: str) -> None:
     check(make_vector, case, way, NAMES - DENSE - {"concatenate"})
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(

@@ -42,7 +42,7 @@ def make(rng: np.random.Generator) -> Any:
     return Identity(scale, 6), scale * np.eye(6)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY", "MLX", "gradient")))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)

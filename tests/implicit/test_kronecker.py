@@ -29,7 +29,7 @@ def make(rng: np.random.Generator) -> Any:
     return Kronecker(a, b), np.kron(a, b)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)

@@ -48,13 +48,13 @@ def make_stack(rng: np.random.Generator) -> Any:
     return LoRA(base, a, b), base + a @ b
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(make_stack, case, way, {"x @ w", "w.T", "stack[i] product", "sum", "w * row"})

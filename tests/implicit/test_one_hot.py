@@ -57,25 +57,25 @@ def make_stack(rng: np.random.Generator) -> Any:
     return x, whole(x)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, NAMES - DENSE)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY")))
 def test_operations_with_weights(case: Case, way: str) -> None:
     check(make_weighted, case, way, NAMES - DENSE - {"max", "prod", "max of rows"})
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY")))
 def test_operations_of_a_transpose(case: Case, way: str) -> None:
     check(make_transposed, case, way, {"x @ w", "y @ w.T", "w.T", "w[1:3]", "w * 2", "sum"})
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(make_stack, case, way, {"x @ w", "w.T", "w[1]", "sum", "w * row", "stack[i] product"})

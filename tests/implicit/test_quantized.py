@@ -82,20 +82,20 @@ STRUCTURED = frozenset(
 )
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations_of_affine_codes(case: Case, way: str) -> None:
     check(affine, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize("make", [affine_transposed, normal_floats, signs])
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY",)))
 def test_operations_of_other_kinds(make: Any, case: Case, way: str) -> None:
     check(make, case, way, OF_ALL_KINDS)
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=FEW))
 def test_operations_of_stacks(case: Case, way: str) -> None:
     check(stack, case, way, ())

@@ -54,19 +54,19 @@ def make_columns(rng: np.random.Generator) -> Any:
     return w.matrix_transpose(), whole.T
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations_of_compressed_rows(case: Case, way: str) -> None:
     check(make_rows, case, way, UNIQUE)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
 def test_operations_of_compressed_columns(case: Case, way: str) -> None:
     check(make_columns, case, way, UNIQUE)

@@ -172,6 +172,7 @@ def slope(treedef: Treedef, fields: list[Any], steps: list[Any]) -> float:
     return float((value(1) - value(-1)) / (2 * size))
 
 
+@pytest.mark.sample(every=3, rest=2)
 @pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX", "function of JAX"])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_a_stack_has_the_values_and_gradients_of_its_matrices(name: str, mode: str) -> None:

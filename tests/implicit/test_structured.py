@@ -112,13 +112,13 @@ w[:, index]; take columns; cast, product; sum; sum of columns; sum of rows; sum 
 STACK = "einsum batch; einsum unbatched; stack[0] product; stack[i] product"
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations_of_a_matrix(case: Case, way: str) -> None:
     check(matrix, case, way, named(BOTH, MATRIX))
 
 
-@pytest.mark.sample(every=10)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(stack, case, way, named(BOTH, STACK))

@@ -40,13 +40,13 @@ def make_symmetric(rng: np.random.Generator) -> Any:
     return Toeplitz(column), toeplitz(column)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
-@pytest.mark.sample(every=6)
+@pytest.mark.sample(every=12, rest=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
 def test_operations_of_symmetric_ones(case: Case, way: str) -> None:
     check(make_symmetric, case, way, STRUCTURED)

@@ -186,6 +186,7 @@ def dora_by_hand(base: Any, a: Any, b: Any, magnitude: Any, scale: float, axis: 
     return v * jnp.expand_dims(magnitude / jnp.linalg.norm(v, axis=-3 - axis), -3 - axis)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("axis", [-1, -2])
 @pytest.mark.parametrize("base", [W, PACKED], ids=["dense", "int4"])
 def test_columns_of_dora_have_the_lengths_that_it_learned(base: Any, axis: int) -> None:

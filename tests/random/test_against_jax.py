@@ -109,7 +109,7 @@ def drawn(name: str, dtype: str, a: Any) -> Any:
     return y
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=3, rest=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", PARTS)

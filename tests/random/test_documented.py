@@ -66,6 +66,7 @@ def test_a_stated_mean_and_variance_are_scipys(name: str) -> None:
                 np.testing.assert_allclose(found, wanted, 1e-6, 1e-12)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", ROWS)
 def test_draws_lie_where_the_docstring_says(name: str) -> None:
     stated = distribution(name)

@@ -60,7 +60,7 @@ def run(arguments: list[str], **environment: str) -> str:
 def test_what_holds_on_eight_devices(name: str) -> None:
     # One process for all tests of a file: each takes seconds to begin.
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    eight = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    eight = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"}
     assert " passed" in run([*pytest_of, f"tests/sharding/{name}"], **eight)
 
 

@@ -42,7 +42,7 @@ def of_jax(case: Case) -> list[Any]:
         return [np.asarray(y) for y in leaves(case.function(*map(jnp.asarray, case.args)))]
 
 
-@pytest.mark.sample("name")
+@pytest.mark.sample("name", every=2)
 @pytest.mark.parametrize("grows", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -64,7 +64,7 @@ def test_the_values_are_those_of_jax(name: str, backend: str, grows: bool) -> No
         assert backend == "MLX" or as_numpy(found).dtype == wanted.dtype
 
 
-@pytest.mark.sample("name")
+@pytest.mark.sample("name", every=3)
 @pytest.mark.parametrize("backend", ["NUMPY", "JAX"])
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"integers", "bits", "draws", "until"}))
 def test_the_gradients_are_those_of_jax(name: str, backend: str) -> None:

@@ -18,6 +18,7 @@ from graphc.interop.pytensor import from_pytensor
 from graphc.interop.pytensor.variables import has_value, is_generator
 from tests.interop.pytensor.distributions import LEFT_OUT, TABLE, Row
 from tests.interop.pytensor.oracle import PYTHON, REWRITTEN, computed
+from tests.interop.pytensor.seeds import MODES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyMC uses what PyTensor and NumPy deprecate
 
@@ -97,8 +98,17 @@ def cases(names: list[str], few: set[str]) -> list[Any]:
     return [pytest.param(x, marks=[] if x in few else [pytest.mark.exhaustive]) for x in names]
 
 
+def runs(names: list[str], few: set[str], modes: tuple[str, ...]) -> list[Any]:
+    """A few distributions in every mode, and each other one in one of them."""
+    return [
+        pytest.param(name, mode, marks=[] if name in few else [pytest.mark.exhaustive])
+        for i, name in enumerate(names)
+        for mode in (modes if name in few else modes[i % len(modes) :][:1])
+    ]
+
+
 @pytest.mark.whole
-@pytest.mark.parametrize("name", cases(WITH_VALUES, FEW))
+@pytest.mark.parametrize(("name", "mode"), runs(WITH_VALUES, FEW, MODES))
 def test_densities_and_gradients_are_pytensors(name: str, mode: str) -> None:
     inputs, outputs, values, expected = compared(name)
     ins, outs = from_pytensor([inputs, outputs])
@@ -191,10 +201,8 @@ def check_moments(found: Any, known: Any) -> None:
         assert (np.abs(value.mean(0) - wanted) <= error + 1e-9).all(), (value.mean(0), wanted)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.whole
-@pytest.mark.parametrize("mode", ["JAX", "MLX"])
-@pytest.mark.parametrize("name", WITH_DRAWS)
+@pytest.mark.parametrize(("name", "mode"), runs(WITH_DRAWS, set(), ("JAX", "MLX")))
 def test_draws_are_the_same_on_every_backend(name: str, mode: str) -> None:
     found, wanted = (drawn(TABLE[name], 20, backend) for backend in (mode, "NUMPY"))
     assert found.dtype == wanted.dtype

@@ -157,7 +157,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.sample("name")
+@pytest.mark.sample("name", every=2)
 @pytest.mark.parametrize(("name", "mode"), RUNS)
 def test_a_scan_and_its_gradient_give_what_pytensors_give(name: str, mode: str) -> None:
     inputs, outputs, values = SCANS[name]()

@@ -13,14 +13,21 @@ import graphc
 import graphc.tensor as gt
 from graphc.interop.pytensor import from_pytensor, mode as graphc_mode
 from tests.interop.pytensor.oracle import PYTHON, REWRITTEN, check, computed
+from tests.interop.pytensor.seeds import MODES
 from tests.interop.pytensor.zoo import ZOO
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyMC uses what PyTensor and NumPy deprecate
 
-FEW = {"kalman_filter", "varying_slopes", "hilbert_space_process", "missing_with_dims"}
+FEW = {"kalman_filter", "hilbert_space_process", "missing_with_dims"}
 """What ``make test`` runs; importing PyMC takes longer than each of them."""
 
-NAMES = [pytest.param(x, marks=[] if x in FEW else [pytest.mark.exhaustive]) for x in ZOO]
+RUNS = [
+    pytest.param(name, mode, marks=[] if name in FEW and at == i % 3 else [pytest.mark.exhaustive])
+    for i, name in enumerate(ZOO)
+    for at, mode in enumerate(MODES)
+    if name in FEW or at == i % 3
+]
+"""A few models on every backend, and each other one on one of them."""
 
 CURVED = (
     "eight_schools",
@@ -55,7 +62,7 @@ def outputs_of(model: Any, curved: bool) -> list[Any]:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "mode"), RUNS)
 def test_a_models_log_density_and_gradient_are_pytensors(name: str, mode: str) -> None:
     model, values, expected = compared(name)
     outputs = outputs_of(model, name in (CURVED[:1] if mode == "MLX" else CURVED))
@@ -64,7 +71,7 @@ def test_a_models_log_density_and_gradient_are_pytensors(name: str, mode: str) -
 
 @pytest.mark.exhaustive
 @pytest.mark.whole
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", [*ZOO][::3])
 def test_graphcs_gradient_of_a_models_log_density_is_pytensors(name: str) -> None:
     model, values, (_, expected, *_) = compared(name)
     ins, logp = from_pytensor([list(model.value_vars), model.logp()])

@@ -99,7 +99,7 @@ DRAWS = {
 """Distributions that PyTensor lacks on MLX, with their means; on JAX it lacks some."""
 
 
-@pytest.mark.whole
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", DRAWS)
 @pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop")
 def test_distributions_are_drawn_from(name: str, mode: str) -> None:

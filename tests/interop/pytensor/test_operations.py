@@ -23,7 +23,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.sample("name")
+@pytest.mark.sample("name", every=2)
 @pytest.mark.parametrize(("name", "mode"), RUNS)
 def test_an_operation_gives_what_pytensors_python_code_gives(name: str, mode: str) -> None:
     inputs, outputs, values = CASES[name]()
