@@ -93,8 +93,8 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         key: (batch or 1, key heads, keys, elements).
         value: (batch or 1, key heads, keys, value elements).
         score_mod: The new score, ``score_mod(score, b, h, q_idx, kv_idx)`` of scalars, written in
-            ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
-            float64 if the query is; the indices are int32.
+            ``graphc.tensor`` or ``jax.numpy``; for JAX arrays in the latter. The score is float32,
+            or float64 if the query is; the indices are int32.
         block_mask: The mask, made by ``create_block_mask`` for these lengths; without a mask,
             every query sees every key.
         scale: The factor of ``query @ key.T``; ``1 / sqrt(elements)`` by default.

@@ -25,16 +25,18 @@ from graphc.attention.blocks import (
 from graphc.attention.intervals.graphs import bounds
 from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import Mod, lift_mod, mask_of, uses
+from graphc.attention.mods import Mod, call_symbolic, lift_mod, mask_of, uses
 from graphc.attention.trees import TABLES
-from graphc.attention.undecided import decide_by_values
+from graphc.attention.undecided import symbolic_tables
 from graphc.capture import Lifted, Stripped
 from graphc.errors import ArgumentError, BoundsError, GraphcError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Graph, Leaf, Node, TensorType, dtype_name
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import with_new_inputs
+from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.vectorize import vectorize_graph
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 from graphc.tensor.core.runtime import Runtime
 
 NAME = "create_block_mask"
@@ -140,25 +142,33 @@ def _block(size: Any) -> tuple[int, int]:
 
 
 def _compute_tables(function: Lifted, tiling: Tiling) -> Tables:
-    """Return the tables, computed with the library for which the function is written."""
-    stripped, leaves = function
-    if "graphc" in [numpy_like(x).name for x in leaves]:
-        return _symbolic_tables(function, tiling)
-    if any(map(_is_tracer, leaves)):
-        return _jax_tables(function, tiling)
-    kinds = tuple([_CapturedType.of(x) for x in leaves])
-    if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):
-        return _concrete_tables(function, kinds, tiling)
-    try:
-        return _jax_tables(function, tiling)
-    except GraphcError:
-        _raise_symbolic_error(stripped, kinds)
-        raise
+    """Return the tables: symbolic if a captured array is, and computed by JAX if it is traced."""
+    if "graphc" in [numpy_like(x).name for x in function.leaves]:
+        return symbolic_tables(mask_of(function), tiling)
+    if any(map(_is_tracer, function.leaves)):
+        counts, indices, full_counts, full_indices = jax_arrays().traced_tables(function, tiling)
+        return counts, indices, full_counts, full_indices
+    return _concrete_tables(function, *_traced_mask(function), tiling)
 
 
 def _is_tracer(x: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
+
+
+def _traced_mask(function: Lifted) -> tuple[_TracedMask, list[Any]]:
+    """Return a function traced as one for graphs, or else for JAX, and the arrays it captures."""
+    stripped, leaves = function
+    kinds = tuple([_CapturedType.of(x) for x in leaves])
+    if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):
+        values = [np.asarray(x) for x in leaves if not isinstance(x, Runtime)]
+        return _trace_mask(stripped, kinds), values
+    try:
+        types, values = jax_arrays().captured_values("mask_mod", function)
+        return _trace_in_jax(stripped, types), values
+    except GraphcError:
+        _raise_symbolic_error(stripped, kinds)
+        raise
 
 
 @lru_cache(maxsize=128)
@@ -182,16 +192,12 @@ def _raise_symbolic_error(stripped: Stripped, kinds: tuple[_CapturedType, ...]) 
         return
 
 
-def _jax_tables(function: Lifted, tiling: Tiling) -> Tables:
-    return jax_arrays().mask_tables(function, *tiling)
-
-
 # Concrete arrays.
 
 
-def _concrete_tables(function: Lifted, kinds: tuple[_CapturedType, ...], tiling: Tiling) -> Tables:
-    traced = _trace_mask(function.stripped, kinds)
-    values = [np.asarray(x) for x in function.leaves if not isinstance(x, Runtime)]
+def _concrete_tables(
+    function: Lifted, traced: _TracedMask, values: Sequence[Any], tiling: Tiling
+) -> Tables:
     captured = [np.asarray(x) for x in evaluate(traced.captured, *values, *traced.numbers)]
 
     def compute(reduced: Tiling) -> Tables:
@@ -253,9 +259,18 @@ class _TracedMask:
     captured: Graph
     numbers: tuple[Any, ...]
 
+    @classmethod
+    def of(cls, mod: Mod, arrays: Sequence[Any]) -> _TracedMask:
+        """Return the mask of a function, and of the symbolic arrays that it was traced with."""
+        numbers = Graph(arrays, mod.captured).leaves
+        values = tuple([x.op.array for x in numbers if isinstance(x.op, Leaf)])
+        return cls(mod, Graph([*arrays, *numbers], mod.captured), values)
+
     @cached_property
     def batched(self) -> Graph:
         """The function of batches of indices, of the shapes that ``Evaluate`` takes."""
+        if all(map(_is_pointwise, self.mod.graph.nodes)):
+            return self.mod.graph
         fresh, (y,) = with_new_inputs(self.mod.graph)
         shapes = (None, 1, 1), (None, 1, 1), (None, None, 1), (None, 1, None)
         batched_indices = [TensorType("int32", shape)() for shape in shapes]
@@ -273,25 +288,23 @@ class _TracedMask:
         return run
 
 
+def _is_pointwise(node: Node) -> bool:
+    """Return whether NumPy computes a node of scalars for arrays of scalars, which broadcast."""
+    if isinstance(node.op, Index) and node.inputs[0].inputs:
+        return False
+    is_known = isinstance(node.op, Elementwise | Cast | Where | Index)
+    return not node.inputs or (is_known and not node.type.ndim)
+
+
 @lru_cache(maxsize=128)
 def _trace_mask(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> _TracedMask:
     leaves = [kind.placeholder() for kind in kinds]
-    mod = mask_of(Lifted(stripped, tuple(leaves)))
-    arrays = [x for x in leaves if isinstance(x, Node)]
-    numbers = Graph(arrays, mod.captured).leaves
-    values = tuple([x.op.array for x in numbers if isinstance(x.op, Leaf)])
-    return _TracedMask(mod, Graph([*arrays, *numbers], mod.captured), values)
+    mod = mask_of(Lifted(stripped, tuple(leaves)), call_symbolic)
+    return _TracedMask.of(mod, [x for x in leaves if isinstance(x, Node)])
 
 
-# Symbolic arrays.
-
-
-def _symbolic_tables(function: Lifted, tiling: Tiling) -> Tables:
-    mod = mask_of(function)
-
-    def compute(reduced: Tiling) -> Tables:
-        interval = bounds(mod.graph, block_indices(*reduced), mod.captured, reduced.span)
-        blocks = decide_by_values(mod, reduced, bounds_of_blocks(interval, reduced.counts))
-        return block_tables(*blocks, reduced.keys, reduced.block[1])
-
-    return shared_tables(uses(mod.graph), tiling, compute)
+@lru_cache(maxsize=128)
+def _trace_in_jax(stripped: Stripped, types: Any) -> _TracedMask:
+    leaves = jax_arrays().placeholders(types[0])
+    mod = mask_of(Lifted(stripped, tuple(leaves)), jax_arrays().call_mod)
+    return _TracedMask.of(mod, [x.array for x in leaves])

@@ -9,7 +9,7 @@ from graphc import hooks
 
 
 class JaxAttention(Protocol):
-    """The functions for attention of JAX arrays, and for masks written in JAX."""
+    """The functions for attention of JAX arrays, and for functions written in JAX."""
 
     def check_lossless(self, what: str, name: str, x: Any) -> None:
         """Raise if JAX would change the numbers of an array."""
@@ -17,11 +17,17 @@ class JaxAttention(Protocol):
     def flex_attention(self, query: Any, key: Any, value: Any, *args: Any, **options: Any) -> Any:
         """Return the attention of JAX arrays."""
 
-    def mask_tables(self, lifted: Any, *tiling: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the tables of a mask function."""
+    def call_mod(self, what: str, function: Any, parameters: Sequence[Any]) -> Any:
+        """Return the result of a mask or score function that is written for JAX, as a graph."""
 
-    def mask_values(self, mask: Any, indices: Sequence[Any]) -> Any:
-        """Return a mask function's values on the grid of indices of each axis."""
+    def captured_values(self, what: str, function: Any) -> tuple[Any, list[Any]]:
+        """Return the types of the arrays that a function captures, and the arrays in NumPy."""
+
+    def placeholders(self, types: Any) -> list[Any]:
+        """Return stand-ins of captured arrays, each with an input of a graph, ``array``."""
+
+    def traced_tables(self, function: Any, tiling: Any) -> Sequence[Any]:
+        """Return the tables of a mask function that captures tracers."""
 
 
 def jax_arrays() -> JaxAttention:

@@ -82,18 +82,26 @@ def _is_leaf(x: Any) -> bool:
     return isinstance(x, Runtime) or (is_array(x) and not is_other)
 
 
-def mask_of(mask: Lifted) -> Mod:
+Call = Callable[[str, Lifted, Sequence[Tensor]], Any]
+"""Calls a function, given its name in messages, with symbolic scalars."""
+
+
+def mask_of(mask: Lifted, call: Call | None = None) -> Mod:
     """Return the graph of a mask function.
+
+    Args:
+        mask: The function.
+        call: Calls the function; by default as one of symbolic scalars, or else of JAX's.
 
     Raises:
         DTypeError: If the function returns no bool.
         ShapeError: If the function returns no scalar.
         SymbolicValueError: If the function needs the value of an index, as a Python ``if`` does.
         ArgumentError: If the function takes other arguments, or is written for another library's
-            arrays.
+            arrays than JAX's.
     """
     parameters = [TensorType("int32", ())(name) for name in INDICES]
-    value = _call("mask_mod", mask, parameters)
+    value = (call or _call)("mask_mod", mask, parameters)
     if isinstance(value, np.ndarray | np.generic | bool) and np.asarray(value).dtype == bool:
         value = as_tensor(value)
     if not isinstance(value, Tensor) or value.dtype != "bool":
@@ -106,23 +114,24 @@ def mask_of(mask: Lifted) -> Mod:
     return _close("mask_mod", mask, parameters, value)
 
 
-def score_of(score: Lifted, dtype: str) -> Mod:
+def score_of(score: Lifted, dtype: str, call: Call | None = None) -> Mod:
     """Return the graph of a score function.
 
     Args:
         score: The function.
         dtype: The dtype of scores, float32 or float64.
+        call: Calls the function; by default as one of symbolic scalars, or else of JAX's.
 
     Raises:
         DTypeError: If the function returns no real number.
         ShapeError: If the function returns no scalar.
         SymbolicValueError: If the function needs the value of a score or an index.
         ArgumentError: If the function takes other arguments, or is written for another library's
-            arrays.
+            arrays than JAX's.
     """
     indices = [TensorType("int32", ())(name) for name in INDICES]
     parameters = [TensorType(dtype, ())("score"), *indices]
-    new = _call("score_mod", score, parameters)
+    new = (call or _call)("score_mod", score, parameters)
     try:
         new = as_tensor(new)
         wrong = None if is_float(new.dtype) else new.dtype
@@ -138,6 +147,22 @@ def score_of(score: Lifted, dtype: str) -> Mod:
 
 
 def _call(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
+    """Return the result of a function for symbolic scalars, or for JAX's if it takes no others."""
+    try:
+        return call_symbolic(what, function, parameters)
+    except Exception as error:
+        if "jax" not in sys.modules:
+            raise
+        try:
+            return jax_arrays().call_mod(what, function, parameters)
+        except GraphcError:
+            # The error of a function for symbolic scalars, unless it takes none at all.
+            if isinstance(error, GraphcError) and error.__cause__ is None:
+                raise error from None
+            raise
+
+
+def call_symbolic(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
     """Return the result of a function for symbolic scalars."""
     stripped = function.stripped
     names = zip(function.leaves, stripped.names, strict=True)
@@ -151,8 +176,7 @@ def _call(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
     except TypeError as error:
         raise ArgumentError(
             f"{what} cannot be called with symbolic scalars: {str(error).rstrip('.')}.",
-            "Write it in graphc.tensor's functions; of one written for JAX make "
-            "graphc.wrap_jax(function).",
+            "Write it in graphc.tensor's functions, or in jax.numpy's.",
             line_of_function(function.stripped),
         ) from error
 
@@ -210,7 +234,8 @@ def _close(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor)
             line_of_function(function.stripped),
         )
     graph, captured = close_graph(parameters, [y], {})
-    if what == "mask_mod" and any(is_float(x.type.dtype) for x in graph.nodes):
+    types = [t for x in graph.nodes for t in getattr(x.type, "items", (x.type,))]
+    if what == "mask_mod" and any(is_float(t.dtype) for t in types):
         # Rewrites change values (x / x = 1 even for 0): blocks must follow the graph that runs.
         graph = optimize(graph).graph
     return Mod(graph, tuple(captured))  # type: ignore[arg-type]
@@ -289,13 +314,7 @@ def dense_mask(mask: Lifted, shape: tuple[int, int, int, int]) -> np.ndarray[Any
         bool, of that shape.
     """
     indices = [np.arange(n, dtype=np.int32) for n in shape]
-    try:
-        mod = mask_of(mask)
-    except Exception:
-        if "jax" not in sys.modules:
-            raise
-        # A function written for JAX takes no symbolic scalars.
-        return np.asarray(jax_arrays().mask_values(mask, indices))
+    mod = mask_of(mask)
     keep = map_over_grid(mod.graph, mod.captured, [as_tensor(i) for i in indices])
     leaves = {x: x.op.array for x in toposort([keep]) if isinstance(x.op, Leaf)}
     (values,) = evaluate(Graph(leaves, [keep]), *leaves.values())

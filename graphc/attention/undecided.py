@@ -1,4 +1,7 @@
-"""Blocks that intervals leave undecided, evaluated in a program: corners, then all elements."""
+"""Block tables that a program computes.
+
+Blocks that intervals leave undecided are evaluated: their corners, then all of their elements.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.attention.blocks import BlockBounds, Tiling, block_ends
-from graphc.attention.mods import Mod, map_over_grid
+from graphc.attention.blocks import (
+    BlockBounds,
+    Tables,
+    Tiling,
+    block_ends,
+    block_indices,
+    block_tables,
+    bounds_of_blocks,
+    shared_tables,
+)
+from graphc.attention.intervals.graphs import bounds
+from graphc.attention.mods import Mod, map_over_grid, uses
 from graphc.loop.functional import loop
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange
@@ -21,7 +34,18 @@ STEPS = 4
 """The blocks that a backend without loops evaluates before it tests whether any remains."""
 
 
-def decide_by_values(mod: Mod, tiling: Tiling, bounds: BlockBounds) -> BlockBounds:
+def symbolic_tables(mod: Mod, tiling: Tiling) -> Tables:
+    """Return the tables of a mask as graphs of the arrays that it captures."""
+
+    def compute(reduced: Tiling) -> Tables:
+        interval = bounds(mod.graph, block_indices(*reduced), mod.captured, reduced.span)
+        blocks = _decide_by_values(mod, reduced, bounds_of_blocks(interval, reduced.counts))
+        return block_tables(*blocks, reduced.keys, reduced.block[1])
+
+    return shared_tables(uses(mod.graph), tiling, compute)
+
+
+def _decide_by_values(mod: Mod, tiling: Tiling, bounds: BlockBounds) -> BlockBounds:
     """Return symbolic bounds in which the mask's values decide the blocks left undecided.
 
     Args:

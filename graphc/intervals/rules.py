@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from graphc.intervals.interval import Arithmetic, Image, Interval, point
-from graphc.tensor.core.elementwise import REALS, ROWS, Elementwise, Facts
+from graphc.tensor.core.elementwise import REALS, ROWS, Facts
 
 Rule = Callable[..., Interval]
 
@@ -32,11 +32,6 @@ def image(k: Arithmetic, name: str, *operands: Interval) -> Interval | None:
     if rule is not None:
         return rule(k, *operands)
     return _by_facts(k, name, ROWS[name].facts, operands)
-
-
-def has_image(row: Elementwise) -> bool:
-    """Return whether a row has a rule, or facts that bound its results."""
-    return row.row in RULES or bool(row.facts.trend) or row.facts.range != REALS
 
 
 def _by_facts(

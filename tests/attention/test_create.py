@@ -148,6 +148,25 @@ def test_functions_of_graphs_may_capture_arrays_of_jax() -> None:
     check_any(lambda b, h, q, k: gt.where(q >= k, ids[q] == ids[k], q < 0), every)
 
 
+def test_branches_and_reductions_decide_blocks() -> None:
+    rows = np.arange(3 * 48).reshape(3, 48) // 7
+    _, h, q, k = np.ogrid[:1, :2, :48, :40]
+
+    def branch(b: Any, h: Any, q: Any, k: Any) -> Any:
+        return graphc.ifelse(gt.eq(h, 0), q >= k, q - k > 20)
+
+    def some(b: Any, h: Any, q: Any, k: Any) -> Any:
+        return gt.any(gt.as_tensor(rows)[:, q] * 3 > k) & (h == 0)
+
+    dense = {
+        branch: np.where(h == 0, q >= k, q - k > 20),
+        some: np.any(rows[:, q] * 3 > k, 0) & (h == 0),
+    }
+    for mask, wanted in dense.items():
+        found = create_block_mask(mask, 1, 2, 48, 40, BLOCK_SIZE=(6, 5))
+        np.testing.assert_array_equal(found.to_dense(), wanted)
+
+
 def test_what_wraps_a_function_of_jax_is_a_function_of_graphs() -> None:
     wrapped = graphc.wrap_jax(lambda q, k: jnp.logical_and(q >= k, q < k + 40))
     every = dense(lambda b, h, q, k: (q >= k) & (q < k + 40), 1, 1, 300, 300)

@@ -449,3 +449,38 @@ def test_keys_of_one_sequence_serve_queries_of_several(is_static: bool, mode: st
     if mode == "JAX":
         y = ga.flex_attention(*map(jnp.asarray, (q, k, v)), lambda s, b, h, i, j: s + b * j)
         np.testing.assert_allclose(y, got[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", GRAPHS)
+def test_functions_written_for_jax_are_graphs_on_every_backend(mode: str) -> None:
+    n, dtype = 24, "float32" if mode == "MLX" else "float64"
+    x = RANDOM.standard_normal((1, 2, n, 4)).astype(dtype)
+    ids, bias = jnp.repeat(jnp.arange(4), 6), RANDOM.standard_normal((2, n)).astype(dtype)
+    rows = gt.tensor("rows", shape=(None, n), dtype=dtype)
+
+    def keep(b: Any, h: Any, q: Any, k: Any) -> Any:
+        near = jax.lax.cond(h == 0, lambda: q - k, lambda: k - q) < 5
+        return jnp.logical_and(jnp.take(ids, q) == ids[k], near)
+
+    def score(s: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+        return jnp.tanh(s) + jnp.take(rows, h, axis=0)[k]
+
+    mask = ga.create_block_mask(keep, 1, 2, n, n, BLOCK_SIZE=6)
+    q = gt.tensor("q", shape=x.shape, dtype=dtype)
+    y = ga.flex_attention(q, q, q, score, mask)
+    slopes = graphc.grad((y * y).sum(), [q, rows])
+    found = graphc.function([q, rows], [y, *slopes], mode=uncompiled(mode))(x, bias)
+
+    def by_hand(x: Any, bias: Any) -> Any:
+        i, j = jnp.arange(n)[:, None], jnp.arange(n)
+        near = jnp.stack([i - j < 5, j - i < 5])
+        scores = jnp.tanh(jnp.einsum("bhqe,bhke->bhqk", x, x) / 2) + bias[:, None]
+        weights = jax.nn.softmax(jnp.where(near & (ids[i] == ids[j]), scores, -jnp.inf), -1)
+        return jnp.einsum("bhqk,bhke->bhqe", weights, x)
+
+    with jax.enable_x64(True):
+        exact = jnp.asarray(x, "float64"), jnp.asarray(bias, "float64")
+        wanted = by_hand(*exact), *jax.grad(lambda *at: (by_hand(*at) ** 2).sum(), (0, 1))(*exact)
+    for a, b in zip(found, wanted, strict=True):
+        limit = 10 * TOLERANCES[dtype]
+        np.testing.assert_allclose(as_numpy(a), b, limit, limit)

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 import graphc
-from graphc.attention.intervals.graphs import Opaque
 from graphc.ir import Input, Op
 from tests.contract.case import Case, Function
 
@@ -58,8 +57,7 @@ def graphc_operations() -> set[type[Op]]:
         cls
         for cls in concrete(Op)
         if cls.__module__.startswith(tuple(f"{package}." for package in packages))
-        # An opaque node is in no program: bounds of masks stop at it.
-        and not issubclass(cls, Input | Opaque)
+        and not issubclass(cls, Input)
         # A class with slots is made twice; the first is nobody's.
         and getattr(sys.modules[cls.__module__], cls.__name__) is cls
     }

@@ -60,7 +60,7 @@ def gather(x: Interval, indices: Sequence[Interval], span: int) -> Interval:
     full = tuple([axis for axis, (index, n) in pairs if _covers_axis(index, n)])
     if full:
         rest = [index for axis, index in enumerate(indices) if axis not in full]
-        return gather(_reduce_axes(x, full), rest, span)
+        return gather(reduce_axes(x, full), rest, span)
     wide = [axis for axis, index in enumerate(indices) if not is_point(index)]
     if len(wide) > 1:
         return unknown(dtype)
@@ -95,7 +95,7 @@ def _covers_axis(index: Interval, n: Any) -> bool:
     return bool(np.all(index.low == 0) and np.all(index.high == n - 1))
 
 
-def _reduce_axes(x: Interval, axes: tuple[int, ...]) -> Interval:
+def reduce_axes(x: Interval, axes: tuple[int, ...]) -> Interval:
     """Return the least and the greatest element along axes."""
     xp, (least, most) = library(*x), _folds(x)
     return Interval(

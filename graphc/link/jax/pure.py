@@ -65,14 +65,22 @@ def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
 
 
 def _abstract(*types: Any, function: Transformable, linear: int) -> list[Any]:
-    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]  # type: ignore[no-untyped-call]
-    results = jax.eval_shape(lambda *xs: _run(*xs, function=function, linear=linear), *shapes)
-    return [jax.core.ShapedArray(y.shape, y.dtype) for y in results]
+    run = jax.make_jaxpr(lambda *xs: _run(*xs, function=function, linear=linear))
+    results: list[Any] = run(*types).out_avals
+    return results
 
 
 call.def_impl(_run)  # type: ignore[no-untyped-call]
 call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
-mlir.register_lowering(call, mlir.lower_fun(_run, multiple_results=True))
+
+
+def _lower(context: Any, *operands: Any, **parameters: Any) -> Any:
+    # JAX builds the bodies of reductions, as of argmax, while it lowers them.
+    with jax.enable_x64(True):
+        return mlir.lower_fun(_run, multiple_results=True)(context, *operands, **parameters)
+
+
+mlir.register_lowering(call, _lower)
 
 
 def _inexact_results(function: Transformable) -> tuple[int, ...]:

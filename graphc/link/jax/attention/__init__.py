@@ -1,7 +1,15 @@
-"""Attention of JAX arrays: the kernel, and block masks of functions written in JAX."""
+"""Attention of JAX arrays: the kernel, and mask and score functions written in JAX."""
 
 from graphc.link.jax.attention.attend import flex_attention
-from graphc.link.jax.attention.create import mask_tables
-from graphc.link.jax.attention.functions import check_lossless, mask_values
+from graphc.link.jax.attention.create import traced_tables
+from graphc.link.jax.attention.functions import check_lossless
+from graphc.link.jax.attention.mods import call_mod, captured_values, placeholders
 
-__all__ = ["check_lossless", "flex_attention", "mask_tables", "mask_values"]
+__all__ = [
+    "call_mod",
+    "captured_values",
+    "check_lossless",
+    "flex_attention",
+    "placeholders",
+    "traced_tables",
+]

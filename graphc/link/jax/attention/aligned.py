@@ -1,7 +1,7 @@
 """Captured arrays that a function reads only at its own batch, head or query index.
 
 If batches, heads or queries are sharded over a mesh, such arrays can be sharded too, as
-``ids[b, q_idx]`` over batches: a device needs only the elements of its own batches.
+``ids[b, q_idx]`` over batches: a device needs only the elements of the batches that it has.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Attention of JAX arrays, concrete or traced.
+"""Attention of JAX arrays, concrete or traced: the operation of graphs as a function of JAX.
 
 The arrays that a function captures are arguments of one compiled function, which is cached by code
-and structure. ``kernel.py`` computes the first derivative; ``plain.py`` the higher ones.
+and structure. The program of the gradient is the first derivative; JAX takes higher ones from the
+rules of both programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +24,44 @@ from graphc.attention.checks import (
     check_shapes,
     resolve_scale,
 )
-from graphc.attention.inputs import BLOCK
+from graphc.attention.flex import Flex
+from graphc.attention.inputs import BLOCK, compute_dtype
 from graphc.attention.mods import lift_mod
+from graphc.capture import Stripped
 from graphc.errors import ArgumentError
 from graphc.ir import Node, TensorType
-from graphc.link.jax.attention import plain, ring, shards
-from graphc.link.jax.attention.functions import MaskFunction, ScoreFunction, captured_arrays
-from graphc.link.jax.attention.kernel import Spec, backward, forward
-from graphc.link.jax.attention.plain import Operands
-from graphc.link.jax.attention.programs import program_of
+from graphc.link.jax.attention import programs, ring, shards
+from graphc.link.jax.attention.functions import captured_arrays
+from graphc.link.jax.attention.mods import mask_program, score_program, types_of
 from graphc.link.jax.attention.shards import Sharding
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.varying import vary_as, varying_together
 
 if TYPE_CHECKING:
     from graphc.attention.mask import BlockMask
+
+
+Axes = tuple[Any, ...]
+"""The mesh axes along which keys and values rotate; empty if they do not."""
+
+
+@dataclass(frozen=True)
+class _CompiledCall:
+    """A call of attention without its arrays: what is compiled once.
+
+    Attributes:
+        score: The score function without the arrays that it captures, or None.
+        mask: The mask function without the arrays that it captures, or None.
+        block: The numbers of queries and keys of a block.
+        scale: The factor of products of queries and keys.
+        sharding: The mesh axes over which a surrounding ``jax.shard_map`` shards the arrays.
+    """
+
+    score: Stripped | None
+    mask: Stripped | None
+    block: tuple[int, int]
+    scale: float
+    sharding: Sharding
 
 
 def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
@@ -86,13 +111,13 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         types = _global_types(types, sequence_axis, block_mask, ring)
     sizes = _check_types(types, block_mask, enable_gqa)
     score, score_captured = _score(score_mod)
-    mask, mask_captured, tables = _mask(block_mask, sizes)
+    (mask, mask_captured), tables = _mask(block_mask, sizes)
     block = BLOCK if block_mask is None else block_mask.block_size
     factor = resolve_scale(scale, types[0].shape[3])
     assert factor is not None
-    spec = Spec(score, mask, block, factor)
     sharding = Sharding(queries=sequence_axis, ring=ring)
-    out, lse = _compiled(spec, sharding, q, k, v, tables, score_captured, mask_captured)
+    call = _CompiledCall(score, mask, block, factor, sharding)
+    out, lse = _compiled(call, q, k, v, tables, score_captured, mask_captured)
     return (out, lse) if return_lse else out
 
 
@@ -128,26 +153,26 @@ def _check_types(
     return check_shapes(query, key, value, block_mask, enable_gqa)
 
 
-def _score(score_mod: Callable[..., Any] | None) -> tuple[ScoreFunction | None, tuple[Any, ...]]:
-    """Return the score function, and the arrays that it captures."""
+Captured = tuple[Stripped | None, tuple[Any, ...]]
+"""A function without the arrays that it captures, and the arrays."""
+
+
+def _score(score_mod: Callable[..., Any] | None) -> Captured:
     if score_mod is None:
         return None, ()
     function = lift_mod(score_mod, "score_mod")
-    return ScoreFunction(function.stripped), captured_arrays("score_mod", function)
+    return function.stripped, captured_arrays("score_mod", function)
 
 
-Mask = tuple[MaskFunction | None, tuple[Any, ...], tuple[Any, ...]]
-
-
-def _mask(block_mask: BlockMask | None, sizes: AttentionLengths) -> Mask:
-    """Return the mask function, the arrays that it captures, and the tables of blocks."""
+def _mask(block_mask: BlockMask | None, sizes: AttentionLengths) -> tuple[Captured, Any]:
+    """Return the mask function and its arrays, and the tables of blocks."""
     if block_mask is None:
-        return None, (), ()
+        return (None, ()), ()
     tables = tuple(map(_table, block_mask.tables))
-    arrays = captured_arrays("mask_mod", block_mask.lifted)
+    stripped, arrays = block_mask.stripped, captured_arrays("mask_mod", block_mask.lifted)
     if block_mask.shape[:2] != (sizes.batch, sizes.heads):
-        check_mask_broadcast(block_mask, program_of(block_mask.stripped, arrays).uses, sizes)
-    return MaskFunction(block_mask.stripped), arrays, tables
+        check_mask_broadcast(block_mask, mask_program(stripped, types_of(arrays)).uses, sizes)
+    return (stripped, arrays), tables
 
 
 def _array(name: str, x: Any) -> jax.Array:
@@ -172,30 +197,42 @@ def _table(x: Any) -> Any:
     return x if isinstance(x, np.ndarray) and x.dtype == np.int32 else jnp.asarray(x, "int32")
 
 
-def _attention(spec: Spec, sharding: Sharding, *arrays: Any) -> tuple[Any, Any]:
+def _attention(call: _CompiledCall, *arrays: Any) -> tuple[Any, Any]:
     """Return the result and the log-sum-exps of arrays that may be sharded."""
+    q, k, v, tables, score_captured, mask_captured = arrays
+    score = mask = None
+    if call.score is not None:
+        dtype = compute_dtype(str(q.dtype))
+        program = score_program(call.score, types_of(score_captured), dtype)
+        score, score_captured = program.graph, program.captured(score_captured)
+    if call.mask is not None:
+        program = mask_program(call.mask, types_of(mask_captured))
+        mask, mask_captured = program.graph, program.captured(mask_captured)
+    op = Flex(score, mask, bool(tables), call.block, call.scale, True)
+    arrays, sharding = (q, k, v, tables, score_captured, mask_captured), call.sharding
     mesh = explicit_mesh(arrays[:3])
     if mesh is not None:
-        sharding = shards.sharding_of(mesh, spec, arrays, sharding.ring)
+        sharding = shards.sharding_of(mesh, op, arrays, sharding.ring)
         results: tuple[Any, Any] = shards.over_mesh(
-            _attention_of_any_length, spec, mesh, sharding, arrays
+            _attention_of_any_length, op, mesh, sharding, arrays
         )
         return results
     if sharding.queries is None:
-        return _attention_of_any_length(spec, *arrays)
-    q, k, v, tables, *captured = arrays
+        return _attention_of_any_length(op, (), *arrays)
     rows = shards.own_rows(tables, sharding.queries) if tables else ()
-    shard = shards.AttentionShard.of(spec, sharding, (q, k, v, rows, *captured))
-    return _attention_of_any_length(shard.spec, *shard.arrays)
+    shard = (q, k, v, rows, score_captured, mask_captured)
+    return _attention_of_any_length(*shards.of_device(op, sharding, shard))
 
 
-def _attention_of_any_length(spec: Spec, q: Any, k: Any, v: Any, *others: Any) -> tuple[Any, Any]:
+def _attention_of_any_length(
+    op: Flex, axes: Axes, q: Any, k: Any, v: Any, *others: Any
+) -> tuple[Any, Any]:
     """Return the result and the log-sum-exps; any length may be 0."""
     q, k, v, *rest = varying_together((q, k, v, *others))
     if 0 in (*q.shape[:3], k.shape[2]):
         lse = jnp.full(q.shape[:3], -jnp.inf, jnp.promote_types(q.dtype, "float32"))
         return vary_as((jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), lse), q)
-    out, lse = _attend(spec, *map(_with_elements, (q, k, v)), *rest)
+    out, lse = _attend(op, axes, *map(_with_elements, (q, k, v)), *rest)
     return out[..., : v.shape[3]], lse
 
 
@@ -204,33 +241,42 @@ def _with_elements(x: Any) -> Any:
     return x if x.shape[-1] else vary_as(jnp.zeros((*x.shape[:-1], 1), x.dtype), x)
 
 
-_compiled = jax.jit(_attention, static_argnums=(0, 1))
+_compiled = jax.jit(_attention, static_argnums=0)
 """The compiled function, for each structure of functions and types of arrays."""
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attend(spec: Spec, *arrays: Any) -> tuple[Any, Any]:
-    return _results(spec, *arrays)
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _attend(op: Flex, axes: Axes, *arrays: Any) -> tuple[Any, Any]:
+    return _results(op, axes, arrays)
+
+
+def _results(op: Flex, axes: Axes, arrays: programs.Arrays) -> tuple[Any, Any]:
+    return ring.forward(op, axes, arrays) if axes else programs.forward(op, arrays)
 
 
 Marks = tuple[tuple[()] | None, ...]
 """A mark for each array that the score function captures, None where it has no gradient."""
 
 
-def _attend_forward(spec: Spec, *arrays: Any) -> Any:
+def _attend_forward(op: Flex, axes: Axes, *arrays: Any) -> Any:
     """Return the results, and the gradient's residuals, whose size is linear in the lengths."""
     marks: Marks = tuple(() if x.perturbed else None for x in arrays[4])
     values = jax.tree.map(lambda x: x.value, arrays, is_leaf=lambda x: hasattr(x, "perturbed"))
-    results = _results(spec, *values)
+    results = _results(op, axes, values)
     return results, (values, results, marks)
 
 
-def _attend_backward(spec: Spec, residuals: Any, g: Any) -> tuple[Any, ...]:
+def _attend_backward(op: Flex, axes: Axes, residuals: Any, g: Any) -> tuple[Any, ...]:
     values, results, marks = residuals
     wanted = tuple(mark is not None for mark in marks)
-    by_q, by_k, by_v, *others = _gradient(spec, wanted, *values, *results, *map(_instantiate, g))
-    gradients = iter(others)
-    by_captured = tuple(next(gradients) if flag else None for flag in wanted)
+    rest = [*results, *map(_instantiate, g)]
+    by_q, by_k, by_v, *others = (
+        ring.backward(op, axes, wanted, values, rest)
+        if axes
+        else programs.backward(op, wanted, values, rest)
+    )
+    remaining = iter(others)
+    by_captured = tuple(next(remaining) if flag else None for flag in wanted)
     return by_q, by_k, by_v, None, by_captured, None
 
 
@@ -239,37 +285,3 @@ def _instantiate(g: Any) -> Any:
 
 
 _attend.defvjp(_attend_forward, _attend_backward, symbolic_zeros=True)
-
-
-# Plain JAX differentiates the gradient, in either mode.
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _results(spec: Spec, *arrays: Any) -> tuple[Any, Any]:
-    return ring.forward(spec, *arrays) if spec.ring else forward(spec, *arrays)
-
-
-@_results.defjvp
-def _results_tangent(spec: Spec, arrays: Any, tangents: Any) -> tuple[Any, Any]:
-    def attention(*arrays: Any) -> tuple[Any, Any]:
-        return plain.attention(spec, ring.with_all_keys(spec, Operands(*arrays)))
-
-    return _results(spec, *arrays), jax.jvp(attention, arrays, tangents)[1]
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _gradient(spec: Spec, wanted: Sequence[bool], *arrays: Any) -> tuple[Any, ...]:
-    """Return the cotangents of q, k, v and the wanted captured arrays."""
-    x = Operands(*arrays)
-    return tuple((ring.backward if spec.ring else backward)(spec, *x, wanted))
-
-
-@_gradient.defjvp
-def _gradient_tangent(
-    spec: Spec, wanted: Sequence[bool], arrays: Any, tangents: Any
-) -> tuple[Any, Any]:
-    def gradient(*arrays: Any) -> tuple[Any, ...]:
-        operands = ring.with_all_keys(spec, Operands(*arrays))
-        return ring.reduce_to_own_keys(spec, plain.gradient(spec, wanted, operands))
-
-    return _gradient(spec, wanted, *arrays), jax.jvp(gradient, arrays, tangents)[1]

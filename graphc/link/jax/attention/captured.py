@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from graphc.link.jax.implicit.interpreter import bind_equation
+from graphc.link.jax.jaxprs import live_equations, walk
 from graphc.link.jax.varying import vary_as
 
 Adder = Callable[[Any], Any]
@@ -39,17 +40,20 @@ def pullback(
     program = jax.make_jaxpr(function)(scaled, *captured)
     variables = program.jaxpr.invars[1:]
     reads = [_reads(program.jaxpr, x) for x in variables]
-    probes = {n: _zeros(e.outvars[0].aval) for read in reads for n, e in (read or {}).items()}
+    gathers = [y for read in reads for y in read or {}]
 
-    def add_probes(scaled: Any, captured: Sequence[Any], probes: Mapping[int, Any]) -> Any:
+    def add_probes(scaled: Any, captured: Sequence[Any], probes: Sequence[Any]) -> Any:
         pairs = zip(captured, reads, strict=True)
         arrays = [x if read is None else lax.stop_gradient(x) for x, read in pairs]
-        return _run(program, (scaled, *arrays), probes)
+        return _run(program, (scaled, *arrays), dict(zip(gathers, probes, strict=True)))
 
-    score, pull, indices = jax.vjp(add_probes, scaled, list(captured), probes, has_aux=True)
+    zeros = [_zeros(y.aval) for y in gathers]
+    score, pull, positions = jax.vjp(add_probes, scaled, list(captured), zeros, has_aux=True)
+    indices = dict(zip(gathers, positions, strict=True))
 
     def back(g: Any) -> tuple[Any, list[Adder]]:
-        by_scaled, by_arrays, by_probes = pull(g)
+        by_scaled, by_arrays, by_gathers = pull(g)
+        by_probes = dict(zip(gathers, by_gathers, strict=True))
         pairs = zip(by_arrays, reads, strict=True)
         return by_scaled, [_adder(x, read, indices, by_probes) for x, read in pairs]
 
@@ -60,50 +64,46 @@ def _zeros(aval: Any) -> Any:
     return vary_as(jnp.zeros(aval.shape, aval.dtype), aval)
 
 
-def _reads(jaxpr: Jaxpr, x: Any) -> dict[int, JaxprEqn] | None:
-    """Return the equations that gather from x, by index; None if x has another use."""
+def _reads(jaxpr: Jaxpr, x: Any) -> dict[Any, JaxprEqn] | None:
+    """Return the equations that gather from x, by result; None if x has another use."""
     if any(y is x for y in jaxpr.outvars):
         return None
-    reads = {n: e for n, e in enumerate(jaxpr.eqns) if any(y is x for y in e.invars)}
+    equations = [e for e in live_equations(jaxpr) if any(y is x for y in e.invars)]
+    reads = {e.outvars[0]: e for e in equations}
     are_gathers = all(e.primitive.name == "gather" and e.invars[0] is x for e in reads.values())
     return reads if are_gathers else None
 
 
 def _run(
-    program: ClosedJaxpr, operands: Sequence[Any], probes: Mapping[int, Any]
-) -> tuple[Any, dict[int, Any]]:
+    program: ClosedJaxpr, operands: Sequence[Any], probes: Mapping[Any, Any]
+) -> tuple[Any, list[Any]]:
     """Return a program's result, with probes added to the results of gathers, and their indices."""
-    jaxpr = program.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
-    values.update(zip(jaxpr.invars, operands, strict=True))
     indices = {}
 
-    def read(x: Any) -> Any:
-        return x.val if isinstance(x, Literal) else values[x]
-
-    for n, eqn in enumerate(jaxpr.eqns):
-        inputs = [read(x) for x in eqn.invars]
+    def visit(eqn: JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
         with eqn.ctx.manager:
             results = bind_equation(eqn, inputs)
-        if n in probes:
-            results = [results[0] + probes[n]]
-            indices[n] = inputs[1]
-        values.update(zip(eqn.outvars, results, strict=True))
-    (result,) = jaxpr.outvars
-    return read(result), indices
+        y = eqn.outvars[0]
+        if y in probes:
+            indices[y] = inputs[1]
+            return [results[0] + probes[y]]
+        return results
+
+    (result,) = walk(program, operands, visit)
+    return result, [indices[y] for y in probes]
 
 
 def _adder(
     full_gradient: Any,
-    reads: Mapping[int, JaxprEqn] | None,
-    indices: Mapping[int, Any],
-    by_probes: Mapping[int, Any],
+    reads: Mapping[Any, JaxprEqn] | None,
+    indices: Mapping[Any, Any],
+    by_probes: Mapping[Any, Any],
 ) -> Adder:
     def add(total: Any) -> Any:
         if reads is None:
             return total + full_gradient.astype(total.dtype)
-        for n, eqn in reads.items():
-            total = _scatter_add(total, eqn, indices[n], by_probes[n])
+        for y, eqn in reads.items():
+            total = _scatter_add(total, eqn, indices[y], by_probes[y])
         return total
 
     return add

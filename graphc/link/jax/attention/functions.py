@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -28,62 +27,40 @@ NEEDS_VALUES = (
 """Errors of JAX where Python code needs the value of an array."""
 
 
-@dataclass(frozen=True)
-class ScoreFunction:
-    """A score function ``(score, b, h, q, k, *captured)``; equal ones compute the same.
+def call(what: str, stripped: Stripped, arguments: Sequence[Any]) -> jax.Array:
+    """Return the result of a mask or score function for JAX's scalars.
 
-    Attributes:
+    Args:
+        what: The function's name in messages, ``"mask_mod"`` or ``"score_mod"``.
         stripped: The user's function without the arrays that it captures.
+        arguments: The scalars that the function takes, and the arrays that it captures.
+
+    Returns:
+        A bool for a mask; a floating score of the old one's dtype.
+
+    Raises:
+        DTypeError: If a mask function returns no bool, or a score function no real number.
+        ShapeError: If the function returns no scalar.
+        SymbolicValueError: If the function needs the value of a scalar.
+        ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
     """
-
-    stripped: Stripped
-
-    def __call__(self, *arguments: Any) -> jax.Array:
-        """Return the new score, of the old one's dtype.
-
-        Raises:
-            DTypeError: If the function returns no real number.
-            ShapeError: If the function returns no scalar.
-            SymbolicValueError: If the function needs the value of a score or an index.
-            ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
-        """
-        y: jax.Array = _call("score_mod", self.stripped, arguments, ("score", *INDICES))
+    if what == "score_mod":
+        y: jax.Array = _call(what, stripped, arguments, ("score", *INDICES))
         if not jnp.issubdtype(y.dtype, jnp.floating):
             raise DTypeError(
                 f"score_mod returns {y.dtype}; expected the new score, a real number.",
                 "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
-                line_of_function(self.stripped),
+                line_of_function(stripped),
             )
         return y.astype(arguments[0].dtype)
-
-
-@dataclass(frozen=True)
-class MaskFunction:
-    """A mask function ``(b, h, q, k, *captured)``; equal ones compute the same.
-
-    Attributes:
-        stripped: The user's function without the arrays that it captures.
-    """
-
-    stripped: Stripped
-
-    def __call__(self, *arguments: Any) -> jax.Array:
-        """Return whether the query sees the key.
-
-        Raises:
-            DTypeError: If the function returns no bool.
-            ShapeError: If the function returns no scalar.
-            SymbolicValueError: If the function needs the value of an index.
-            ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
-        """
-        y: jax.Array = _call("mask_mod", self.stripped, arguments, INDICES)
-        if y.dtype != bool:
-            raise DTypeError(
-                f"mask_mod returns {y.dtype}; expected a bool, whether the query sees the key.",
-                "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
-                line_of_function(self.stripped),
-            )
-        return y
+    y = _call(what, stripped, arguments, INDICES)
+    if y.dtype != bool:
+        raise DTypeError(
+            f"mask_mod returns {y.dtype}; expected a bool, whether the query sees the key.",
+            "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
+            line_of_function(stripped),
+        )
+    return y
 
 
 def captured_arrays(what: str, lifted: Lifted) -> tuple[Any, ...]:
@@ -97,10 +74,11 @@ def captured_arrays(what: str, lifted: Lifted) -> tuple[Any, ...]:
         ArgumentError: If a captured array is symbolic, or not an array of numbers.
     """
     pairs = zip(lifted.stripped.names, lifted.leaves, strict=True)
-    return tuple([_argument(what, name, x) for name, x in pairs])
+    return tuple([as_argument(what, name, x) for name, x in pairs])
 
 
-def _argument(what: str, name: str, x: Any) -> Any:
+def as_argument(what: str, name: str, x: Any) -> Any:
+    """Return a captured array as an argument of a JAX function, under its name in messages."""
     if isinstance(x, jax.Array):
         return x
     if isinstance(x, Runtime):  # a plain number is weak to JAX as well
@@ -143,36 +121,6 @@ def check_lossless(what: str, name: str, x: Any) -> None:
         f"{what} captures `{name}` of {x.dtype}, whose numbers JAX's {narrow.dtype} does not hold.",
         f"{remedy}; or turn jax_enable_x64 on.",
     )
-
-
-def map_over_grid(
-    function: Callable[..., Any],
-    indices: Sequence[Any],
-    captured: Sequence[Any],
-    score: Any = None,
-) -> Any:
-    """Return a function of one element, evaluated on a grid of elements.
-
-    Args:
-        function: A function of (score, b, h, q, k, *captured), or the same without the score.
-        indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,).
-        captured: The arrays that the function captures.
-        score: The scores (B, H, Q, K), for a score function.
-
-    Returns:
-        (B, H, Q, K).
-    """
-    first = () if score is None else (score,)
-    for axis in reversed(range(len(indices))):
-        mapped = [0 if i == axis else None for i in range(len(indices))]
-        axes = (*[0] * len(first), *mapped, *[None] * len(captured))
-        function = jax.vmap(function, in_axes=axes)
-    return function(*first, *indices, *captured)
-
-
-def mask_values(mask: Lifted, indices: Sequence[Any]) -> Any:
-    """Return a mask function's values on the grid of indices of each axis."""
-    return map_over_grid(MaskFunction(mask.stripped), indices, captured_arrays("mask_mod", mask))
 
 
 def _call(what: str, stripped: Stripped, arguments: Sequence[Any], names: Sequence[str]) -> Any:

@@ -37,14 +37,12 @@ class Spec:
         mask: The mask function, (b, h, q, k, *captured) of JAX scalars, or None.
         block: The numbers of queries and keys of a block.
         scale: The factor of products of queries and keys.
-        ring: The mesh axes along which keys and values rotate; empty if they are not sharded.
     """
 
     score: Callable[..., Any] | None
     mask: Callable[..., Any] | None
     block: tuple[int, int]
     scale: float
-    ring: tuple[Any, ...] = ()
 
 
 def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)

@@ -1,137 +1,102 @@
-"""Mask functions traced by JAX, once for each structure and types of captured arrays."""
+"""The programs of attention and of its gradient, as functions that JAX transforms.
+
+Each is the operation of graphs (``graphc/attention/flex.py``), compiled once for each structure and
+each shapes. JAX differentiates and batches them by the operation's own rules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-
-from graphc.attention.intervals.graphs import bounds
-from graphc.attention.intervals.interval import Interval
-from graphc.attention.mods import INDICES, uses
-from graphc.capture import Stripped
-from graphc.ir import Graph
-from graphc.link.jax.attention.functions import MaskFunction
-from graphc.link.jax.attention.importer import import_program
-from graphc.link.jax.varying import Axes, vary, varying_axes, varying_together
+from graphc import hooks
+from graphc.attention.flex import Flex, FlexGradient
+from graphc.ir import Graph, Node, TensorType, picks, replace_nodes
+from graphc.loop.step import stand_in, with_formals, with_new_inputs
 
 CACHE_SIZE = 256
-"""The number of structures of mask functions that are cached, of a few kilobytes each."""
+"""The number of programs that are cached, of a few kilobytes each."""
 
-Type = tuple[tuple[int, ...], Any, bool]
-"""The shape, the dtype and the weak type of an array."""
+Arrays = tuple[Any, ...]
+"""Queries, keys, values, tables, and the arrays that the score and the mask function capture."""
 
-
-@dataclass(frozen=True, eq=False)
-class MaskProgram:
-    """A traced mask function: (b, h, q, k, *captured) to one bool.
-
-    Attributes:
-        traced: The function as JAX traced it.
-        graph: Its graph, which serves only bounds: (b, h, q, k, *arrays) to one bool.
-        arrays: The program from captured arrays to the graph's arrays.
-    """
-
-    traced: ClosedJaxpr
-    graph: Graph
-    arrays: ClosedJaxpr
-
-    @cached_property
-    def uses(self) -> tuple[bool, bool]:
-        """Whether the result depends on the index of the sequence, and on the index of the head."""
-        return uses(self.graph)
-
-    @cached_property
-    def _arrays_of(self) -> Callable[..., Sequence[Any]]:
-        run = jaxpr_as_fun(self.arrays)
-        return jax.jit(run) if self.arrays.jaxpr.eqns else run
-
-    def bounds(self, indices: Sequence[Interval], captured: Sequence[Any], span: int) -> Interval:
-        """Return the interval of the function: whether it is certainly true, and whether possibly.
-
-        Args:
-            indices: The intervals of b, h, q and k, NumPy integers that broadcast.
-            captured: The arrays that the function captures.
-            span: The longest range of a captured array whose elements are bounded exactly.
-
-        Returns:
-            Arrays of the shape to which the indices broadcast; NumPy arrays, unless tracers are
-            captured.
-
-        Example:
-            >>> from graphc.attention.intervals.interval import point
-            >>> from graphc.capture import lift
-            >>> program = program_of(lift(lambda b, h, q, k: q >= k).stripped, ())
-            >>> q = Interval(np.array([0, 4], np.int32), np.array([3, 7], np.int32))
-            >>> zero, k = point(np.array(0, np.int32)), point(np.array(3, np.int32))
-            >>> certain, possible = program.bounds((zero, zero, q, k), (), 8)
-            >>> certain, possible
-            (array([False,  True]), array([ True,  True]))
-        """
-        arrays = [_to_numpy(x) for x in self._arrays_of(*captured)]
-        return bounds(self.graph, indices, arrays, span)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Return whether the query sees the key, for (b, h, q, k, *captured)."""
-        (keep,) = jaxpr_as_fun(self.traced)(*varying_together(arguments))
-        return keep
+Run = Callable[..., Sequence[Any]]
 
 
-def _to_numpy(x: Any) -> Any:
-    """Return an array as a NumPy array, unless it is a tracer."""
-    return x if isinstance(x, jax.core.Tracer) else np.asarray(x, jax.typeof(x).dtype)
+def forward(op: Flex, arrays: Arrays) -> tuple[Any, Any]:
+    """Return the result of attention and the log-sum-exps."""
+    flat = _flatten(arrays)
+    out, sums = _forward(op, _types(flat))(*flat)
+    return out, sums
 
 
-def program_of(stripped: Stripped, captured: Sequence[Any]) -> MaskProgram:
-    """Return a mask function traced for captured arrays of these types, from a cache.
+def backward(
+    op: Flex, wanted: tuple[bool, ...], arrays: Arrays, rest: Sequence[Any]
+) -> Sequence[Any]:
+    """Return the gradients with respect to q, k, v and the wanted arrays of the score function.
 
     Args:
-        stripped: The function without its arrays.
-        captured: The arrays, or Python numbers.
-
-    Raises:
-        DTypeError: If the function returns no bool.
-        ShapeError: If the function returns no scalar.
-        SymbolicValueError: If the function needs the value of an index, as a Python ``if`` does.
-        ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
+        op: The operation.
+        wanted: Whether each of the score function's arrays has a gradient.
+        arrays: The arrays of attention.
+        rest: The result, the log-sum-exps, and the cotangents of both.
     """
-    settings: Any = jax.config
-    axes, wide = varying_axes(*captured), settings.jax_enable_x64
-    if axes:
-        avals = tuple([jax.typeof(vary(x, axes)) for x in captured])
-        return _trace_in_shards(stripped, avals, axes, jax.sharding.get_abstract_mesh(), wide)
-    return _trace(stripped, tuple(map(_type_of, captured)), wide)
+    flat = [*_flatten(arrays), *rest]
+    return _backward(op, wanted, _types(flat))(*flat)
 
 
-def _type_of(x: Any) -> Type:
-    kind = jax.typeof(x)
-    return kind.shape, kind.dtype, kind.weak_type
+def _flatten(arrays: Arrays) -> list[Any]:
+    *first, tables, score_captured, mask_captured = arrays
+    return [*first, *tables, *score_captured, *mask_captured]
 
 
-_ArrayType: Any = jax.ShapeDtypeStruct
+def _types(arrays: Sequence[Any]) -> tuple[TensorType, ...]:
+    return tuple([TensorType(str(x.dtype), x.shape) for x in arrays])
 
 
 @lru_cache(CACHE_SIZE)
-def _trace(stripped: Stripped, types: tuple[Type, ...], wide: bool) -> MaskProgram:
-    index = _ArrayType((), jnp.int32)
-    captured = [_ArrayType(shape, dtype, weak_type=weak) for shape, dtype, weak in types]
-    return _program(stripped, index, captured)
+def _forward(op: Flex, types: tuple[TensorType, ...]) -> Run:
+    inputs = [x() for x in types]
+    return compiled(inputs, picks(Node.make(op, *inputs)))
 
 
 @lru_cache(CACHE_SIZE)
-def _trace_in_shards(
-    stripped: Stripped, avals: tuple[Any, ...], axes: Axes, mesh: Any, wide: bool
-) -> MaskProgram:
-    """Trace the function within ``jax.shard_map``, where all of its arguments vary."""
-    return _program(stripped, jax.typeof(vary(jnp.int32(0), axes)), avals)
+def _backward(op: Flex, wanted: tuple[bool, ...], types: tuple[TensorType, ...]) -> Run:
+    inputs = [x() for x in types]
+    gradient = FlexGradient(op.score, op.mask, op.sparse, op.block, op.scale, op.grouped, wanted)
+    return compiled(inputs, picks(Node.make(gradient, *inputs)))
 
 
-def _program(stripped: Stripped, index: Any, captured: Sequence[Any]) -> MaskProgram:
-    traced = jax.make_jaxpr(MaskFunction(stripped))(*[index] * len(INDICES), *captured)
-    return MaskProgram(traced, *import_program(traced, captured))
+def compiled(inputs: Sequence[Node], outputs: Sequence[Node]) -> Run:
+    """Return a graph as a function that JAX transforms."""
+    function = hooks.compile_function(
+        list(inputs), list(outputs), mode="JAX", on_unused_input="ignore"
+    )
+    run: Run = function.pure
+    return run
+
+
+# Shards.
+
+
+def with_origin(op: Flex) -> Flex:
+    """Return attention whose functions take local indices, and capture the shard's origin.
+
+    The origin, int32 (4,), has the global indices of the first batch, head, query and key. It is
+    the last array that each function captures.
+    """
+    score = None if op.score is None else _with_origin(op.score, 1)
+    return op.with_functions(score, None if op.mask is None else _with_origin(op.mask, 0))  # type: ignore[return-value]
+
+
+def _with_origin(graph: Graph, first: int) -> Graph:
+    fresh, outputs = with_new_inputs(graph)
+    origin = TensorType("int32", (4,))()
+    indices = fresh[first : first + 4]
+    local = [stand_in(x) for x in indices]
+    swaps: dict[Node, Node] = {
+        old: new + origin[i] for i, (old, new) in enumerate(zip(indices, local, strict=True))
+    }
+    inputs = [*fresh[:first], *local, *fresh[first + 4 :], origin]
+    return with_formals(inputs, replace_nodes(outputs, swaps))

@@ -10,7 +10,6 @@ Source: Liu, Zaharia & Abbeel, Ring Attention with Blockwise Transformers, ICLR 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,20 +17,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graphc.attention.flex import Flex
 from graphc.attention.grids import compact, grid_of
-from graphc.attention.inputs import table_pairs
-from graphc.link.jax.attention import kernel
-from graphc.link.jax.attention.kernel import Spec
-from graphc.link.jax.attention.layout import score_dtype
-from graphc.link.jax.attention.plain import Operands
+from graphc.attention.inputs import compute_dtype, table_pairs
+from graphc.link.jax.attention import programs
+from graphc.link.jax.attention.programs import Arrays
 
 
 class _Ring:
     """The devices along mesh axes, each with its shard of keys and values."""
 
-    def __init__(self, spec: Spec, k: Any, tables: Sequence[Any]) -> None:
-        self.spec, self.axes, self.keys = replace(spec, ring=()), spec.ring, k.shape[2]
-        self.count, self.index = lax.axis_size(spec.ring), lax.axis_index(spec.ring)
+    def __init__(self, op: Flex, axes: Sequence[Any], arrays: Arrays) -> None:
+        self.op, self.axes = op, tuple(axes)
+        self.q, k, _, tables, self.score_captured, self.mask_captured = arrays
+        self.keys = k.shape[2]
+        self.count, self.index = lax.axis_size(self.axes), lax.axis_index(self.axes)
         self.grids = [grid_of(*pair) for pair in table_pairs(tables)] if tables else []
 
     def rotate(self, tree: Any) -> Any:
@@ -42,7 +42,7 @@ class _Ring:
 
     def tables(self, step: Any) -> tuple[Any, ...]:
         """Return the tables of the keys that a device holds after some steps."""
-        columns = self.keys // self.spec.block[1]
+        columns = self.keys // self.op.block[1]
         start = self._shard(step) * np.int32(columns)
         grids = [lax.dynamic_slice_in_dim(x, start, columns, 3) for x in self.grids]
         return tuple([part for grid in grids for part in compact(grid)])
@@ -60,12 +60,15 @@ class _Ring:
         """Return the index of the shard of keys that this device holds after some steps."""
         return jnp.mod(self.index - step, self.count).astype(jnp.int32)
 
-    def arrays(self, step: Any, score_captured: Any, mask_captured: Any) -> tuple[Any, Any, Any]:
-        """Return tables and captured arrays at a step."""
+    def arrays(self, step: Any, k: Any, v: Any) -> Arrays:
+        """Return the arrays of attention at a step, with the keys and values that it has."""
         return (
+            self.q,
+            k,
+            v,
             self.tables(step),
-            self.captured_arrays(step, score_captured, self.spec.score is not None),
-            self.captured_arrays(step, mask_captured, self.spec.mask is not None),
+            self.captured_arrays(step, self.score_captured, self.op.score is not None),
+            self.captured_arrays(step, self.mask_captured, self.op.mask is not None),
         )
 
     def scan_steps(self, first: Any, rotating: Any, step: Any) -> tuple[Any, Any]:
@@ -80,21 +83,20 @@ class _Ring:
         return done, rotating
 
 
-def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
-    spec: Spec, q: Any, k: Any, v: Any, tables: Any, score_captured: Any, mask_captured: Any
-) -> tuple[Any, Any]:
+def forward(op: Flex, axes: Sequence[Any], arrays: Arrays) -> tuple[Any, Any]:
     """Return the result of attention and the log-sum-exps of the device's queries.
 
-    Takes the arguments of ``kernel.forward``: keys and values are the device's shards,
-    ``tables`` list blocks of all keys, and the last array that each function captures is the
-    origin of the device's queries.
+    Args:
+        op: The operation, whose functions capture the origin of the device's queries.
+        axes: The mesh axes along which keys and values rotate.
+        arrays: The arrays of attention: keys and values are the device's shards, and ``tables``
+            list blocks of all keys.
     """
-    ring, dtype = _Ring(spec, k, tables), score_dtype(q.dtype)
+    ring, (q, k, v, *_) = _Ring(op, axes, arrays), arrays
+    dtype = compute_dtype(str(q.dtype))
 
     def attend(i: Any, k: Any, v: Any) -> tuple[Any, Any]:
-        out, lse = kernel.forward(
-            ring.spec, q, k, v, *ring.arrays(i, score_captured, mask_captured)
-        )
+        out, lse = programs.forward(op, ring.arrays(i, k, v))
         return out.astype(dtype), lse
 
     def step(i: Any, done: Any, rotating: Any) -> Any:
@@ -112,27 +114,23 @@ def _merge(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
     return terms[0] + terms[1], lse
 
 
-def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
-    spec: Spec,
-    q: Any,
-    k: Any,
-    v: Any,
-    tables: Any,
-    score_captured: Any,
-    mask_captured: Any,
-    out: Any,
-    lse: Any,
-    g_out: Any,
-    g_lse: Any,
-    wanted: Sequence[bool],
+def backward(
+    op: Flex, axes: Sequence[Any], wanted: tuple[bool, ...], arrays: Arrays, rest: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Return the gradients of ``forward``, from the arguments of ``kernel.backward``."""
-    ring = _Ring(spec, k, tables)
+    """Return the gradients of ``forward`` with respect to q, k, v and the wanted captured arrays.
+
+    Args:
+        op: The operation.
+        axes: The mesh axes along which keys and values rotate.
+        wanted: Whether each of the score function's arrays has a gradient.
+        arrays: The arrays of attention.
+        rest: The result, the log-sum-exps, and the cotangents of both.
+    """
+    ring, (q, k, v, *_) = _Ring(op, axes, arrays), arrays
 
     def gradients(i: Any, k: Any, v: Any) -> Any:
-        arrays = ring.arrays(i, score_captured, mask_captured)
-        results = kernel.backward(ring.spec, q, k, v, *arrays, out, lse, g_out, g_lse, wanted)
-        by_q, by_k, by_v, *others = [x.astype(score_dtype(x.dtype)) for x in results]
+        results = programs.backward(op, wanted, ring.arrays(i, k, v), rest)
+        by_q, by_k, by_v, *others = [x.astype(compute_dtype(str(x.dtype))) for x in results]
         return (by_q, *others), (by_k, by_v)
 
     def step(i: Any, done: Any, rotating: Any) -> Any:
@@ -144,34 +142,7 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     done, by_keys = gradients(np.int32(0), k, v)
     (by_q, *others), (_, by_keys) = ring.scan_steps(done, ((k, v), by_keys), step)
     by_k, by_v = ring.rotate(by_keys)
-    captured = [x for x, flag in zip(score_captured, wanted, strict=True) if flag]
+    captured = [x for x, flag in zip(ring.score_captured, wanted, strict=True) if flag]
     like = (q, k, v, *captured)
     results = (by_q, by_k, by_v, *others)
     return tuple(y.astype(x.dtype) for y, x in zip(results, like, strict=True))
-
-
-# Plain JAX computes derivatives of the gradient, from all keys.
-
-
-def with_all_keys(spec: Spec, operands: Operands) -> Operands:
-    """Return the operands with the keys and values of all devices, which tables and origins fit."""
-    if not spec.ring:
-        return operands
-
-    def gather(x: Any) -> Any:
-        return lax.all_gather(x, spec.ring, axis=2, tiled=True)
-
-    return operands._replace(k=gather(operands.k), v=gather(operands.v))
-
-
-def reduce_to_own_keys(spec: Spec, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return gradients in which all keys' gradients are reduced to the device's own keys."""
-    if not spec.ring:
-        return gradients
-
-    def reduce_scatter(x: Any) -> Any:
-        scatter: Any = lax.psum_scatter
-        return scatter(x, spec.ring, scatter_dimension=2, tiled=True)
-
-    by_q, by_k, by_v, *others = gradients
-    return (by_q, reduce_scatter(by_k), reduce_scatter(by_v), *others)

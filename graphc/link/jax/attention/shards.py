@@ -8,8 +8,8 @@ replicated, or sharded as the queries are, and then rotate (``ring.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,35 +17,13 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
+from graphc.attention.flex import Flex
 from graphc.errors import ArgumentError, ShapeError
-from graphc.link.jax.attention.kernel import Spec
+from graphc.link.jax.attention.programs import Arrays, with_origin
 from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, reshard, spec_of
 
-Arrays = tuple[Any, ...]
-"""Queries, keys, values, tables, and the arrays that the score and the mask function capture."""
-
 Attend = Callable[..., tuple[Any, Any]]
-"""The function of a spec and arrays that returns the result and the log-sum-exps."""
-
-
-@dataclass(frozen=True)
-class OffsetFunction:
-    """A score or mask function of local indices, which count from a shard's origin.
-
-    Attributes:
-        function: The function of global indices.
-        scores: The number of scores that the function takes before the indices, 0 or 1.
-    """
-
-    function: Callable[..., Any]
-    scores: int
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function; the last captured array is the shard's origin, int32 (4,)."""
-        *others, origin = arguments
-        first, rest = others[: self.scores], others[self.scores :]
-        indices = [x + origin[i] for i, x in enumerate(rest[:4])]
-        return self.function(*first, *indices, *rest[4:])
+"""The function of ``of_device``'s results that returns the result and the log-sum-exps."""
 
 
 @dataclass(frozen=True)
@@ -70,29 +48,24 @@ class Sharding:
         return self.batch, self.heads, self.queries
 
 
-class AttentionShard(NamedTuple):
-    """One device's part of attention, within ``jax.shard_map``.
+def of_device(op: Flex, sharding: Sharding, arrays: Arrays) -> tuple[Any, ...]:
+    """Return the part of attention of this device, within ``jax.shard_map``.
 
-    Attributes:
-        spec: The functions of local indices.
-        arrays: The shard's arrays; its origin is the last array that each function captures.
+    Args:
+        op: The operation of the global arrays.
+        sharding: The sharding of attention.
+        arrays: The device's arrays, and its rows of the tables.
+
+    Returns:
+        The operation, whose functions capture the shard's origin as their last array; the axes
+        along which keys rotate; and the arrays.
     """
-
-    spec: Spec
-    arrays: Arrays
-
-    @classmethod
-    def of(cls, spec: Spec, sharding: Sharding, arrays: Arrays) -> AttentionShard:
-        """Return the part of this device, given its arrays and its rows of the tables."""
-        q, k, v, tables, score_captured, mask_captured = arrays
-        start = origin(sharding, q.shape)
-        score = spec.score and OffsetFunction(spec.score, 1)
-        mask = spec.mask and OffsetFunction(spec.mask, 0)
-        score_captured = (*score_captured, start) if score else score_captured
-        mask_captured = (*mask_captured, start) if mask else mask_captured
-        ring = axes_of(sharding.queries) if sharding.ring else ()
-        local_spec = replace(spec, score=score, mask=mask, ring=ring)
-        return cls(local_spec, (q, k, v, tables, score_captured, mask_captured))
+    *others, score_captured, mask_captured = arrays
+    start = origin(sharding, arrays[0].shape)
+    score_captured = (*score_captured, start) if op.score else score_captured
+    mask_captured = (*mask_captured, start) if op.mask else mask_captured
+    axes = axes_of(sharding.queries) if sharding.ring else ()
+    return with_origin(op), axes, *others, score_captured, mask_captured
 
 
 def origin(sharding: Sharding, shape: Sequence[int]) -> Any:
@@ -171,24 +144,24 @@ def check_blocks(length: int, count: int, block: int, what: str) -> None:
 # Under a mesh with explicit axes.
 
 
-def sharding_of(mesh: Any, spec: Spec, arrays: Arrays, ring: bool) -> Sharding:
+def sharding_of(mesh: Any, op: Flex, arrays: Arrays, ring: bool) -> Sharding:
     """Return the sharding of attention for arrays that are sharded over explicit mesh axes."""
     q, k, _, tables, *_ = arrays
     of_queries, of_keys = spec_of(q), spec_of(k)
     claims = Claims(mesh)
     batch = claims.claim(q.shape[0], of_queries[0], of_keys[0])
     heads = claims.claim(q.shape[1] if k.shape[1] == 1 else k.shape[1], of_queries[1], of_keys[1])
-    blocks = q.shape[2] // spec.block[0] if q.shape[2] % spec.block[0] == 0 else 1
+    blocks = q.shape[2] // op.block[0] if q.shape[2] % op.block[0] == 0 else 1
     queries = claims.claim(blocks if tables else q.shape[2], of_queries[2])
     if not ring or queries is None:
         return Sharding(batch, heads, queries)
     count = int(np.prod([claims.sizes[axis] for axis in axes_of(queries)]))
     if tables:
-        check_blocks(k.shape[2], count, spec.block[1], "keys")
+        check_blocks(k.shape[2], count, op.block[1], "keys")
     return Sharding(batch, heads, queries, k.shape[2] % count == 0)
 
 
-def over_mesh(attend: Attend, spec: Spec, mesh: Any, sharding: Sharding, arrays: Arrays) -> Any:
+def over_mesh(attend: Attend, op: Flex, mesh: Any, sharding: Sharding, arrays: Arrays) -> Any:
     """Return attention of global arrays, computed in shards: the result and log-sum-exps."""
     k, tables, captured = arrays[1], arrays[3], arrays[4:]
     batch, heads, queries = sharding.batch, sharding.heads, sharding.queries
@@ -210,8 +183,7 @@ def over_mesh(attend: Attend, spec: Spec, mesh: Any, sharding: Sharding, arrays:
     named: Any = PartitionSpec
 
     def local(*shards: Any) -> Any:
-        shard = AttentionShard.of(spec, sharding, shards)
-        return attend(shard.spec, *shard.arrays)
+        return attend(*of_device(op, sharding, shards))
 
     run: Any = jax.shard_map(
         local,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,22 +122,41 @@ NONEMPTY = Assert("from_jaxpr: JAX could trace the function for axes with elemen
 def _trace(
     function: Callable[..., Any], tensors: Sequence[Tensor], name: str
 ) -> tuple[ClosedJaxpr, Any, SymbolicLengths, list[Tensor]]:
-    """Return the program, the structure of its results, the lengths, and the program's inputs."""
-    types, wide = [x.type for x in tensors], _needs_x64(tensors)
-
-    def trace(*specs: Any) -> Any:
-        with jax.enable_x64(wide):
-            return jax.make_jaxpr(function, return_shape=True)(*specs)
-
+    """Return what ``trace`` does; its error names the function."""
+    wide = _needs_x64(tensors)
     try:
-        (program, result), arguments = trace_with_symbols(trace, types)
+        return trace(function, tensors, wide)
     except Exception as error:
-        text, is_static = message_of(error), all(x.is_static for x in types)
+        text, is_static = message_of(error), all(x.type.is_static for x in tensors)
         remedy = "Give inputs static lengths, gt.tensor('x', shape=(8, 3)), where JAX needs one."
         raise OperationError(
             f"from_jaxpr: JAX cannot trace {name}: {text}",
             remedy_of(text, wide) if is_static else remedy,
         ) from error
+
+
+def trace(
+    function: Callable[..., Any],
+    tensors: Sequence[Tensor],
+    wide: bool,
+    weak: Collection[int] = (),
+) -> tuple[ClosedJaxpr, Any, SymbolicLengths, list[Tensor]]:
+    """Return the program, the structure of its results, the lengths, and the program's inputs.
+
+    Args:
+        function: The function.
+        tensors: Its arguments.
+        wide: Whether JAX has 64-bit dtypes while it traces.
+        weak: The indices of arguments that JAX promotes like Python numbers.
+    """
+
+    def run(*specs: Any) -> Any:
+        for i in weak:
+            specs = (*specs[:i], specs[i].update(weak_type=True), *specs[i + 1 :])
+        with jax.enable_x64(wide):
+            return jax.make_jaxpr(function, return_shape=True)(*specs)
+
+    (program, result), arguments = trace_with_symbols(run, [x.type for x in tensors])
     values = {}
     for symbol, ((i, axis), *_) in arguments.symbols.items():
         length = tensors[i].shape[axis]

@@ -188,8 +188,9 @@ def _starts(
     inside: Tensor | None = None
     for i, axis in enumerate(numbers.starts):
         start = gt.cast(indices[..., i], "int64")
-        starts[axis] = gt.clip(start, 0, length(x, axis) - sizes[axis])
-        is_inside = gt.eq(start, starts[axis])
+        last = length(x, axis) - sizes[axis]
+        starts[axis] = gt.clip(start, 0, last)
+        is_inside = (start >= 0) & (start <= last)
         inside = is_inside if inside is None else inside & is_inside
     for axis, start_axis in zip(*numbers.batches, strict=True):
         batch = gt.arange(length(x, axis), dtype="int64")

@@ -32,6 +32,7 @@ from graphc.link.jax.bounded import (
 )
 from graphc.link.jax.counts import UNBOUNDED, Count, as_count, as_static, is_known
 from graphc.link.jax.symbolic import is_on_host
+from graphc.link.jax.varying import vary, varying_axes
 from graphc.link.program import Program
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
@@ -139,6 +140,7 @@ class _LoopStep:
         dtypes: The dtypes of the step's outputs.
         carries: The counts of each carry.
         elements: The counts of each sequence's elements.
+        axes: The mesh axes over which the loop's operands vary.
         init: The buffers of the initial carries.
         xs: The buffers of the sequences.
         lasting: The ids of the counts that exist outside of the step.
@@ -157,8 +159,12 @@ class _LoopStep:
         self.dtypes = [y.type.numpy_dtype for y in op.step.outputs]
         self.carries = [_counts_of(x) for x in inputs.init]
         self.elements = [_counts_of(x, 1) for x in inputs.xs]
-        self.init = tuple(map(_loop_array, inputs.init))
         self.xs = tuple(map(_loop_array, inputs.xs))
+        init = tuple(map(_loop_array, inputs.init))
+        self.axes = varying_axes(
+            *init, *self.xs, *[x for x in inputs.consts if isinstance(x, jax.Array)]
+        )
+        self.init = self.vary(init)
         arrays = [x for x in (*inputs.init, *inputs.xs, *inputs.consts) if isinstance(x, Ragged)]
         counts = [n for x in arrays for n in x.counts if n is not None]
         counts += [x for x in inputs.consts if isinstance(x, Count)]
@@ -178,10 +184,15 @@ class _LoopStep:
         op.check_carry(before, after)
         results = [*after, *outputs[op.carries :]]
         self.rows = [self._row_counts(y) for y in op.rows_of(results)]
-        return [
+        buffers = [
             jnp.asarray(_loop_array(y), dtype)
             for y, dtype in zip(results, self.dtypes, strict=True)
         ]
+        return list(self.vary(buffers))
+
+    def vary(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Cast arrays to vary over the mesh axes over which the loop's operands vary."""
+        return tuple([vary(x, self.axes) for x in arrays])
 
     def _carry_after(self, before: Any, after: Any) -> Any:
         """Return a carry after a step in the buffer shape that it had before."""
@@ -313,7 +324,8 @@ class _WhileLoop:
         """Return the final carries, the rows, and the number of steps done."""
         op, step = self.op, self.step
         rows = self._buffers()
-        state: tuple[Any, ...] = (self.dtype.type(0), step.init, rows, *[np.False_] * op.stops)
+        stops = step.vary([np.False_] * op.stops)
+        state: tuple[Any, ...] = (self.dtype.type(0), step.init, rows, *stops)
         if self.length != 0:
             state = lax.while_loop(self._condition, self._body, state)
         done, final, rows, *_ = state
@@ -341,7 +353,7 @@ class _WhileLoop:
                 "use the last step's value alone ([-1]); or mode='NUMPY'.",
             )
         rows = op.rows_of(step.shapes())
-        return tuple(jnp.zeros((self.length, *row.shape), row.dtype) for row in rows)
+        return self.step.vary([jnp.zeros((self.length, *row.shape), row.dtype) for row in rows])
 
     def _condition(self, state: Any) -> Any:
         is_within = lax.lt(state[0], self.limit)

@@ -12,11 +12,15 @@ import pytest
 from hypothesis import given, settings
 from jax import lax
 
+import graphc.tensor as gt
 from graphc.attention import blocks
 from graphc.attention.blocks import Tiling
-from graphc.attention.mods import lift_mod
-from graphc.link.jax.attention.functions import captured_arrays
-from graphc.link.jax.attention.programs import program_of
+from graphc.attention.intervals.graphs import bounds
+from graphc.attention.mods import lift_mod, mask_of
+from graphc.capture import Lifted
+from graphc.ir import Graph
+from graphc.link.jax.attention.mods import call_mod, captured_values, placeholders
+from graphc.loop.evaluate import evaluate
 from tests.attention import functions
 
 TILING = Tiling(2, 2, 45, 52, (8, 7))
@@ -24,10 +28,12 @@ TILING = Tiling(2, 2, 45, 52, (8, 7))
 
 def bounded(function: Callable[..., Any], tiling: Tiling = TILING) -> tuple[np.ndarray, np.ndarray]:
     """What bounds say of the blocks of a mask function: certainly full, possibly not empty."""
-    function = lift_mod(function, "mask_mod")
-    arrays = captured_arrays("mask_mod", function)
-    program = program_of(function.stripped, arrays)
-    kept = program.bounds(blocks.block_indices(*tiling), arrays, tiling.span)
+    lifted = lift_mod(function, "mask_mod")
+    types, values = captured_values("mask_mod", lifted)
+    arrays = placeholders(types[0])
+    mod = mask_of(Lifted(lifted.stripped, tuple(arrays)), call_mod)
+    captured = evaluate(Graph([x.array for x in arrays], mod.captured), *values)
+    kept = bounds(mod.graph, blocks.block_indices(*tiling), captured, tiling.span)
     return tuple(np.broadcast_to(end, tiling.counts) for end in kept)  # type: ignore[return-value]
 
 
@@ -187,17 +193,11 @@ def test_bounds_of_concrete_arrays_are_numpys() -> None:
     assert type(certain) is type(possible) is np.ndarray
 
 
-def test_bounds_are_traced_where_captured_arrays_are() -> None:
-    def sizes(ids: Any) -> Any:
-        certain, possible = (jnp.sum(x) for x in of_traced(ids))
-        return certain, possible
-
-    def of_traced(ids: Any) -> Any:
-        function = lift_mod(lambda b, h, q, k: ids[q] == ids[k], "mask_mod")
-        arrays = captured_arrays("mask_mod", function)
-        program = program_of(function.stripped, arrays)
-        kept = program.bounds(blocks.block_indices(*TILING), arrays, TILING.span)
-        return [jnp.broadcast_to(end, TILING.counts) for end in kept]
-
+def test_bounds_of_symbolic_arrays_are_those_of_concrete_ones() -> None:
+    ids = gt.vector("ids", dtype="int32", shape=(52,))
+    lifted = lift_mod(lambda b, h, q, k: jnp.equal(ids[q], jnp.take(ids, k)), "mask_mod")
+    mod = mask_of(lifted)
+    kept = bounds(mod.graph, blocks.block_indices(*TILING), mod.captured, TILING.span)
+    found = [gt.broadcast_to(end, TILING.counts).sum().eval({ids: np.asarray(IDS)}) for end in kept]
     certain, possible = bounded(FULLY["documents"])
-    assert [int(x) for x in jax.jit(sizes)(IDS)] == [certain.sum(), possible.sum()]
+    assert found == [certain.sum(), possible.sum()]

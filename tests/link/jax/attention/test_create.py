@@ -19,10 +19,7 @@ from jax.numpy import clip
 import graphc
 import graphc.tensor as gt
 from graphc.attention import create_block_mask
-from graphc.attention.mods import lift_mod
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
-from graphc.link.jax.attention import programs
-from graphc.link.jax.attention.create import mask_tables
 from tests.attention import functions, reference
 from tests.work import python_calls
 
@@ -30,8 +27,18 @@ Mask = Callable[..., Any]
 Form = tuple[int, int, int, int, tuple[int, int]]
 
 
+def in_jax(function: Mask) -> Mask:
+    """A function that only JAX's scalars can be given."""
+
+    def mask(b: Any, h: Any, q: Any, k: Any) -> Any:
+        assert isinstance(q, jax.Array)
+        return function(b, h, q, k)
+
+    return mask
+
+
 def tables_of(function: Mask, form: Form) -> tuple[Any, ...]:
-    return mask_tables(lift_mod(function, "mask_mod"), *form)
+    return create_block_mask(in_jax(function), *form[:4], BLOCK_SIZE=form[4]).tables
 
 
 def assert_exact(found: tuple[Any, ...], dense: np.ndarray, form: Form) -> None:
@@ -243,15 +250,15 @@ def test_equal_structure_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     for mask in masks(0):
         tables_of(mask, FORM)
-    monkeypatch.setattr(programs.jax, "make_jaxpr", None)
-    monkeypatch.setattr(programs.jax, "jit", None)
+    monkeypatch.setattr(jax, "make_jaxpr", None)
+    monkeypatch.setattr(jax, "jit", None)
     for i in range(1, 4):
         for mask in masks(i):
             tables_of(mask, FORM)
 
 
 def test_corners_decide_without_a_compiled_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs.jax, "jit", None)
+    monkeypatch.setattr(jax, "jit", None)
     form = (1, 1, 256, 256, (128, 128))
     partial, *_ = tables_of(lambda b, h, q, k: q + 1 > k, form)
     assert partial.tolist() == [[[1, 1]]]
@@ -260,7 +267,7 @@ def test_corners_decide_without_a_compiled_function(monkeypatch: pytest.MonkeyPa
 def test_a_new_length_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = NAMED["products"][0]
     tables_of(mask, FORM)
-    monkeypatch.setattr(programs.jax, "jit", None)
+    monkeypatch.setattr(jax, "jit", None)
     form = (1, 1, 123, 77, FORM[4])
     assert_exact(tables_of(mask, form), dense_of("products", form), form)
 
@@ -301,7 +308,6 @@ LONG = """
 import resource, sys
 import jax.numpy as jnp, numpy as np
 from graphc.link.jax.attention.create import mask_tables
-from graphc.attention.mods import lift_mod
 
 unit = 1 if sys.platform == "darwin" else 1024
 
@@ -316,13 +322,14 @@ masks = [
     lambda b, h, q, k: ids[q] == ids[k],
     lambda b, h, q, k: (q * 1103515245 + k * 12345) % 65537 != 9,
 ]
-form = (1, 1, n, n, (128, 128))
-first = lift_mod(lambda b, h, q, k: ids[q] * k % 3 == 1, "mask_mod")
-mask_tables(first, 1, 1, 256, 256, (128, 128))
+
+def tables(mask, n):
+    function = lambda b, h, q, k: jnp.asarray(mask(b, h, q, k))
+    return create_block_mask(function, 1, 1, n, n, BLOCK_SIZE=128).tables
+
+tables(lambda b, h, q, k: ids[q] * k % 3 == 1, 256)
 before = peak()
-found = [
-    [int(x.sum()) for x in mask_tables(lift_mod(mask, "mask_mod"), *form)[::2]] for mask in masks
-]
+found = [[int(x.sum()) for x in tables(mask, n)[::2]] for mask in masks]
 print(found[:2], peak() - before)
 """
 
@@ -425,7 +432,7 @@ def test_a_mask_that_branches_is_told_the_line() -> None:
 
 def test_a_mask_that_takes_other_arguments() -> None:
     with pytest.raises(ArgumentError, match="b, h, q_idx, kv_idx"):
-        tables_of(lambda q, k: q >= k, FORM)
+        create_block_mask(lambda q, k: jnp.asarray(q >= k), *FORM[:4])
 
 
 def test_a_mask_that_writes_to_what_it_captures() -> None:
@@ -440,7 +447,11 @@ def test_a_mask_that_writes_to_what_it_captures() -> None:
         tables_of(counting, FORM)
 
 
-def test_a_mask_that_captures_a_symbolic_array() -> None:
-    ids = gt.vector("ids", dtype="int32")
-    with pytest.raises(ArgumentError, match="ids"):
-        tables_of(lambda b, h, q, k: ids[q] == JIDS[0, k], FORM)
+def test_a_mask_that_captures_a_symbolic_array_has_symbolic_tables() -> None:
+    ids = gt.vector("ids", dtype="int32", shape=(L,))
+    mask = create_block_mask(
+        lambda b, h, q, k: jnp.logical_and(ids[q] == JIDS[0, k], q >= k), None, None, L, L, 64
+    )
+    found = graphc.function([ids], list(mask.tables), mode="NUMPY")(IDS[1, :L])
+    dense = (IDS[1, :L, None] == IDS[0, :L]) & np.tri(L, dtype=bool)
+    assert_exact(tuple(found), dense, (1, 1, L, L, (64, 64)))
