@@ -25,7 +25,7 @@ FIELD_WORDS = {
 }
 """Participles of NumPy, SciPy, JAX and Python, and verbs that end like one."""
 
-MAX_PARTICIPLES = 204
+MAX_PARTICIPLES = 11
 """The functions that are still named by a participle; most are methods of ``Structured``."""
 
 OPENERS = ("That ", "Those ", "It ", "They ", "What ", "Of ", "So ", "Such ", "Whose ", "These ")

@@ -24,7 +24,7 @@ Pair = int | Sequence[int]
 Padding = str | int | Sequence[Any]
 
 
-class Part(NamedTuple):
+class WindowPart(NamedTuple):
     """Equally spaced elements of all windows along an axis.
 
     Attributes:
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     count: Any
 
 
-class Windows(NamedTuple):
+class ImageWindows(NamedTuple):
     """The windows of images along an axis, all lengths in elements.
 
     Attributes:
@@ -56,18 +56,18 @@ class Windows(NamedTuple):
         """The length of a window with its gaps."""
         return self.dilation * (self.size - 1) + 1
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[WindowPart]:
         """Yield parts that are convolved without stride and dilation, and together all elements."""
         if self.stride == self.dilation == 1:
-            yield Part(slice(None), 0, self.size)
+            yield WindowPart(slice(None), 0, self.size)
         elif self.dilation == 1:
             for i in range(min(self.stride, self.size)):
-                yield Part(slice(i, None, self.stride), i, -((i - self.size) // self.stride))
+                yield WindowPart(slice(i, None, self.stride), i, -((i - self.size) // self.stride))
         else:
             for i in range(self.size):
-                yield Part(slice(i, i + 1), self.dilation * i, 1)
+                yield WindowPart(slice(i, i + 1), self.dilation * i, 1)
 
-    def take(self, n: Any, part: Part) -> slice:
+    def take(self, n: Any, part: WindowPart) -> slice:
         """Return the elements of n along an axis that a part of the windows covers."""
         if self.stride == 1 and part.count is self.size:
             return slice(None)
@@ -91,7 +91,9 @@ def _pair(op: str, name: str, value: Any, least: int) -> tuple[int, int]:
     return both
 
 
-def _pad(op: str, x: Tensor, padding: Padding, windows: Sequence[Windows], value: Any) -> Tensor:
+def _pad(
+    op: str, x: Tensor, padding: Padding, windows: Sequence[ImageWindows], value: Any
+) -> Tensor:
     """Pad images by ``padding``, and check that they are no smaller than a window."""
     if padding == "same":
         sides = [w.padding(length(x, axis)) for w, axis in zip(windows, AXES, strict=True)]
@@ -113,7 +115,7 @@ def _pad(op: str, x: Tensor, padding: Padding, windows: Sequence[Windows], value
     return x
 
 
-def _take(x: Tensor, windows: Sequence[Windows], parts: Sequence[Part]) -> Tensor:
+def _take(x: Tensor, windows: Sequence[ImageWindows], parts: Sequence[WindowPart]) -> Tensor:
     rows, columns = (
         w.take(length(x, axis), part) for w, axis, part in zip(windows, AXES, parts, strict=True)
     )
@@ -176,7 +178,9 @@ def conv2d(
     steps = zip(
         _pair("conv2d", "stride", stride, 1), _pair("conv2d", "dilation", dilation, 1), strict=True
     )
-    windows = [Windows(length(w, axis), s, d) for axis, (s, d) in zip(AXES, steps, strict=True)]
+    windows = [
+        ImageWindows(length(w, axis), s, d) for axis, (s, d) in zip(AXES, steps, strict=True)
+    ]
     if any(not isinstance(k, int) and (s, d) != (1, 1) for k, s, d in windows):
         raise ShapeError(
             f"conv2d({x!r}, {w!r}): stride and dilation need kernels of known lengths.",
@@ -217,9 +221,9 @@ def _elements(
     """Return an array for each element of a window, of (batch, channels, windows, windows)."""
     sizes = _pair(op, "size", size, 1)
     strides = sizes if stride is None else _pair(op, "stride", stride, 1)
-    windows = [Windows(k, s, 1) for k, s in zip(sizes, strides, strict=True)]
+    windows = [ImageWindows(k, s, 1) for k, s in zip(sizes, strides, strict=True)]
     x = _pad(op, _images(op, x), padding, windows, value)
-    elements = product(*([Part(slice(i, i + 1), i, 1) for i in range(k)] for k in sizes))
+    elements = product(*([WindowPart(slice(i, i + 1), i, 1) for i in range(k)] for k in sizes))
     return [_take(x, windows, parts) for parts in elements]
 
 
