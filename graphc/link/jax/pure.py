@@ -57,7 +57,10 @@ def _as(x: Any, dtype: np.dtype[Any]) -> Any:
 def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
     """Return the results in JAX's dtypes, computed in graphc's."""
     del linear
-    dtypes = [_own(t.numpy_dtype) for t in function.results]
+    return _run_as([_own(t.numpy_dtype) for t in function.results], function, *arrays)
+
+
+def _run_as(dtypes: Sequence[Any], function: Transformable, *arrays: Any) -> list[Any]:
     with jax.enable_x64(True):
         pairs = zip(arrays, function.arguments, strict=True)
         results = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
@@ -74,10 +77,12 @@ call.def_impl(_run)  # type: ignore[no-untyped-call]
 call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
 
 
-def _lower(context: Any, *operands: Any, **parameters: Any) -> Any:
+def _lower(context: Any, *operands: Any, function: Transformable, linear: int) -> Any:
+    del linear
+    run = partial(_run_as, [y.dtype for y in context.avals_out], function)
     # JAX builds the bodies of reductions, as of argmax, while it lowers them.
     with jax.enable_x64(True):
-        return mlir.lower_fun(_run, multiple_results=True)(context, *operands, **parameters)
+        return mlir.lower_fun(run, multiple_results=True)(context, *operands)
 
 
 mlir.register_lowering(call, _lower)
