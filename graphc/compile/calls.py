@@ -143,14 +143,11 @@ class ProgramCall:
     def _run(self, values: Sequence[str]) -> list[str]:
         """Return the code that sets ``results``, given the names of shared variables' values."""
         arguments = [f"a{i}" for i in range(len(self.inputs))]
-        rest = [*values, *["*leaves"] * bool(self.leaves)]
-        passed = ", ".join([*arguments, *rest])
+        passed = ", ".join([*arguments, *values, *["*leaves"] * bool(self.leaves)])
         if not isinstance(self.execute, Dispatch):
             return [f"results = execute({passed})"]
-        if not self._checks_dtypes:
+        if self.execute.again is None:
             return [f"results = execute.run({passed})"]
-        converted = ", ".join([f"*convert(({', '.join(arguments)},))"] * bool(arguments) + rest)
-        fit = " and ".join(f"{a}.dtype == own_{a}" for a in arguments) or "True"
         # The same as execute(...), with one frame less.
         return [
             "failed = None",
@@ -160,29 +157,22 @@ class ProgramCall:
             "    failed = error",
             "if failed is not None:",
             "    try:",
-            f"        if {fit}: results = execute.again(failed, ({passed}{',' * bool(passed)}))",
-            f"        else: results = execute({converted})",
+            f"        results = execute.again(failed, ({passed}{',' * bool(passed)}))",
             "    finally:",
             "        del failed",
         ]
-
-    @property
-    def _checks_dtypes(self) -> bool:
-        """Whether the program raises for arrays of its library of another dtype, and runs again."""
-        return isinstance(self.execute, Dispatch) and self.execute.again is not None
 
     def _function(self, lines: Sequence[str], names: Mapping[str, Any]) -> Executable:
         """Return a function of the arguments, which converts another class or dtype of array."""
         arguments = [f"a{i}" for i in range(len(self.inputs))]
         head = []
         if arguments:
-            # NumPy's dtypes are one object each; MLX makes its own anew for every array. To ask an
-            # array of JAX for its dtype takes a part of a call that counts.
-            native = "{a}.__class__ is kind"
-            if not self._checks_dtypes:
-                native += " and ({a}.dtype is d_{a} or {a}.dtype == own_{a})"
-            numpy = "{a}.__class__ is array and ({a}.dtype is d_{a} or {a}.dtype == d_{a})"
-            admitted = " and ".join(f"({native} or {numpy})".format(a=a) for a in arguments)
+            # NumPy's dtypes are one object each; MLX makes its own anew for every array.
+            admitted = " and ".join(
+                f"({a}.__class__ is kind or {a}.__class__ is array)"
+                f" and ({a}.dtype is d_{a} or {a}.dtype == own_{a})"
+                for a in arguments
+            )
             every = "".join(f"{a}, " for a in arguments)
             head.append(f"if not ({admitted}): {every}= convert(({every}))")
         text = [f"def call({', '.join(arguments)}):", *head, *lines]
