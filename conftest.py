@@ -77,10 +77,12 @@ def _is_left_out(item: pytest.Item, every: int) -> bool:
 def pytest_collection() -> Iterator[None]:
     """Search the tests for garbage once: not while they are collected, nor while they run."""
     gc.disable()
-    yield
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure() -> None:

@@ -50,6 +50,9 @@ __all__ = [
 ]
 
 
+REMOVED = "JAX has removed its internal frames"
+"""A part of the note that JAX adds to errors."""
+
 CALL = "It is a function: call it with symbolic arrays, f(x), and give what it returns."
 
 CONVERT = "It is PyTensor's: graphc.interop.pytensor.from_pytensor gives graphc's array of it."
@@ -86,8 +89,8 @@ class GraphcError(Exception):
 
     def shorten(self) -> Self:
         """Drop graphc's and JAX's frames from the traceback; the user's and the cause stay."""
-        if hasattr(self, "__notes__"):  # JAX adds one about the frames that it has removed
-            self.__notes__ = [note for note in self.__notes__ if "JAX" not in note]
+        if hasattr(self, "__notes__"):
+            self.__notes__ = [note for note in self.__notes__ if REMOVED not in note]
         return self.with_traceback(foreign_frames(self.__traceback__))
 
 

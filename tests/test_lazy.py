@@ -88,6 +88,22 @@ def test_a_first_function_loads_no_implicit_arrays_no_attention_of_jax_no_drawin
     assert not [name for name in loaded_by(FIVE.format(mode)) if name.startswith(folders)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print((Diagonal(np.ones(2)) @ gt.constant(np.ones(2))).eval(mode='NUMPY'))",
+        "print(np.asarray(Diagonal(np.ones(2))).sum(0))",
+        "print((gt.constant(np.ones(2)) @ Diagonal(np.ones(2))).eval(mode='NUMPY'))",
+        "print(gt.as_tensor(Diagonal(np.ones(2)) * 1.0).sum(0).eval(mode='NUMPY'))",
+        "print(np.asarray((Diagonal(np.ones(2)) + Diagonal(np.zeros(2))).d))",
+        "print(implicit.tree_map(lambda x: x, Diagonal(np.ones(2))).d)",
+    ],
+)
+def test_an_implicit_array_is_the_first_thing_a_program_uses(line: str) -> None:
+    imports = "import numpy as np, graphc.tensor as gt\nfrom graphc import implicit\n"
+    assert run(f"{imports}from graphc.implicit import Diagonal\n{line}") == "[1. 1.]\n"
+
+
 def test_compiling_for_numpy_takes_no_other_library() -> None:
     libraries = {name.split(".")[0] for name in loaded_by(FIVE.format("NUMPY"))}
     assert not libraries & {"jax", "mlx", "scipy"}

@@ -29,8 +29,10 @@ MAX_PARTICIPLES = 11
 """The functions that are still named by a participle; most are methods of ``Structured``."""
 
 OPENERS = ("That ", "Those ", "It ", "They ", "What ", "Of ", "So ", "Such ", "Whose ", "These ")
-FILLERS = re.compile(r"\b(of its own|so many|that of the|those of the|in each other|is told)\b")
-WORDS = re.compile(r"\b(divided over|laid out|taken apart|put together|dear)\b")
+FILLERS = re.compile(
+    r"\b(of\s+its\s+own|so\s+many|(that|those)\s+of\s+the|in\s+each\s+other|is\s+told)\b"
+)
+WORDS = re.compile(r"\b(divided\s+over|laid\s+out|taken\s+apart|put\s+together|dear)\b")
 
 
 @cache

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from graphc import lazy
+from graphc.implicit import expand as expand, namespace as namespace  # they provide hooks
 
 if TYPE_CHECKING:
     from graphc.implicit import linalg as linalg
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
         unflatten as unflatten,
     )
 else:
-    # Most programs have no implicit array, and need no structure and no handler.
+    # A program without implicit arrays needs no structure, and no handler.
     lazy.provide(
         __name__,
         modules=("graphc.implicit.linalg",),

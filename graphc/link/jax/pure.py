@@ -8,6 +8,7 @@ another graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import filterfalse
 from typing import Any
 

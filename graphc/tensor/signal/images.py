@@ -8,7 +8,10 @@ from itertools import product
 from operator import add
 from typing import Any, NamedTuple
 
-from graphc.errors import ArgumentError, ShapeError
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import is_inexact
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.core.axes import transpose
 from graphc.tensor.core.elementwise import maximum
@@ -29,7 +32,7 @@ class WindowPart(NamedTuple):
 
     Attributes:
         kernel: The elements, as a slice of a window.
-        offset: The position of the first of them in an image.
+        offset: The position of the slice's first element in the image's first window.
         count: The number of elements of the slice.
     """
 
@@ -57,7 +60,7 @@ class ImageWindows(NamedTuple):
         return self.dilation * (self.size - 1) + 1
 
     def parts(self) -> Iterator[WindowPart]:
-        """Yield parts that are convolved without stride and dilation, and together all elements."""
+        """Yield parts that have all elements, each convolved without stride and dilation."""
         if self.stride == self.dilation == 1:
             yield WindowPart(slice(None), 0, self.size)
         elif self.dilation == 1:
@@ -72,6 +75,7 @@ class ImageWindows(NamedTuple):
         if self.stride == 1 and part.count is self.size:
             return slice(None)
         last = (n - self.span) // self.stride + part.count - 1
+        last = last if isinstance(last, int) else maximum(last, -1)
         return slice(part.offset, part.offset + last * self.stride + 1, self.stride)
 
     def padding(self, n: Any) -> tuple[Any, Any]:
@@ -84,6 +88,7 @@ class ImageWindows(NamedTuple):
 def _pair(op: str, name: str, value: Any, least: int) -> tuple[int, int]:
     """Return a parameter as one integer for rows and one for columns."""
     both = tuple(value) if isinstance(value, list | tuple) else (value, value)
+    both = tuple(int(n) if isinstance(n, np.integer) else n for n in both)
     if len(both) != 2 or not all(type(n) is int and n >= least for n in both):
         raise ArgumentError(
             f"{op}: {name}={value!r}: expected an integer from {least} on, or a pair of them."
@@ -95,7 +100,7 @@ def _pad(
     op: str, x: Tensor, padding: Padding, windows: Sequence[ImageWindows], value: Any
 ) -> Tensor:
     """Pad images by ``padding``, and check that they are no smaller than a window."""
-    if padding == "same":
+    if isinstance(padding, str) and padding == "same":
         sides = [w.padding(length(x, axis)) for w, axis in zip(windows, AXES, strict=True)]
     elif isinstance(padding, str) and padding != "valid":
         raise ArgumentError(f"{op}: padding={padding!r}.", "Use 'valid', 'same' or integers.")
@@ -173,17 +178,17 @@ def conv2d(
         _images("conv2d", x),
         _images("conv2d", w, "kernels of (filters, channels, rows, columns)"),
     )
-    if type(groups) is not int or groups < 1:
-        raise ArgumentError(f"conv2d: groups={groups!r}: expected a positive integer.")
+    groups, _ = _pair("conv2d", "groups", groups, 1)
     steps = zip(
         _pair("conv2d", "stride", stride, 1), _pair("conv2d", "dilation", dilation, 1), strict=True
     )
     windows = [
         ImageWindows(length(w, axis), s, d) for axis, (s, d) in zip(AXES, steps, strict=True)
     ]
-    if any(not isinstance(k, int) and (s, d) != (1, 1) for k, s, d in windows):
+    if any(k == 0 if isinstance(k, int) else (s, d) != (1, 1) for k, s, d in windows):
         raise ShapeError(
-            f"conv2d({x!r}, {w!r}): stride and dilation need kernels of known lengths.",
+            f"conv2d({x!r}, {w!r}): kernels need elements, and known lengths with a stride or a "
+            "dilation.",
             "Declare them, as in gt.tensor('w', shape=(None, None, 3, 3)).",
         )
     x = _pad("conv2d", x, padding, windows, 0)
@@ -276,6 +281,7 @@ def avg_pool2d(
     Raises:
         ShapeError: If x has other than four axes, or an image is smaller than a window.
         ArgumentError: If size, stride or padding has another form.
+        DTypeError: If x is not floating.
 
     Example:
         >>> import numpy as np, graphc.tensor as gt
@@ -283,6 +289,9 @@ def avg_pool2d(
         >>> gt.signal.avg_pool2d(x, 2).eval(mode="NUMPY")[0, 0].tolist()
         [[2.5, 4.5], [10.5, 12.5]]
     """
-    elements = _elements("avg_pool2d", as_tensor(x), size, stride, padding, 0)
-    total: Tensor = reduce(add, elements)
-    return total / len(elements)
+    x = as_tensor(x)
+    if not is_inexact(x.dtype):
+        raise DTypeError(f"avg_pool2d({x!r}): expected floating images.", "Cast x to float32.")
+    elements = _elements("avg_pool2d", x, size, stride, padding, 0)
+    y: Tensor = reduce(add, [each / len(elements) for each in elements])
+    return y

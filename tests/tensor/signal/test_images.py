@@ -124,6 +124,8 @@ def test_a_batch_of_filters_is_vectorized() -> None:
         (lambda x, w: gt.signal.conv2d(x, w, groups=0), ArgumentError, "groups=0"),
         (lambda x, w: gt.signal.conv2d(x, w + 1j), DTypeError, "real"),
         (lambda x, w: gt.signal.conv2d(x, gt.tensor4("w"), 2), ShapeError, "known lengths"),
+        (lambda x, w: gt.signal.conv2d(x, w[:, :, :0], 2), ShapeError, "need elements"),
+        (lambda x, w: gt.signal.avg_pool2d(gt.cast(x, "int8"), 2), DTypeError, "floating"),
         (lambda x, w: gt.signal.max_pool2d(x, 9), ShapeError, "fewer than a window's 9"),
     ],
 )
@@ -131,3 +133,18 @@ def test_arguments_that_do_not_fit_are_refused(call: Any, error: type, text: str
     x, w = map(gt.constant, arrays("plain"))
     with pytest.raises(error, match=text):
         call(x, w)
+
+
+def test_images_of_unknown_lengths_that_are_smaller_than_a_window_have_no_windows() -> None:
+    x = gt.tensor4("x")
+    for stride in (1, 2):
+        f = graphc.function([x], gt.signal.max_pool2d(x, 4, stride), "NUMPY")
+        for n in (1, 2, 3):
+            assert f(np.ones((2, 3, n, 5))).shape == (2, 3, 0, (5 - 4) // stride + 1)
+
+
+def test_parameters_are_also_integers_of_numpy() -> None:
+    x, w = arrays("groups", "float32")
+    one, three = np.int64(1), np.int64(3)
+    y = gt.signal.conv2d(gt.constant(x), w, (one, one), groups=three).eval(mode="NUMPY")
+    np.testing.assert_allclose(y, by_jax(x, w, groups=3), 1e-4, 1e-5)
