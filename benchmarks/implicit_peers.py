@@ -229,7 +229,9 @@ def tracing() -> Iterator[Line]:
     if "qwix" in peers():
         x, dense = arrays((16, 64), (64, 64))
         peer = peers()["qwix"]
-        ours = traced(implicit, transformer, x, quantize(dense.T, "int8", symmetric=True).swapped())
+        ours = traced(
+            implicit, transformer, x, quantize(dense.T, "int8", symmetric=True).matrix_transpose()
+        )
         named = partial(transformer, product=peer.product)  # type: ignore[arg-type]
         theirs = traced(lambda f: f, named, x, peer.kinds["int8"](dense.T))
         yield Line("tracing 12 layers: qwix", compared(ours, theirs, blocks=BLOCKS), NAMED)

@@ -95,8 +95,8 @@ def test_a_first_function_loads_no_implicit_arrays_no_attention_of_jax_no_drawin
         "print(np.asarray(Diagonal(np.ones(2))).sum(0))",
         "print((gt.constant(np.ones(2)) @ Diagonal(np.ones(2))).eval(mode='NUMPY'))",
         "print(gt.as_tensor(Diagonal(np.ones(2)) * 1.0).sum(0).eval(mode='NUMPY'))",
-        "print(np.asarray((Diagonal(np.ones(2)) + Diagonal(np.zeros(2))).d))",
-        "print(implicit.tree_map(lambda x: x, Diagonal(np.ones(2))).d)",
+        "print(np.asarray((Diagonal(np.ones(2)) + Diagonal(np.zeros(2))).values))",
+        "print(implicit.tree_map(lambda x: x, Diagonal(np.ones(2))).values)",
     ],
 )
 def test_an_implicit_array_is_the_first_thing_a_program_uses(line: str) -> None:

@@ -41,6 +41,7 @@ from graphc.compile.specification import (
     as_output,
     check_givens,
     check_inputs,
+    compare_named,
     default_updates,
     givens_of,
     returned_arrays,
@@ -249,9 +250,9 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     implicit = implicit_inputs(containers)
     containers = unpack_inputs(containers) if implicit else containers
     ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
-    swaps = givens_of(givens, [x.variable for x in ins])
-    pairs = updates_of(updates, swaps)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
+    swaps = compare_named(givens_of(givens), nodes)
+    pairs = updates_of(updates, swaps)
     before = nodes
     nodes = replace_nodes(nodes, swaps) if swaps else nodes
     structures = structures_in([*nodes, *(new for _, new in pairs)])

@@ -161,15 +161,8 @@ def _is_of_type(new: Tensor, old: Tensor) -> bool:
     )
 
 
-def givens_of(givens: Any, others: Sequence[Node] = ()) -> dict[Node, Node]:
-    """Return the nodes that ``givens`` replaces, and their replacements.
-
-    A replacement has the lengths that its input has by name, as the run checks.
-
-    Args:
-        givens: Pairs, or a dict.
-        others: Inputs that the graph keeps, whose lengths may have the same names.
-    """
+def givens_of(givens: Any) -> dict[Node, Node]:
+    """Return the nodes that ``givens`` replaces, and their replacements."""
     swaps: dict[Node, Node] = {}
     for old, new in _pairs(givens, "givens"):
         new = as_tensor(new)
@@ -183,9 +176,21 @@ def givens_of(givens: Any, others: Sequence[Node] = ()) -> dict[Node, Node]:
             # A gradient reads the fields themselves.
             pairs = zip(old.inputs, new.inputs, strict=True)
             swaps.update({x: y for x, y in pairs if isinstance(x.op, Input)})
-    inputs = [*[x for x in others if x not in swaps], *swaps]
+    return swaps
+
+
+def compare_named(swaps: Mapping[Node, Node], outputs: Sequence[Node]) -> Mapping[Node, Node]:
+    """Return replacements whose lengths the run compares where inputs of ``outputs`` share names.
+
+    Args:
+        swaps: The nodes that are replaced, and their replacements.
+        outputs: The outputs before the replacement.
+    """
+    if not any(isinstance(x.op, Input) and x.op.dims for x in swaps):
+        return swaps
+    inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
     arrays = specify_named(inputs, [swaps.get(x, x) for x in inputs], "givens")
-    return {x: y for x, y in zip(inputs, arrays, strict=True) if x in swaps}
+    return {**swaps, **{x: y for x, y in zip(inputs, arrays, strict=True) if x in swaps}}
 
 
 def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
@@ -445,9 +450,15 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
         True
     """
     outputs = flatten(output)
+    swaps = givens_of(replace)
     nodes = [unwrap(y) for y in outputs]
-    inputs = [x for x in toposort(nodes) if isinstance(x.op, Input)] if replace else ()
-    results = replace_nodes(nodes, givens_of(replace, inputs))
+    # An output does not come to depend on an input that another output alone reads.
+    named = [compare_named(swaps, [y]) for y in nodes]
+    if all(each is swaps for each in named):
+        results = replace_nodes(nodes, swaps)
+    else:
+        pairs = zip(nodes, named, strict=True)
+        results = [new for y, each in pairs for new in replace_nodes([y], each)]
     return rebuild(output, [wrap_like(y, new) for y, new in zip(outputs, results, strict=True)])
 
 

@@ -202,3 +202,14 @@ def test_arrays_in_the_place_of_named_inputs_have_equal_lengths(mode: Any) -> No
         np.testing.assert_allclose(f(np.ones((2, 3)), np.full(2, 5.0)), [15.0, 15.0])
         with pytest.raises(RuntimeShapeError, match=r"shape \(4,\) does not have the shape \(2,\)"):
             f(np.ones((2, 3)), np.ones(4))
+
+
+def test_an_output_depends_on_no_input_whose_lengths_are_compared_for_another() -> None:
+    x, y = gt.tensor("x", shape=("n", 3)), gt.tensor("y", shape=("n",))
+    a, b = gt.matrix("a"), gt.vector("b")
+    doubled, moved = graphc.clone_replace([y * 2, x + 1], {x: a})
+    ones = np.ones((2, 3))
+    np.testing.assert_array_equal(graphc.function([a], moved, "NUMPY")(ones), ones + 1)
+    np.testing.assert_array_equal(graphc.function([y], doubled, "NUMPY")([1.0, 2.0]), [2.0, 4.0])
+    f = graphc.function([b], y * 2, "NUMPY", givens=[(x, a), (y, b)])
+    np.testing.assert_array_equal(f([1.0, 2.0]), [2.0, 4.0])

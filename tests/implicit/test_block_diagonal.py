@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.linalg import block_diag
 
+import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import materialize_nested, materializing
 from graphc.implicit.elementwise import where
@@ -195,3 +196,20 @@ def test_blocks_that_are_implicit_are_combined_as_what_they_stand_for(w: BlockDi
         pairs.append((w.concatenate([w * 2], 0), np.concatenate([v, v * 2])))
     for found, wanted in pairs:
         np.testing.assert_allclose(materialize_nested(found, full=True), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_extremes_of_unequal_blocks_of_bools_are_bools(name: str, axis: Any) -> None:
+    blocks = BlockDiagonal((np.ones((1, 3), bool), np.ones((3, 1), bool)))
+    y = gt.as_tensor(getattr(gt, name)(gt.as_tensor(blocks), axis=axis)).eval(mode="NUMPY")
+    expected = getattr(np, name)(np.asarray(blocks), axis=axis)
+    assert y.dtype == bool
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_unequal_blocks_are_multiplied_by_the_elements_at_their_positions() -> None:
+    blocks = [np.full((m, n), m + 0.5 * n) for m, n in ((1, 3), (4, 2), (2, 2))]
+    w, x = BlockDiagonal(tuple(blocks)), np.arange(49.0).reshape(7, 7)
+    y = gt.as_tensor(gt.as_tensor(w) * x).eval(mode="NUMPY")
+    np.testing.assert_allclose(y, np.asarray(w) * x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -545,3 +546,63 @@ def test_every_dtype_and_length(dtype: str, lengths: tuple[int, int, int], f: An
         a, b = (np.asarray(y, np.float64) for y in (a, b))
         size = np.max(np.abs(b), initial=1)
         np.testing.assert_allclose(a, b, atol=tolerance * size)
+
+
+@jax.custom_jvp
+def squared(x: Any) -> Any:
+    return x * x
+
+
+@squared.defjvp
+def _squared_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return squared(x), 2 * x * t
+
+
+def test_a_function_of_implicit_results_alone_densifies_nothing_until_a_derivative_is_used() -> (
+    None
+):
+    w = Diagonal(jnp.arange(1.0, 4.0))
+    with materializing("error"):
+        y, _ = jax.jvp(implicit(squared), (w,), (w,))
+    np.testing.assert_allclose(np.asarray(y), np.diag([1.0, 4.0, 9.0]))
+
+
+def test_a_result_that_is_used_twice_is_differentiated_once() -> None:
+    """The program of a gradient grows with the number of steps, not as a power of two."""
+
+    def loss(d: Any, steps: int) -> Any:
+        def chain(w: Any) -> Any:
+            for _ in range(steps):
+                w = squared(w) + w
+            return w.sum()
+
+        return implicit(chain)(Diagonal(d))
+
+    d = jnp.asarray([0.5, -0.25, 0.125])
+    programs = [jax.make_jaxpr(jax.grad(partial(loss, steps=n)))(d) for n in (2, 4, 6)]
+    sizes = [len(str(program).splitlines()) for program in programs]
+    assert sizes[2] - sizes[1] < 2 * (sizes[1] - sizes[0])
+    expected = jax.grad(lambda d: sum_of_chain(jnp.diag(d), 3))(d)
+    np.testing.assert_allclose(jax.grad(loss)(d, 3), expected, 1e-5)
+
+
+def sum_of_chain(w: Any, steps: int) -> Any:
+    for _ in range(steps):
+        w = w * w + w
+    return w.sum()
+
+
+def test_a_batched_function_knows_the_name_of_its_axis() -> None:
+    @jax.custom_jvp
+    def total(x: Any, w: Any) -> Any:
+        return jax.lax.psum(x, "i") + (w @ x)
+
+    @total.defjvp
+    def _total_jvp(primals: Any, tangents: Any) -> Any:
+        return jax.jvp(lambda x, w: jax.lax.psum(x, "i") + w @ x, primals, tangents)
+
+    xs = jnp.arange(6.0).reshape(2, 3)
+    w = Diagonal(jnp.asarray([1.0, 2.0, 3.0]))
+    y = jax.vmap(lambda x: implicit(total)(x, w), axis_name="i")(xs)
+    np.testing.assert_allclose(y, xs.sum(0) + xs * np.array([1.0, 2.0, 3.0]), 1e-6)

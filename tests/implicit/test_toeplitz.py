@@ -239,3 +239,17 @@ def test_fields_that_do_not_fit(column: Any, row: Any, said: str) -> None:
 def test_a_symmetric_one_is_square() -> None:
     with pytest.raises(ImplicitArrayError, match="square"):
         Toeplitz.spec((3, 4), "float32", symmetric=True)
+
+
+def test_a_hermitian_matrix_stays_one_by_a_choice_and_a_cast() -> None:
+    column = jnp.asarray([2.0, 1 + 2j, -1j], "complex64")
+    flags = jnp.asarray([True, False])
+
+    @implicit
+    def choose(t: Any) -> Any:
+        return jax.lax.scan(lambda c, flag: (jnp.where(flag, c, t), None), t, flags)[0]
+
+    with materializing("error"):
+        y = choose(Toeplitz(column))
+    assert y.row is None
+    np.testing.assert_allclose(np.asarray(y), np.asarray(Toeplitz(np.asarray(column))))

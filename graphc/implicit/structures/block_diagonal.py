@@ -323,9 +323,10 @@ class BlockDiagonal(Stacked):
             y = xp.swapaxes(xp.reshape(x, (*batch, b, p, b, q)), -2, -3)
             y = xp.reshape(y, (*batch, b * b, p, q))
             return y[..., :: b + 1, :, :]
-        rows = self._split(xp, x, -2, -2)
-        columns = [self._split(xp, part, -1, -1) for part in rows]
-        return tuple([parts[i] for i, parts in enumerate(columns)])
+        shapes = [xp.shape_of(block)[-2:] for block in self.blocks]
+        rows, columns = [[0, *accumulate(each)] for each in zip(*shapes, strict=True)]
+        pairs = zip(pairwise(rows), pairwise(columns), strict=True)
+        return tuple([xp.getitem(x, (..., slice(*i), slice(*j))) for i, j in pairs])
 
     def on_diagonal(self) -> Any:
         """Return the elements at (i, i) of each matrix, if the blocks are square."""
@@ -355,7 +356,7 @@ class BlockDiagonal(Stacked):
                 return xp.cast(xp.sum(block, axes), self.dtype)  # no element: zeros
             y = reduce_in_dtype(xp, name, block, axes)
             is_full = is_one or all(own == n is not None for own, n in lengths)
-            return y if is_full else WITH_ZEROS[name](xp, y)
+            return xp.cast(y if is_full else WITH_ZEROS[name](xp, y), self.dtype)
 
         parts = self.map_blocks(reduce_block)
         if len(axes) == 1:

@@ -328,8 +328,10 @@ class OneHot(Structured):
         return xp.where(self.hits(xp), sums, xp.cast(others[0], dtype_of(sums)))
 
     def _is_partner(self, x: Any, f: ElementwiseFunction) -> bool:
-        # The sum with zeros is this array itself.
-        return self.shares_indices(x) or (isinstance(x, Zeros) and f.name != "add")
+        # The sum with zeros is this array itself, and the product is zeros.
+        return self.shares_indices(x) or (
+            isinstance(x, Zeros) and f.name not in {"add", "multiply"}
+        )
 
     def _values_of(self, xp: Any, x: Any) -> Any:
         """Return the elements of an array of this shape at the indices."""

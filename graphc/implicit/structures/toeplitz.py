@@ -192,13 +192,17 @@ class Toeplitz(Stacked):
 
     # Element by element.
 
+    def cast(self, dtype: Any) -> Any:
+        return self.cast_fields(dtype)
+
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if not all(isinstance(x, Toeplitz) and x.matrix == self.matrix for x in others):
             return NotImplemented
         matrices = (self, *others)
         column = f(*[x.column for x in matrices])
         # The conjugate of the column is the row of a sum or product, too, but not of all functions.
-        is_hermitian = self.dtype.kind != "c" or f.name in {"add", "multiply"}
+        is_chosen = f.name == "where" and len(others) == 1  # by one boolean
+        is_hermitian = self.dtype.kind != "c" or f.name in {"add", "multiply"} or is_chosen
         if is_hermitian and all(x.row is None for x in matrices):
             return Toeplitz(column)
         return Toeplitz(column, f(*[x._explicit_row() for x in matrices]))

@@ -1,7 +1,7 @@
 """Mesh axes over which arrays vary within ``jax.shard_map``.
 
-JAX types an array by the axes of the mesh over whose devices it differs, and casts operands of its
-own primitives to the union of these axes. Carries of loops, operands of graphc's primitives and
+JAX types an array by the axes of the mesh over whose devices it differs, and casts operands of
+JAX's primitives to the union of these axes. Carries of loops, operands of graphc's primitives and
 residuals of derivatives are cast here.
 """
 

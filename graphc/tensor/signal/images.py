@@ -74,9 +74,9 @@ class ImageWindows(NamedTuple):
         """Return the elements of n along an axis that a part of the windows covers."""
         if self.stride == 1 and part.count is self.size:
             return slice(None)
-        last = (n - self.span) // self.stride + part.count - 1
-        last = last if isinstance(last, int) else maximum(last, -1)
-        return slice(part.offset, part.offset + last * self.stride + 1, self.stride)
+        count = (n - self.span) // self.stride + part.count
+        count = count if isinstance(count, int) else maximum(count, 0)
+        return slice(part.offset, part.offset + count * self.stride, self.stride)
 
     def padding(self, n: Any) -> tuple[Any, Any]:
         """Return the padding of n elements with which there are ``ceil(n / stride)`` windows."""

@@ -9,7 +9,7 @@ are right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +69,14 @@ class FunctionApplication:
         """Return the results, with derivatives of higher order, and tangents, None for zero."""
         avals = zip(self.sources, self.program.out_avals, strict=True)
         outputs = [i for i, aval in avals if i is not None and is_differentiable(aval)]
-        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs)
-        if pushed is None:
+        if not outputs:
             return _apply(self, arrays), [None] * len(self.sources)
-        ys = _apply(self, arrays) if None in self.sources else [None] * len(self.sources)
+        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs)
+        none = [None] * len(self.sources)
+        if pushed is None:
+            return _apply(self, arrays), none
+        # The fields of implicit results have no derivatives, so this application has none.
+        ys = _apply(replace(self, sources=tuple(none)), arrays) if None in self.sources else none
         pairs = list(zip(self.sources, ys, strict=True))
         results = [y if i is None else self.pair.densify(pushed[0][i]) for i, y in pairs]
         return results, [None if i is None else pushed[1].get(i) for i in self.sources]
@@ -103,9 +107,19 @@ class _Batched:
 
     inner: FunctionApplication | _Batched
     axes: tuple[int | None, ...]
+    axis: Any
+
+    def _map(self, function: Callable[..., Any], axes: Any) -> Callable[..., Any]:
+        return jax.vmap(
+            function,
+            axes,
+            axis_size=self.axis.size,
+            axis_name=self.axis.name,
+            spmd_axis_name=self.axis.spmd_name,
+        )
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        results: Sequence[Any] = jax.vmap(self.inner.run, self.axes)(*arrays)
+        results: Sequence[Any] = self._map(self.inner.run, self.axes)(*arrays)
         return results
 
     def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -116,7 +130,7 @@ class _Batched:
             return self.inner.jvp(arrays, replace_at(zeros, wrt, directions))
 
         axes = list(self.axes), [self.axes[i] for i in wrt]
-        return jax.vmap(jvp, axes)(list(arrays), [tangents[i] for i in wrt])
+        return self._map(jvp, axes)(list(arrays), [tangents[i] for i in wrt])
 
     def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
@@ -124,7 +138,7 @@ class _Batched:
         def transpose(arrays: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
             return self.inner.transpose(arrays, is_linear, cotangents)
 
-        grads = jax.vmap(transpose, (list(self.axes), 0))(list(arrays), list(cotangents))
+        grads = self._map(transpose, (list(self.axes), 0))(list(arrays), list(cotangents))
         pairs = zip(grads, self.axes, strict=True)
         return [g if g is None or axis == 0 else g.sum(0) for g, axis in pairs]
 
@@ -169,10 +183,15 @@ def _transpose(
     ]
 
 
-def _batch(arrays: Sequence[Any], axes: Sequence[Any], *, function: FunctionApplication) -> Any:
+def _batch(
+    axis: Any, arrays: Sequence[Any], axes: Sequence[Any], *, function: FunctionApplication
+) -> Any:
+    if all(d is None for d in axes):
+        ys = _apply(function, arrays)
+        return ys, [None] * len(ys)
     pairs = zip(arrays, axes, strict=True)
-    batches = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in pairs]
-    ys = _apply(_Batched(function, tuple(None if axis is None else 0 for axis in axes)), batches)
+    batches = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in pairs]
+    ys = _apply(_Batched(function, tuple(None if d is None else 0 for d in axes), axis), batches)
     return ys, [0] * len(ys)
 
 
@@ -181,4 +200,4 @@ applied_p.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
 mlir.register_lowering(applied_p, mlir.lower_fun(_run, multiple_results=True))
 ad.primitive_jvps[applied_p] = _jvp
 ad.primitive_transposes[applied_p] = _transpose
-batching.primitive_batchers[applied_p] = _batch
+batching.fancy_primitive_batchers[applied_p] = _batch

@@ -30,24 +30,28 @@ if TYPE_CHECKING:
 Densify = Callable[[Any], Any]
 """A function that densifies an implicit array, and returns another array unchanged."""
 
+Cache = dict[Any, Any]
+"""Results and tangents of deferred results: one that is used twice is differentiated once."""
 
-def push_forward(densify: Densify, x: Any, t: Any) -> tuple[Any, Any]:
+
+def push_forward(densify: Densify, x: Any, t: Any, cache: Cache) -> tuple[Any, Any]:
     """Return an operand and its dense tangent, given the tangents of its arrays.
 
     Args:
         densify: The function that densifies an array.
         x: The operand.
         t: The tangents of the operand's arrays, in its tree.
+        cache: The results and tangents of deferred results so far.
 
     Returns:
         The operand, in which a deferred result is replaced by the result as its function's rule
         computes it, which has the derivatives of higher order; and the tangent, None for zero.
     """
     if isinstance(x, StraightThrough):
-        toward, tangent = push_forward(densify, x.toward, t.toward)
+        toward, tangent = push_forward(densify, x.toward, t.toward, cache)
         return StraightThrough(x.array, toward), tangent
     if isinstance(x, DeferredResult):
-        return x.push_forward(t.operands)
+        return x.push_forward(t.arrays, cache)
     ts = jax.tree.leaves(t)
     wrt = [i for i, leaf in enumerate(ts) if not is_zero(leaf)]
     if not wrt or not is_differentiable(x):
@@ -102,6 +106,8 @@ class DeferredType:
         lengths: The result's shape.
         dtype: The result's dtype.
         ndim: The rank of the operands' first array, which is higher in a stack of results.
+        tree: The tree of the operands.
+        indices: For each leaf of the tree, the index of its array.
     """
 
     function: FunctionPair
@@ -109,6 +115,8 @@ class DeferredType:
     lengths: tuple[Any, ...]
     dtype: Any
     ndim: int
+    tree: Any
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,19 +124,19 @@ class DeferredResult(ImplicitArray):
     """A result of a function that has the function's derivative, and whose value is not used.
 
     Attributes:
-        operands: The function's operands, dense or implicit.
+        arrays: The arrays of the function's operands, each once.
         of: The function, and the result's type.
     """
 
     materialize_through: ClassVar[bool] = False
 
-    operands: tuple[Any, ...]
+    arrays: tuple[Any, ...]
     of: DeferredType = aux_field()  # noqa: RUF009 (a dataclass's field)
 
     @property
     def _stack(self) -> tuple[Any, ...]:
         """The lengths of a stack of results."""
-        lengths = lengths_of(jax.tree.leaves(self.operands)[0])
+        lengths = lengths_of(self.arrays[0])
         return tuple(lengths[: len(lengths) - self.of.ndim])
 
     @property
@@ -143,25 +151,41 @@ class DeferredResult(ImplicitArray):
         """Return zeros with the derivative of the result."""
         return jax_arrays().with_derivative_of(jnp.zeros(self.shape, self.dtype), self)
 
-    def push_forward(self, tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def push_forward(self, tangents: Sequence[Any], cache: Cache) -> tuple[Any, Any]:
         """Return the result as the function's rule computes it, and the result's tangent."""
-        leaves, tree = jax.tree.flatten(tangents)
-        wrt = [i for i, t in enumerate(leaves) if not is_zero(t)]
+        key = tuple(map(id, [self.of, *self.arrays, *tangents]))
+        if key not in cache:
+            # The entry holds the objects of its key, so that no other object gets their ids.
+            cache[key] = self._push_forward(tangents, cache), self, tuple(tangents)
+        pushed: tuple[Any, Any] = cache[key][0]
+        return pushed
 
-        def push(operands: Sequence[Any], directions: Sequence[Any]) -> Any:
-            ts = jax.tree.unflatten(tree, replace_at(leaves, wrt, directions))
-            pushed = self.of.function.jvp(operands, ts, [self.of.index])
-            return pushed and (pushed[0][self.of.index], pushed[1][self.of.index])
+    def _push_forward(self, tangents: Sequence[Any], cache: Cache) -> tuple[Any, Any]:
+        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
 
-        return self._map_stack(push)(self.operands, [leaves[i] for i in wrt]) or (self, None)
+        def push(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
+            ts = self._operands(replace_at(tangents, wrt, directions))
+            index, inner = self.of.index, {} if self._stack else cache
+            pushed = self.of.function.jvp(self._operands(arrays), ts, [index], inner)
+            return pushed and (pushed[0][index], pushed[1][index])
+
+        return self._map_stack(push)(self.arrays, [tangents[i] for i in wrt]) or (self, None)
+
+    def _operands(self, arrays: Sequence[Any]) -> Any:
+        return jax.tree.unflatten(self.of.tree, [arrays[i] for i in self.of.indices])
 
     def pull_back(self, g: Any, wanted: Sequence[bool]) -> list[Any]:
         """Return the cotangents of the arrays in which the result is linear."""
+        flags = [wanted[i] for i in self.of.indices]
 
-        def pull(operands: Sequence[Any], g: Any) -> list[Any]:
-            return self.of.function.transpose(operands, wanted, {self.of.index: g})
+        def pull(arrays: Sequence[Any], g: Any) -> list[Any]:
+            grads = self.of.function.transpose(self._operands(arrays), flags, {self.of.index: g})
+            sums: list[Any] = [None] * len(arrays)
+            for i, grad in zip(self.of.indices, grads, strict=True):
+                sums[i] = grad if sums[i] is None else sums[i] if grad is None else sums[i] + grad
+            return sums
 
-        cotangents: list[Any] = self._map_stack(pull)(self.operands, g)
+        cotangents: list[Any] = self._map_stack(pull)(self.arrays, g)
         return cotangents
 
     def _map_stack(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,6 +195,12 @@ class DeferredResult(ImplicitArray):
 
 def defer(function: FunctionPair, operands: Sequence[Any], index: int, like: Any) -> DeferredResult:
     """Defer the result with an index, which has the shape and dtype of ``like``."""
-    ndim = jnp.ndim(jax.tree.leaves(operands)[0])
-    kind = DeferredType(function, index, tuple(lengths_of(like)), dtype_of(like), ndim)
-    return DeferredResult(tuple(operands), kind)
+    leaves, tree = jax.tree.flatten(tuple(operands))
+    arrays = {id(x): x for x in leaves}
+    index_of = {key: i for i, key in enumerate(arrays)}
+    indices = tuple([index_of[id(x)] for x in leaves])
+    lengths = tuple(lengths_of(like))
+    kind = DeferredType(
+        function, index, lengths, dtype_of(like), jnp.ndim(leaves[0]), tree, indices
+    )
+    return DeferredResult(tuple(arrays.values()), kind)

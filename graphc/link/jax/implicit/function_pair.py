@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -34,6 +34,7 @@ from graphc.link.jax.implicit.avals import (
     unflatten,
 )
 from graphc.link.jax.implicit.deferred import (
+    Cache,
     defer,
     pull_back,
     push_forward,
@@ -83,13 +84,28 @@ class FunctionPair:
         """
         if not is_traced(operands):
             return list(self.value(*operands))
-        results, zeros = apply_pair(self, operands, add_up)
+        pair, operands = self._of_distinct(operands)
+        results, zeros = apply_pair(pair, operands, add_up)
         return [
-            StraightThrough(y, zeros.get(i, defer(self, operands, i, y)))
+            StraightThrough(y, zeros.get(i, defer(pair, operands, i, y)))
             if _lacks_derivative(y)
             else y
             for i, y in enumerate(results)
         ]
+
+    def _of_distinct(self, operands: Sequence[Any]) -> tuple[FunctionPair, Sequence[Any]]:
+        """Return the function of the distinct operands, each differentiated once, and these."""
+        distinct = {id(x): x for x in operands}
+        if len(distinct) == len(operands):
+            return self, operands
+        index = {key: i for i, key in enumerate(distinct)}
+        order = tuple([index[id(x)] for x in operands])
+
+        def repeat(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+            return lambda *xs: function(*[xs[i] for i in order])
+
+        value, dense = repeat(self.value), repeat(self.dense)
+        return replace(self, value=value, dense=dense, key=(self.key, order)), [*distinct.values()]
 
     def densify(self, x: Any) -> Any:
         """Densify an array for the derivative, as the policy allows."""
@@ -104,7 +120,11 @@ class FunctionPair:
             yield
 
     def jvp(
-        self, operands: Sequence[Any], tangents: Sequence[Any], outputs: Sequence[int]
+        self,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outputs: Sequence[int],
+        cache: Cache | None = None,
     ) -> Pushed | None:
         """Return the results as the rule computes them, and tangents; None if these are zero.
 
@@ -114,10 +134,12 @@ class FunctionPair:
             operands: The operands, dense or implicit.
             tangents: The tangents of the operands' arrays.
             outputs: The indices of the results whose tangents are returned.
+            cache: The results and tangents of deferred results so far.
         """
         with self.original_context():
             pairs = zip(operands, tangents, strict=True)
-            pushed = [push_forward(self.densify, x, t) for x, t in pairs]
+            cache = {} if cache is None else cache
+            pushed = [push_forward(self.densify, x, t, cache) for x, t in pairs]
             wrt = [i for i, (_, t) in enumerate(pushed) if t is not None]
             if not wrt:
                 return None
@@ -205,10 +227,16 @@ class _Replacement(FunctionPair):
     """An array with the derivative of another array, as a function of both."""
 
     def jvp(
-        self, operands: Sequence[Any], tangents: Sequence[Any], outputs: Sequence[int]
+        self,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outputs: Sequence[int],
+        cache: Cache | None = None,
     ) -> Pushed | None:
         with self.original_context():
-            toward, t = push_forward(self.densify, operands[1], tangents[1])
+            toward, t = push_forward(
+                self.densify, operands[1], tangents[1], {} if cache is None else cache
+            )
         if t is None:
             return None
         with deferred_reports():  # the array was reported when it became dense
@@ -225,6 +253,8 @@ class _Replacement(FunctionPair):
 
 def replace_derivative(name: str, array: Any, toward: Any) -> Any:
     """Return an array, made dense, with the derivative of another array."""
+    if not is_traced([array, toward]):
+        return densify(array)
     replacement = _Replacement(lambda x, _: [densify(x)], lambda _, x: [x], name, None)
     return apply_pair(replacement, [array, toward])[0][0]
 
