@@ -25,9 +25,9 @@ RUNS = [
     pytest.param(name, mode, marks=[] if name in FEW and at == i % 3 else [pytest.mark.exhaustive])
     for i, name in enumerate(ZOO)
     for at, mode in enumerate(MODES)
-    if name in FEW or at == i % 3
+    if name in FEW or mode == "JAX" or at == i % 3
 ]
-"""A few models on every backend, and each other one on one of them."""
+"""All models on JAX, a few on every backend, and each other one in three on another one."""
 
 CURVED = (
     "eight_schools",
