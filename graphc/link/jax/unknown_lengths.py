@@ -78,7 +78,8 @@ def _assumptions(types: Sequence[TensorType]) -> Iterator[Arguments]:
     yield Arguments(specs(types, [n - 1 for n in symbols]), apart, 0)
     yield Arguments(specs(types, symbols), apart, 1)
     if len(unknown) > 1:
-        yield Arguments(specs(types, [symbols[0]] * len(unknown)), {names[0]: unknown}, 1)
+        for length, least in ((symbols[0] - 1, 0), (symbols[0], 1)):
+            yield Arguments(specs(types, [length] * len(unknown)), {names[0]: unknown}, least)
 
 
 def specs(types: Iterable[TensorType], lengths: Iterable[Any]) -> tuple[Any, ...]:

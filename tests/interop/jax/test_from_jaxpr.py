@@ -13,7 +13,13 @@ from jax import lax
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, GraphcError, OperationError, UnsupportedOperationError
+from graphc.errors import (
+    ArgumentError,
+    GraphcError,
+    OperationError,
+    RuntimeShapeError,
+    UnsupportedOperationError,
+)
 from graphc.interop.jax import from_jaxpr
 from graphc.ir import toposort
 from graphc.link import as_numpy
@@ -345,3 +351,15 @@ def test_a_closure_over_a_key_draws_the_numbers_of_jax() -> None:
     y = from_jaxpr(lambda x: x + jax.random.normal(key, (3,), "float32"), x)
     found = y.eval({x: np.zeros(3)}, mode="NUMPY")
     np.testing.assert_allclose(found, jax.random.normal(key, (3,), "float32"), 1e-6)
+
+
+@pytest.mark.parametrize("mode", graphc.link.names())
+def test_functions_of_arrays_of_equal_unknown_lengths_take_empty_ones(mode: str) -> None:
+    x, y = gt.vectors("x", "y")
+    for function in (lambda x, y: x + y, lambda x, y: x @ y, lambda x, y: (x * y).sum()):
+        f = graphc.function([x, y], from_jaxpr(function, x, y), mode)
+        for n in (0, 1, 3):
+            a, b = np.arange(n) + 1.0, np.arange(n) - 0.5
+            np.testing.assert_allclose(f(a, b), function(a, b))
+        with pytest.raises(RuntimeShapeError):
+            f(np.ones(3), np.ones(1))

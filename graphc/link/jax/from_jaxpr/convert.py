@@ -161,17 +161,15 @@ def trace(
     for symbol, ((i, axis), *_) in arguments.symbols.items():
         length = tensors[i].shape[axis]
         values[symbol] = length if arguments.least else length + 1
-    return program, result, SymbolicLengths(values), _checked(tensors, arguments, values)
+    return program, result, SymbolicLengths(values), _checked(tensors, arguments)
 
 
-def _checked(
-    tensors: Sequence[Tensor], arguments: Arguments, values: Mapping[str, Any]
-) -> list[Tensor]:
+def _checked(tensors: Sequence[Tensor], arguments: Arguments) -> list[Tensor]:
     """Return the inputs, which check at run time what was assumed of their lengths."""
-    lengths = [list(x.type.shape) for x in tensors]
-    for symbol, axes in arguments.symbols.items():
-        for i, axis in axes:
-            lengths[i][axis] = values[symbol]
+    lengths: list[list[Any]] = [list(x.type.shape) for x in tensors]
+    for (first, own), *others in arguments.symbols.values():
+        for i, axis in [(first, own), *others]:
+            lengths[i][axis] = tensors[first].shape[own]
     inputs = []
     for x, shape in zip(tensors, lengths, strict=True):
         if not x.type.is_static:
