@@ -35,7 +35,7 @@ FOREIGN = {
     *("causal", "noop_mask", "aux_field", "materialize_handler", "materialize_nested"),
     *("materialized", "numpy_like", "quantize", "tree_map", "tree_map_with_path", "unflatten"),
     *("with_fields", "to_stored_value", "device_put", "partition_specs", "shardings"),
-    *("calibrate", "combine", "dequantize", "frozen", "merge", "pivoted_cholesky", "trainable"),
+    *("calibrate", "combine", "dequantize", "frozen", "merge", "trainable"),
 }
 """The public functions whose result no type can say."""
 

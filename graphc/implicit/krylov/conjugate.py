@@ -38,8 +38,7 @@ class Stopping:
         rtol: The tolerance for the norm of the residual, relative to the norm of b.
         atol: The absolute tolerance for the norm of the residual.
         maxiter: The maximum number of steps; None for ten times the number of rows.
-        on_error: ``"nan"`` for NaN in a column that did not converge, ``"ignore"`` for the last
-            iterate.
+        on_error: ``"ignore"`` for the last iterate of a column that did not converge, else NaN.
     """
 
     rtol: Any
@@ -176,7 +175,7 @@ def solution(
         residual = b - product(x)
         square = dot(xp, residual, residual)
         converged = square <= DRIFT**2 * stopping.bound(xp, b)
-        if stopping.on_error == "nan":
+        if stopping.on_error != "ignore":
             x = xp.where(converged, x, float("nan"))
         return x, steps, xp.sqrt(square), converged
 

@@ -1,16 +1,15 @@
-"""The public functions: Krylov methods in graphs, and for JAX arrays."""
+"""The public functions of ``gt.linalg``; ``implicit/linalg.py`` binds them to JAX."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.implicit.array import is_implicit
-from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.krylov.calculus import CALCULUS, Calculus
 from graphc.implicit.krylov.conjugate import (
     SolverInfo,
@@ -29,9 +28,12 @@ from graphc.implicit.krylov.operators import (
     system,
 )
 from graphc.implicit.krylov.pivoted import LowRankPreconditioner, partial_factor
-from graphc.implicit.namespace import numpy_like
 from graphc.implicit.treedef import lengths_of
 from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.tensor import Tensor, TensorLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SEARCHES = {
     "cg": (conjugate_gradients, True),
@@ -44,52 +46,54 @@ UNCONVERGED = CheckAndRaise(
 )
 
 
-def _calculus(*operands: Any) -> Calculus:
-    """Return JAX's loops and derivatives for JAX arrays, the graph's for any others."""
-    arrays = [array for x in operands for array in _arrays(x)]
-    is_jax = numpy_like(*arrays).name == "JAX"
-    calculus: Calculus = jax_arrays().KRYLOV if is_jax else CALCULUS
-    return calculus
+def with_calculus(
+    calculus: Callable[[], Calculus],
+) -> Callable[[Callable[Concatenate[Calculus, P], R]], Callable[P, R]]:
+    """Return a decorator that passes a calculus as the first argument, which no signature shows.
+
+    Args:
+        calculus: Returns the calculus; called at each call of the decorated function.
+    """
+
+    def decorate(method: Callable[Concatenate[Calculus, P], R]) -> Callable[P, R]:
+        @functools.wraps(method)
+        def function(*args: P.args, **kwargs: P.kwargs) -> R:
+            return method(calculus(), *args, **kwargs)
+
+        signature = inspect.signature(method)
+        parameters = [*signature.parameters.values()][1:]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
-def _arrays(x: Any) -> list[Any]:
-    """Return an operand's arrays; those of a function are the arrays that it refers to."""
-    if isinstance(x, LowRankPreconditioner):
-        return [x.low]
-    if isinstance(x, functools.partial):
-        return [y for part in (x.func, *x.args, *x.keywords.values()) for y in _arrays(part)]
-    values = [x]
-    if inspect.isfunction(x) or inspect.ismethod(x):
-        names = inspect.getclosurevars(x)
-        values = [*names.nonlocals.values(), *names.globals.values()]
-    return [y for y in values if is_implicit(y) or (hasattr(y, "dtype") and hasattr(y, "shape"))]
-
-
-def cg(  # noqa: PLR0913
+@with_calculus(lambda: CALCULUS)
+def cg(  # noqa: D417, PLR0913
+    calculus: Calculus,
     A: Any,  # noqa: N803 (SciPy's names)
-    b: Any,
-    x0: Any = None,
+    b: TensorLike,
+    x0: TensorLike | None = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Any, SolverInfo]:
+) -> tuple[Tensor, SolverInfo]:
     """Solve ``A @ x = b`` by conjugate gradients, for positive definite A.
 
     Only products with A are computed, also in gradients: the gradient with respect to b is a
     solution of the same system, and the gradient with respect to the arrays that define A, such as
     the fields of an implicit array, takes one product. Gradients are differentiable in turn.
 
-    The results are symbolic, unless an operand, or an array that a function A refers to, is a JAX
-    array and none is symbolic: then they are JAX arrays, and ``jax.jit``, ``jax.grad`` and
-    ``jax.vmap`` apply to callers.
+    ``gt.linalg.cg`` returns symbolic arrays. ``implicit.linalg.cg`` returns JAX arrays, and
+    ``jax.jit``, ``jax.grad`` and ``jax.vmap`` apply to its callers.
 
     Args:
         A: Symmetric and positive definite, real, (..., n, n): an array, an implicit array, a matrix
             of SciPy, an object with ``@``, or a function that maps an array of b's shape to the
-            product. A function may use any arrays of the same library.
+            product. A function may use any arrays of the same library, and NumPy arrays.
         b: A vector (n,), or columns (..., n, k), each an independent system; all are solved
             together.
         x0: The initial guess, of b's shape; by default zeros.
@@ -101,7 +105,7 @@ def cg(  # noqa: PLR0913
         on_error: The result of a column that did not converge: ``"nan"`` for NaN, ``"raise"`` for
             an error when the function runs, ``"ignore"`` for the iterate of the last step.
             Solutions within gradients are NaN, unless it is ``"ignore"``. JAX programs raise no
-            errors: ``"raise"`` is an error there.
+            errors: ``implicit.linalg`` refuses ``"raise"``.
 
     Returns:
         x, of b's shape and the dtype of products, float64 for integers; and the steps, residual and
@@ -125,7 +129,7 @@ def cg(  # noqa: PLR0913
         ([0.272727, 0.181818, 0.181818, 0.272727], 2, -0.214876)
         >>> import jax, jax.numpy as jnp
         >>> def total(t, b):
-        ...     x, info = gt.linalg.cg(t, b)
+        ...     x, info = graphc.implicit.linalg.cg(t, b)
         ...     return x.sum()
         >>> t = graphc.implicit.Toeplitz(jnp.array([2.0, 1.0, 0.0, 0.0]))
         >>> [round(float(y), 3) for y in jax.grad(total)(t, jnp.ones(4)).column]
@@ -134,20 +138,22 @@ def cg(  # noqa: PLR0913
     Source: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49, 1952; with M, Saad, Iterative Methods
         for Sparse Linear Systems, 2003, algorithm 9.1.
     """
-    return _solve("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve(calculus, "cg", (A, b, x0, M), Stopping(rtol, atol, maxiter, on_error))
 
 
+@with_calculus(lambda: CALCULUS)
 def bicgstab(  # noqa: PLR0913
+    calculus: Calculus,
     A: Any,  # noqa: N803
-    b: Any,
-    x0: Any = None,
+    b: TensorLike,
+    x0: TensorLike | None = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Any, SolverInfo]:
+) -> tuple[Tensor, SolverInfo]:
     """Solve ``A @ x = b`` by BiCGSTAB, for any square matrix A.
 
     Arguments, results and gradients are as for ``cg``; A and M need not be symmetric. A gradient
@@ -163,31 +169,22 @@ def bicgstab(  # noqa: PLR0913
 
     Source: van der Vorst, SIAM J. Sci. Stat. Comput. 13, 1992.
     """
-    return _solve("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
+    return _solve(calculus, "bicgstab", (A, b, x0, M), Stopping(rtol, atol, maxiter, on_error))
 
 
-def _solve(  # noqa: PLR0913, PLR0917
-    title: str,
-    A: Any,  # noqa: N803
-    b: Any,
-    x0: Any,
-    M: Any,  # noqa: N803
-    rtol: Any,
-    atol: Any,
-    maxiter: Any,
-    on_error: Any,
+def _solve(
+    calculus: Calculus, title: str, operands: Sequence[Any], stopping: Stopping
 ) -> tuple[Any, SolverInfo]:
-    calculus = _calculus(A, b, x0, M)
     choices = ("nan", "raise", "ignore") if calculus is CALCULUS else ("nan", "ignore")
-    check_on_error(title, on_error, choices)
-    stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
+    check_on_error(title, stopping.on_error, choices)
     search, symmetric = SEARCHES[title]
-    problem = system(calculus, title, A, b, x0, M)
+    problem = system(calculus, title, *operands)
     x, info = solution(calculus, search, problem, stopping, symmetric=symmetric)
-    return UNCONVERGED(x, info.converged) if on_error == "raise" else x, info
+    return UNCONVERGED(x, info.converged) if stopping.on_error == "raise" else x, info
 
 
-def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
+@with_calculus(lambda: CALCULUS)
+def lanczos(calculus: Calculus, A: Any, v0: TensorLike, steps: int) -> Tridiagonal:  # noqa: D417, N803
     """Compute an orthonormal basis in which a symmetric operator is tridiagonal.
 
     Each vector is orthogonalised twice against all previous ones, so that the basis is orthonormal
@@ -217,7 +214,6 @@ def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
 
     Source: Parlett, The Symmetric Eigenvalue Problem, 1998, chapter 13.
     """
-    calculus = _calculus(A, v0)
     check_integer("lanczos", "steps", steps, 1)
     problem = system(calculus, "lanczos", A, v0, None, None)
     n = lengths_of(problem.b)[-2]
@@ -233,17 +229,19 @@ def lanczos(A: Any, v0: Any, steps: int) -> Tridiagonal:  # noqa: N803
     return Tridiagonal(xp.moveaxis(basis, -2, -3), alpha, beta)
 
 
-def eigsh(  # noqa: PLR0913
+@with_calculus(lambda: CALCULUS)
+def eigsh(  # noqa: D417, PLR0913
+    calculus: Calculus,
     A: Any,  # noqa: N803
     k: int = 6,
     *,
     which: str = "LM",
-    v0: Any = None,
+    v0: TensorLike | None = None,
     ncv: int | None = None,
     tol: float = 0.0,
     maxiter: int = 300,
     on_error: str = "nan",
-) -> tuple[Any, Any]:
+) -> tuple[Tensor, Tensor]:
     """Return some of the largest or smallest eigenvalues of a symmetric operator, with vectors.
 
     The method is the Lanczos process with thick restarts. Eigenvalues have a first derivative, from
@@ -280,7 +278,6 @@ def eigsh(  # noqa: PLR0913
     Source: Wu & Simon, SIAM J. Matrix Anal. Appl. 22, 2000.
     """
     check_on_error("eigsh", on_error)
-    calculus = _calculus(A, v0)
     A = as_operand(calculus, "eigsh", A)  # noqa: N806
     if v0 is None:
         n, dtype = size_of(calculus, "eigsh", A, "v0")
@@ -297,9 +294,11 @@ def eigsh(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def stochastic_logdet(  # noqa: PLR0913
+@with_calculus(lambda: CALCULUS)
+def stochastic_logdet(  # noqa: D417, PLR0913
+    calculus: Calculus,
     A: Any,  # noqa: N803
-    key: Any,
+    key: TensorLike,
     *,
     n: int | None = None,
     probes: int = 16,
@@ -364,16 +363,18 @@ def stochastic_logdet(  # noqa: PLR0913
     check_on_error("stochastic_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
     _, estimate, _ = estimate_logdet(
-        _calculus(A, key, M), "stochastic_logdet", A, None, key, M,
+        calculus, "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
     return estimate
 
 
-def inv_quad_logdet(  # noqa: PLR0913
+@with_calculus(lambda: CALCULUS)
+def inv_quad_logdet(  # noqa: D417, PLR0913
+    calculus: Calculus,
     A: Any,  # noqa: N803
-    y: Any,
-    key: Any,
+    y: TensorLike,
+    key: TensorLike,
     *,
     probes: int = 16,
     steps: int = 32,
@@ -382,7 +383,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     rtol: float = 1e-5,
     maxiter: int | None = None,
     on_error: str = "nan",
-) -> tuple[Any, StochasticLogdet, SolverInfo]:
+) -> tuple[Tensor, StochasticLogdet, SolverInfo]:
     """Return ``y @ inv(A) @ y`` and ``log(det(A))``, as in a Gaussian log-likelihood.
 
     The results are as for ``cg`` and ``stochastic_logdet``, but all systems are solved together:
@@ -424,12 +425,13 @@ def inv_quad_logdet(  # noqa: PLR0913
     check_on_error("inv_quad_logdet", on_error)
     stopping = Stopping(rtol, 0.0, maxiter, on_error)
     return estimate_logdet(
-        _calculus(A, y, key, M), "inv_quad_logdet", A, y, key, M,
+        calculus, "inv_quad_logdet", A, y, key, M,
         n=None, probes=probes, steps=steps, lower=lower, stopping=stopping,
     )  # fmt: skip
 
 
-def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
+@with_calculus(lambda: CALCULUS)
+def pivoted_cholesky(calculus: Calculus, A: Any, rank: int) -> Tensor:  # noqa: D417, N803
     """Return the partial Cholesky factor of a positive semidefinite matrix.
 
     Each step eliminates the largest pivot. Only the diagonal and ``rank`` rows of A are read.
@@ -453,16 +455,20 @@ def pivoted_cholesky(A: Any, rank: int) -> Any:  # noqa: N803
 
     Source: Harbrecht, Peters & Schneider, Appl. Numer. Math. 62, 2012.
     """
-    calculus = _calculus(A)
     check_integer("pivoted_cholesky", "rank", rank, 1)
     A = as_operand(calculus, "pivoted_cholesky", A)  # noqa: N806
     n, _ = size_of(calculus, "pivoted_cholesky", A, "a matrix")
     if isinstance(n, int) and rank > n:
         raise ArgumentError(f"pivoted_cholesky: rank={rank} of {n} rows.", f"Give {n} at most.")
-    return partial_factor(calculus, A, rank)
+    return partial_factor(calculus, A, rank)  # type: ignore[no-any-return]
 
 
-def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noqa: N803
+@with_calculus(lambda: CALCULUS)
+def low_rank_preconditioner(  # noqa: D417
+    calculus: Calculus,
+    L: TensorLike,  # noqa: N803
+    noise: TensorLike,
+) -> LowRankPreconditioner:
     """Return a preconditioner of ``K + noise * I``, where ``L @ L.T`` approximates K.
 
     Args:
@@ -470,7 +476,8 @@ def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noq
         noise: A number above 0.
 
     Returns:
-        An operand ``M`` of ``cg`` and ``stochastic_logdet``. It is constant in gradients.
+        An operand ``M`` of ``cg`` and ``stochastic_logdet``, of ``gt.linalg`` and of
+        ``implicit.linalg`` unless L or the noise is symbolic. It is constant in gradients.
 
     Example:
         >>> import numpy as np, graphc.tensor as gt
@@ -478,4 +485,4 @@ def low_rank_preconditioner(L: Any, noise: Any) -> LowRankPreconditioner:  # noq
         >>> (m @ np.array([1.0, 3.0])).eval(mode="NUMPY").tolist()
         [0.0, 1.0]
     """
-    return LowRankPreconditioner.of(_calculus(L, noise), L, noise)
+    return LowRankPreconditioner.of(calculus, L, noise)

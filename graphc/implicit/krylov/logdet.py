@@ -176,7 +176,7 @@ def estimate_logdet(  # noqa: PLR0913
             f"{title}: the preconditioner {M!r}.",
             "Give what low_rank_preconditioner makes: its determinant is needed, too.",
         )
-    A = as_operand(calculus, title, A)  # noqa: N806
+    A, M = as_operand(calculus, title, A), M and M.to_calculus(calculus)  # noqa: N806
     is_vector = False
     if y is not None:
         sides = calculus.array(y)

@@ -10,6 +10,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.krylov.calculus import Calculus, Map
+from graphc.implicit.krylov.pivoted import LowRankPreconditioner
 from graphc.implicit.structures.compressed import CSR
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_float, promote
@@ -22,6 +23,8 @@ def as_operand(calculus: Calculus, title: str, A: Any) -> Any:  # noqa: N803 (Sc
         ShapeError: If the matrix is not square.
         DTypeError: If the matrix is complex.
     """
+    if isinstance(A, LowRankPreconditioner):
+        A = A.to_calculus(calculus)  # noqa: N806
     if hasattr(A, "tocsr") and not isinstance(A, ImplicitArray):
         A = CSR.from_scipy(A)  # noqa: N806
     if isinstance(A, ImplicitArray) or (hasattr(A, "__array__") and hasattr(A, "dtype")):

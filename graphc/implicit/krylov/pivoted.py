@@ -50,6 +50,7 @@ class LowRankPreconditioner:
 
     Attributes:
         calculus: The library.
+        operands: L and the noise as given, for another library.
         low: L, (n, rank).
         noise: A number above 0.
         vectors: The eigenvectors of ``L.T @ L``.
@@ -57,6 +58,7 @@ class LowRankPreconditioner:
     """
 
     calculus: Calculus
+    operands: tuple[Any, Any]
     low: Any
     noise: Any
     vectors: Any
@@ -65,11 +67,15 @@ class LowRankPreconditioner:
     @classmethod
     def of(cls, calculus: Calculus, low: Any, noise: Any) -> LowRankPreconditioner:
         """Decompose the factor L."""
-        xp = calculus.xp
+        xp, operands = calculus.xp, (low, noise)
         low = calculus.constant(calculus.array(low))
         noise = calculus.constant(xp.cast(calculus.array(noise), dtype_name(dtype_of(low))))
         squares, vectors = calculus.eigh(xp.matmul(xp.swapaxes(low, 0, 1), low))
-        return cls(calculus, low, noise, vectors, xp.maximum(squares, 0))
+        return cls(calculus, operands, low, noise, vectors, xp.maximum(squares, 0))
+
+    def to_calculus(self, calculus: Calculus) -> LowRankPreconditioner:
+        """Return the preconditioner of the same L and noise in a library."""
+        return self if calculus is self.calculus else self.of(calculus, *self.operands)
 
     def __matmul__(self, x: Any) -> Any:
         weights = 1 / (self.squares + self.noise)

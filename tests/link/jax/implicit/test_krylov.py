@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg
 import numpy as np
 import pytest
+import scipy.sparse
 
 import graphc.tensor as gt
 from graphc import implicit
@@ -193,19 +196,89 @@ def test_jaxs_own_solvers_may_give_more_than_a_solution() -> None:
     close(total, B.sum())
 
 
-def test_one_function_computes_in_the_library_of_its_operands() -> None:
-    assert linalg.cg is gt.linalg.cg
-    column = jnp.asarray(COLUMN)
-    operators = {
-        "matrix": dense(COLUMN),
-        "function that refers to a JAX array": lambda v: toeplitz(column) @ v,
-        "partial": functools.partial(jnp.matmul, dense(COLUMN)),
-    }
+def from_dict(column: Any) -> Any:
+    arrays = {"a": dense(column)}
+    return lambda v: arrays["a"] @ v
+
+
+def from_default(column: Any) -> Any:
+    a = dense(column)
+    return lambda v, a=a: a @ v
+
+
+class Operator:
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    def multiply(self, v: Any) -> Any:
+        return toeplitz(self.column) @ v
+
+
+OPERATORS: dict[str, Any] = {
+    "NumPy": lambda c: np.asarray(dense(c)),
+    "list": lambda c: np.asarray(dense(c)).tolist(),
+    "SciPy": lambda c: scipy.sparse.csr_array(np.asarray(dense(c))),
+    "implicit array of NumPy": lambda c: toeplitz(np.asarray(c)),
+    "JAX": dense,
+    "attribute": lambda c: Operator(c).multiply,
+    "dict": from_dict,
+    "default argument": from_default,
+    "partial": lambda c: functools.partial(jnp.matmul, dense(c)),
+    "jit": lambda c: jax.jit(Operator(c).multiply),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_namespace_decides_the_library_for_any_operands(name: str) -> None:
     expected = np.linalg.solve(dense(COLUMN), B)
-    for operator in operators.values():
-        x, _ = gt.linalg.cg(operator, B, **TIGHT)
+    operator = OPERATORS[name](jnp.asarray(COLUMN))
+    for solver in (linalg.cg, linalg.bicgstab):
+        x, info = solver(operator, B, **TIGHT)
         assert isinstance(x, jax.Array)
+        assert isinstance(info.steps, jax.Array)
         close(x, expected)
-    symbolic, _ = gt.linalg.cg(dense(COLUMN), gt.vector("b", shape=(N,)))
-    assert isinstance(symbolic, gt.Tensor)
-    assert isinstance(linalg.cg(np.asarray(dense(COLUMN)), B)[0], gt.Tensor)
+    assert isinstance(linalg.lanczos(operator, B, 3).alpha, jax.Array)
+    assert isinstance(linalg.eigsh(operator, 2, v0=B)[0], jax.Array)
+
+
+def test_graphs_are_made_of_jax_arrays_too() -> None:
+    a, expected = gt.matrix("a", shape=(N, N)), np.linalg.solve(dense(COLUMN), B)
+    given = {a: np.asarray(dense(COLUMN))}
+    operands = {"a": a}
+    x, _ = gt.linalg.cg(lambda v: operands["a"] @ v, jnp.asarray(B), **TIGHT)
+    close(x.eval(given), expected)
+    x, _ = gt.linalg.cg(dense(COLUMN), jnp.asarray(B), on_error="raise", **TIGHT)
+    close(x.eval(), expected)
+    assert isinstance(gt.linalg.pivoted_cholesky(dense(COLUMN), 2), gt.Tensor)
+
+
+@pytest.mark.parametrize("maker", ["graphs", "JAX"])
+@pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray])
+def test_a_preconditioner_of_either_namespace_serves_both(maker: str, asarray: Any) -> None:
+    make = {"graphs": gt.linalg, "JAX": linalg}[maker].low_rank_preconditioner
+    low = asarray(np.random.default_rng(1).normal(size=(N, 3)))
+    matrix = np.asarray(low @ low.T) + np.asarray(dense(COLUMN))
+    near, a, b = make(low, 1.0), gt.matrix("a", shape=(N, N)), gt.vector("b", shape=(N,))
+    expected = np.linalg.solve(matrix, B)
+    close(linalg.cg(jnp.asarray(matrix), jnp.asarray(B), M=near, **TIGHT)[0], expected)
+    close(jax.jit(lambda a, b: linalg.cg(a, b, M=near, **TIGHT)[0])(matrix, B), expected)
+    close(jax.jit(lambda a, b: linalg.cg(a, b, M=make(low, 1.0), **TIGHT)[0])(matrix, B), expected)
+    x, _ = gt.linalg.cg(a, b, M=near, **TIGHT)
+    close(x.eval({a: matrix, b: B}), expected)
+    of_jax = linalg.inv_quad_logdet(matrix, B, jax.random.key(0), M=near, **TIGHT)
+    of_graph = gt.linalg.inv_quad_logdet(a, b, gt.random.key(0), M=near, **TIGHT)
+    close(of_jax[0], B @ expected)
+    close(of_graph[0].eval({a: matrix, b: B}), B @ expected)
+    close(of_jax[1].value, np.linalg.slogdet(matrix)[1], 0.1)
+    close(of_graph[1].value.eval({a: matrix, b: B}), of_jax[1].value)
+
+
+def test_both_namespaces_have_the_same_names_and_parameters() -> None:
+    for name in linalg.__all__:
+        own, graphs = getattr(linalg, name), getattr(gt.linalg, name)
+        assert own.__doc__ == graphs.__doc__
+        if not isinstance(own, type):
+            assert inspect.signature(own).parameters == inspect.signature(graphs).parameters
+            assert "calculus" not in inspect.signature(own).parameters
+            assert pickle.loads(pickle.dumps(own)) is own
+            assert pickle.loads(pickle.dumps(graphs)) is graphs
