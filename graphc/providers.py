@@ -72,6 +72,11 @@ def _vectorize_xtensors(outputs: Any, replace: Mapping[Any, Any]) -> Any:
     return vectorize_graph(outputs, replace)
 
 
+@hooks.implicit_handlers.provide
+def _implicit_handlers() -> None:
+    from graphc.implicit import linalg, loops, operations, systems  # noqa: F401 (they register)
+
+
 @hooks.jax_implicit.provide
 def _jax_implicit() -> JaxImplicit:
     from graphc.link.jax import implicit

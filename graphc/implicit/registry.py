@@ -15,10 +15,10 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, TypeVar
 
 import graphc.tensor as gt
+from graphc import hooks
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.jax_arrays import jax_arrays
@@ -180,8 +180,7 @@ def unregister(target: Any, function: Callable[..., Any]) -> None:
 @cache
 def load_handlers() -> None:
     """Register graphc's own handlers, which most programs do not need."""
-    for name in ("operations", "loops", "systems", "linalg"):
-        import_module(f"graphc.implicit.{name}")
+    hooks.implicit_handlers()
 
 
 def _enter(key: Any, handler: Handler) -> None:
