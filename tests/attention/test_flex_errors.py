@@ -112,7 +112,6 @@ SCORES: dict[str, Row] = {
     "branches on the score": (by_score(lambda s, b, h, q, k: s if s > 0 else 0.1 * s), SymbolicValueError, TypeError, ("gt.where",)),
     "takes fewer arguments": (by_score(lambda s, q, k: s), ArgumentError, TypeError, ("score_mod", "(score, b, h, q_idx, kv_idx)")),
     "takes more arguments": (by_score(lambda s, b, h, q, k, more: s), ArgumentError, TypeError, ("score_mod", "(score, b, h, q_idx, kv_idx)")),
-    "is for JAX": (by_score(lambda s, b, h, q, k: jnp.tanh(s)), ArgumentError, TypeError, ("score_mod", "graphc.tensor", "wrap_jax")),
     "is not a function": (by_score(3.0), ArgumentError, TypeError, ("score_mod=3.0 is not a function",)),
 }
 

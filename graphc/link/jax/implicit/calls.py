@@ -89,6 +89,17 @@ def call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     return inline(as_closed(eqn.params["call_jaxpr"]), operands, used_results(eqn))
 
 
+@rule("graphc")
+def graph(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Run a pure program of a graph, such as attention."""
+    primitive: Any = eqn.primitive
+    # The program computes in the graph's dtypes, whatever the setting.
+    with jax.enable_x64(True):
+        types = [x.aval for x in eqn.invars]
+        program = jax.make_jaxpr(lambda *xs: primitive.impl(*xs, **eqn.params))(*types)
+        return inline(program, operands, used_results(eqn))
+
+
 @rule("remat", "remat2", "checkpoint")
 def remat(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a checkpointed function with the user's policy."""
