@@ -484,3 +484,23 @@ def test_functions_written_for_jax_are_graphs_on_every_backend(mode: str) -> Non
     for a, b in zip(found, wanted, strict=True):
         limit = 10 * TOLERANCES[dtype]
         np.testing.assert_allclose(as_numpy(a), b, limit, limit)
+
+
+BARRIERS: dict[str, Any] = {
+    "none": graphc.disconnected_grad,
+    "zero": graphc.zero_grad,
+    "clipped": lambda s: graphc.grad_clip(s, -0.1, 0.2),
+    "scaled": lambda s: graphc.grad_scale(s, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", BARRIERS)
+def test_barriers_to_gradients_hold_in_scores_on_every_backend(name: str) -> None:
+    arrays = [np.random.default_rng(i).standard_normal((1, 2, 12, 8)) for i in range(3)]
+    q, k, v = (gt.tensor(each, shape=(1, 2, 12, 8)) for each in "qkv")
+    y = ga.flex_attention(q, k, v, lambda s, b, h, i, j: s * BARRIERS[name](s))
+    slope = graphc.grad((y**2).sum(), q)
+    expected = graphc.function([q, k, v], slope, "NUMPY")(*arrays)
+    for mode in ("JAX", "MLX"):
+        found = graphc.function([q, k, v], slope, mode)(*arrays)
+        np.testing.assert_allclose(found, expected, 1e-9, 1e-11)

@@ -58,10 +58,11 @@ def _as(x: Any, dtype: np.dtype[Any]) -> Any:
 def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
     """Return the results in JAX's dtypes, computed in graphc's."""
     del linear
-    return _run_as([_own(t.numpy_dtype) for t in function.results], function, *arrays)
+    return run_as([_own(t.numpy_dtype) for t in function.results], function, *arrays)
 
 
-def _run_as(dtypes: Sequence[Any], function: Transformable, *arrays: Any) -> list[Any]:
+def run_as(dtypes: Sequence[Any], function: Transformable, *arrays: Any) -> list[Any]:
+    """Return the results in these dtypes, computed in graphc's."""
     with jax.enable_x64(True):
         pairs = zip(arrays, function.arguments, strict=True)
         results = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
@@ -80,7 +81,7 @@ call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
 
 def _lower(context: Any, *operands: Any, function: Transformable, linear: int) -> Any:
     del linear
-    run = partial(_run_as, [y.dtype for y in context.avals_out], function)
+    run = partial(run_as, [y.dtype for y in context.avals_out], function)
     # JAX builds the bodies of reductions, as of argmax, while it lowers them.
     with jax.enable_x64(True):
         return mlir.lower_fun(run, multiple_results=True)(context, *operands)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 from graphc.attention.mods import Mod, leaf_of, mask_of, score_of, uses
 from graphc.capture import Lifted, Stripped
 from graphc.ir import Graph, Node, TensorType
-from graphc.link.jax.attention.functions import as_argument, call, captured_arrays
+from graphc.link.jax.attention.functions import as_argument, call as call_function, captured_arrays
 from graphc.link.jax.attention.programs import CACHE_SIZE, compiled
 from graphc.link.jax.from_jaxpr.convert import JaxprConversion, trace
 from graphc.link.jax.wrap.function import is_key
@@ -96,13 +96,23 @@ def _placeholder(what: str, name: str, x: Any) -> Placeholder:
         return Placeholder(leaf, ArrayType.of(array))
 
 
-def call_mod(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Tensor:
+OWN_DERIVATIVES = frozenset({"stop_gradient", "custom_jvp_call", "custom_vjp_call"})
+"""Primitives whose derivatives a kernel for JAX takes from JAX, as it differentiates a score."""
+
+
+def call_mod(
+    what: str,
+    function: Lifted,
+    parameters: Sequence[Tensor],
+    opaque: frozenset[str] = frozenset(),
+) -> Tensor:
     """Return the result of a function that is written for JAX, as a graph.
 
     Args:
         what: The function's name in messages.
         function: The function, with arrays of any library, symbolic ones or placeholders.
         parameters: The symbolic scalars that it is called with.
+        opaque: The names of primitives that are left to JAX.
 
     Raises:
         DTypeError: If the function returns no number, or no bool for a mask.
@@ -119,12 +129,12 @@ def call_mod(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Tenso
     def run(*arrays: Any) -> Any:
         pairs = zip(arrays[count:], captured, strict=True)
         leaves = [x if y.type.keys is None else _keys(x, y.type.keys) for x, y in pairs]
-        return call(what, function.stripped, [*arrays[:count], *leaves])
+        return call_function(what, function.stripped, [*arrays[:count], *leaves])
 
     wide = needs_x64([x.dtype for x in types])
     weak = [i for i, x in enumerate(types) if x.weak]
     program, _, lengths, inputs = trace(run, tensors, wide, weak)
-    (y,) = JaxprConversion(lengths, wide).run(program, inputs)
+    (y,) = JaxprConversion(lengths, wide, opaque).run(program, inputs)
     return y
 
 
@@ -162,7 +172,8 @@ def mask_program(stripped: Stripped, types: Types) -> ModProgram:
 def score_program(stripped: Stripped, types: Types, dtype: str) -> ModProgram:
     """Return the graph of a score function that captures arrays of these types."""
     arrays = placeholders(types[0])
-    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, call_mod), arrays)
+    call = partial(call_mod, opaque=OWN_DERIVATIVES)
+    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, call), arrays)
 
 
 def _program(mod: Mod, arrays: Sequence[Placeholder]) -> ModProgram:

@@ -186,10 +186,12 @@ class JaxprConversion:
     Attributes:
         lengths: The scalars of JAX's symbolic dimensions.
         wide: Whether 64-bit dtypes are enabled while JAX traces parts of the program.
+        opaque: The names of primitives that are left to JAX, though they have converters.
     """
 
     lengths: SymbolicLengths
     wide: bool
+    opaque: frozenset[str] = frozenset()
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Tensor]:
         """Return the results of a program applied to symbolic operands."""
@@ -204,7 +206,7 @@ class JaxprConversion:
 
     def _symbolic_results(self, eqn: JaxprEqn, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         converter = CONVERTERS.get(eqn.primitive.name)
-        if converter is None:
+        if converter is None or eqn.primitive.name in self.opaque:
             return _call_jax(eqn, operands, self.wide)
         try:
             result = converter(JaxprEquation(eqn, self), *operands)

@@ -29,7 +29,7 @@ def _divide(_: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
         return a / b
     floor = gt.floor_divide(a, b)
     if not a.dtype.startswith("u"):
-        floor += gt.cast((gt.remainder(a, b) != 0) & ((a < 0) ^ (b < 0)), a.dtype)
+        floor += gt.cast(gt.not_equal(gt.remainder(a, b), 0) & ((a < 0) ^ (b < 0)), a.dtype)
     return gt.where(gt.eq(b, 0), gt.constant(~np.zeros((), a.dtype)), floor)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, transform
 from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.pure import run_as
 from graphc.link.jax.releases import as_closed
 
 
@@ -92,12 +93,11 @@ def call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 @rule("graphc")
 def graph(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a pure program of a graph, such as attention."""
-    primitive: Any = eqn.primitive
+    types = [x.aval for x in eqn.invars]
+    run = partial(run_as, [x.aval.dtype for x in eqn.outvars], eqn.params["function"])
     # The program computes in the graph's dtypes, whatever the setting.
     with jax.enable_x64(True):
-        types = [x.aval for x in eqn.invars]
-        program = jax.make_jaxpr(lambda *xs: primitive.impl(*xs, **eqn.params))(*types)
-        return inline(program, operands, used_results(eqn))
+        return inline(jax.make_jaxpr(run)(*types), operands, used_results(eqn))
 
 
 @rule("remat", "remat2", "checkpoint")

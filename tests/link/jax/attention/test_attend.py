@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from graphc import runtime
 from graphc.link.jax.attention.attend import flex_attention
@@ -477,3 +478,52 @@ def test_gradients_by_arrays_of_the_mask_alone_are_zero() -> None:
     limits = np.linspace(1.0, 4.0, 9)
     found = jax.grad(loss)(jnp.asarray(limits), x)
     np.testing.assert_array_equal(found, np.zeros(9))
+
+
+@jax.custom_jvp
+def _tripled(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+@_tripled.defjvp
+def _tripled_jvp(primals: Any, tangents: Any) -> Any:
+    return _tripled(*primals), 3 * tangents[0]
+
+
+@jax.custom_vjp
+def _sevenfold(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+_sevenfold.defvjp(lambda x: (_sevenfold(x), x), lambda x, g: (7 * g * x,))
+
+DERIVATIVES: dict[str, Callable[..., Any]] = {
+    "barriers": lambda s, t, i, j: s * lax.stop_gradient(t[i]) + lax.stop_gradient(s) * t[j],
+    "a jvp": lambda s, t, i, j: _tripled(s) + t[i],
+    "a vjp": lambda s, t, i, j: _sevenfold(s) * t[j],
+    "integers": lambda s, t, i, j: s * t[j] + (i - j) // 5,
+    "relu": lambda s, t, i, j: jax.nn.relu(s) * t[i],
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_the_derivative_of_a_score_is_the_one_that_its_functions_define(name: str) -> None:
+    score, n, width = DERIVATIVES[name], 12, 8
+    rng = np.random.default_rng(0)
+    q, k, v = (jnp.asarray(rng.standard_normal((1, 2, n, width)), "float32") for _ in range(3))
+    t = jnp.asarray(rng.standard_normal(n), "float32")
+
+    def ours(q: Any, k: Any, v: Any, t: Any) -> Any:
+        return (flex_attention(q, k, v, lambda s, b, h, i, j: score(s, t, i, j)) ** 2).sum()
+
+    def whole(q: Any, k: Any, v: Any, t: Any) -> Any:
+        scores = jnp.einsum("bhqe,bhke->bhqk", q, k) / np.sqrt(width)
+        of_row = jax.vmap(lambda s, i, j: score(s, t, i, j), (0, None, 0))
+        of_head = jax.vmap(of_row, (0, 0, None))
+        of_all = jax.vmap(jax.vmap(lambda s: of_head(s, jnp.arange(n), jnp.arange(n))))
+        return ((jax.nn.softmax(of_all(scores), -1) @ v) ** 2).sum()
+
+    found = jax.value_and_grad(ours, (0, 1, 2, 3))(q, k, v, t)
+    expected = jax.value_and_grad(whole, (0, 1, 2, 3))(q, k, v, t)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, 1e-4, 1e-4)

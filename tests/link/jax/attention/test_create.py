@@ -307,7 +307,7 @@ def test_longer_masks_are_made_by_as_many_calls(name: str) -> None:
 LONG = """
 import resource, sys
 import jax.numpy as jnp, numpy as np
-from graphc.link.jax.attention.create import mask_tables
+from graphc.attention import create_block_mask
 
 unit = 1 if sys.platform == "darwin" else 1024
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import jax.scipy.special
 import numpy as np
 from jax import lax
 
-from graphc.grad.barriers import Barrier
+from graphc.grad.barriers import Barrier, GradClip, GradScale, GradStop, GradZero
 from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
@@ -312,8 +313,33 @@ def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
 
 @backend.lower(Barrier)
 def barrier(op: Barrier, x: Any) -> Any:
-    """Return x: derivatives are computed before lowering."""
+    """Return x, with the operation's derivative: JAX differentiates the scores of attention."""
+    if isinstance(op, GradStop | GradZero):
+        return lax.stop_gradient(x)
+    if isinstance(op, GradClip):
+        return _clip_gradient(op.low, op.high, x)
+    return _scale_gradient(op.multiplier, x) if isinstance(op, GradScale) else x
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _clip_gradient(low: float, high: float, x: Any) -> Any:
     return x
+
+
+_clip_gradient.defvjp(
+    lambda low, high, x: (x, None),
+    lambda low, high, _, g: (jnp.clip(g, low, high),),
+)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _scale_gradient(multiplier: float, x: Any) -> Any:
+    return x
+
+
+@_scale_gradient.defjvp
+def _scale_tangent(multiplier: float, primals: Any, tangents: Any) -> Any:
+    return primals[0], tangents[0] * multiplier
 
 
 COUNTS: dict[str, Callable[[Any, Any], Any]] = {
