@@ -93,8 +93,9 @@ def call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 @rule("graphc")
 def graph(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a pure program of a graph, such as attention."""
-    types = [x.aval for x in eqn.invars]
-    run = partial(run_as, [x.aval.dtype for x in eqn.outvars], eqn.params["function"])
+    types: list[Any] = [x.aval for x in eqn.invars]
+    results: list[Any] = [x.aval for x in eqn.outvars]
+    run = partial(run_as, [x.dtype for x in results], eqn.params["function"])
     # The program computes in the graph's dtypes, whatever the setting.
     with jax.enable_x64(True):
         return inline(jax.make_jaxpr(run)(*types), operands, used_results(eqn))
