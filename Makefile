@@ -13,6 +13,8 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 DEMO := oring nile digits packed
 EXAMPLES := nile_exported oring_posterior sunspots sunspot_cycle earthquakes earthquakes_posterior \
 	language_model distributed
+RUN = for name in $(1); do printf '\n%s\n' "examples/$$name.py" && $(BIN)/python examples/$$name.py || exit; done
+
 # Each worker and each process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -24,10 +26,10 @@ help:  ## this list
 
 demo: $(VENV)/.installed  ## fit four models to real data on every backend, in a minute and a half
 	@echo "Four models, fitted to real data on every backend: a minute or two on two cores."
-	@for name in $(DEMO); do printf '\n%s\n' "examples/$$name.py" && $(BIN)/python examples/$$name.py || exit; done
+	@$(call RUN,$(DEMO))
 
 examples: $(VENV)/.installed  ## run all twelve examples, in five minutes; seven draw into build/
-	@for name in $(DEMO) $(EXAMPLES); do printf '\n%s\n' "examples/$$name.py" && $(BIN)/python examples/$$name.py || exit; done
+	@$(call RUN,$(DEMO) $(EXAMPLES))
 
 test: $(VENV)/.installed  ## run the tests and every example of the documentation, in ten minutes
 	@$(PYTEST) -m "not exhaustive"

@@ -159,18 +159,22 @@ def _is_tracer(x: Any) -> bool:
 def _traced_mask(function: Lifted) -> tuple[_TracedMask, list[Any]]:
     """Return a function traced as one for graphs, or else for JAX, and the arrays it captures."""
     stripped, leaves = function
-    # A random key of JAX is no array of NumPy.
-    has_keys = any(str(getattr(x, "dtype", "")).startswith("key<") for x in leaves)
-    kinds = () if has_keys else tuple([_CapturedType.of(x) for x in leaves])
-    if not has_keys and ("jax" not in sys.modules or _is_for_graphs(stripped, kinds)):
+    if any(str(getattr(x, "dtype", "")).startswith("key<") for x in leaves):
+        return _traced_jax_mask(function)  # a random key of JAX is no array of NumPy
+    kinds = tuple([_CapturedType.of(x) for x in leaves])
+    if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):
         values = [np.asarray(x) for x in leaves if not isinstance(x, Runtime)]
         return _trace_mask(stripped, kinds), values
     try:
-        types, values = jax_arrays().captured_values("mask_mod", function)
-        return _trace_in_jax(stripped, types), values
+        return _traced_jax_mask(function)
     except GraphcError:
         _raise_symbolic_error(stripped, kinds)
         raise
+
+
+def _traced_jax_mask(function: Lifted) -> tuple[_TracedMask, list[Any]]:
+    types, values = jax_arrays().captured_values("mask_mod", function)
+    return _trace_in_jax(function.stripped, types), values
 
 
 @lru_cache(maxsize=128)

@@ -186,11 +186,16 @@ def compare_named(swaps: Mapping[Node, Node], outputs: Sequence[Node]) -> Mappin
         swaps: The nodes that are replaced, and their replacements.
         outputs: The outputs before the replacement.
     """
-    if not any(isinstance(x.op, Input) and x.op.dims for x in swaps):
+    if not _have_names(swaps):
         return swaps
     inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
     arrays = specify_named(inputs, [swaps.get(x, x) for x in inputs], "givens")
     return {**swaps, **{x: y for x, y in zip(inputs, arrays, strict=True) if x in swaps}}
+
+
+def _have_names(nodes: Iterable[Node]) -> bool:
+    """Return whether a node is an input that names lengths."""
+    return any(isinstance(x.op, Input) and x.op.dims for x in nodes)
 
 
 def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
@@ -453,12 +458,8 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
     swaps = givens_of(replace)
     nodes = [unwrap(y) for y in outputs]
     # An output does not come to depend on an input that another output alone reads.
-    named = [compare_named(swaps, [y]) for y in nodes]
-    if all(each is swaps for each in named):
-        results = replace_nodes(nodes, swaps)
-    else:
-        pairs = zip(nodes, named, strict=True)
-        results = [new for y, each in pairs for new in replace_nodes([y], each)]
+    groups = [[y] for y in nodes] if _have_names(swaps) else [nodes]
+    results = [y for group in groups for y in replace_nodes(group, compare_named(swaps, group))]
     return rebuild(output, [wrap_like(y, new) for y, new in zip(outputs, results, strict=True)])
 
 

@@ -137,7 +137,7 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
     local = sys._getframe(1).f_locals
 
     def enter(function: F) -> F:
-        if not (function.__module__ or "").startswith("graphc."):
+        if not _is_own(function):
             load_handlers()
         kinds, rest = _operand_classes(function, local)
         handler = Handler(function, precedence, kinds, rest, user_line())
@@ -199,7 +199,11 @@ def _enter(key: Any, handler: Handler) -> None:
         )
     handlers.append(handler)
     _changes["all"] += 1
-    _changes["by users"] += not (handler.function.__module__ or "").startswith("graphc.")
+    _changes["by users"] += not _is_own(handler.function)
+
+
+def _is_own(function: Callable[..., Any]) -> bool:
+    return (function.__module__ or "").startswith("graphc.")
 
 
 def _definition(function: Callable[..., Any]) -> Any:

@@ -19,15 +19,15 @@ from graphc.tensor.core.elementwise import NO_FACTS, ROWS, Facts
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseFunction:
-    """A function that is applied element by element, and what is known of it.
+    """A function that is applied element by element, and its properties.
 
     Attributes:
         call: The function, of arrays of one library. Its results may have another dtype.
         name: NumPy's name of a function of one operand; ``"add"``, ``"multiply"``, or ``"where"``
             for the function of x, y and, unless it is one boolean, a mask that chooses one of both;
             None for any other function.
-        zeros: The number of operands, counted from the first, that give zero if all of them are
-            zero; 0 if zeros may give another number.
+        zeros: The result is zero wherever the first ``zeros`` operands are zero; 0 if zeros may
+            give another number.
         linear: Whether the function multiplies its only operand by a number, or divides by one.
         shift: The number, a 0-d array, that the function adds to its only operand, else None.
         facts: The properties of a function with a name.
@@ -56,7 +56,7 @@ class ElementwiseFunction:
 
     def partners(self, others: Sequence[Any]) -> Sequence[Any]:
         """Return the operands after the first that are read also where the first is zero."""
-        return others[: max(self.zeros - 1, 0)] if self.zeros else others
+        return others[: self.zeros - 1] if self.zeros else others
 
 
 def call_named(name: str) -> Callable[..., Any]:

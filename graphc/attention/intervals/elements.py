@@ -97,8 +97,8 @@ def hull(x: Interval, axes: Sequence[int]) -> Interval:
     long = tuple([axis for axis in axes if shape[axis] != 1])
     if not long:
         return x
-    kept = tuple([1 if axis in long else n for axis, n in enumerate(shape)])
-    return reshape(reduce_axes(x, long), lambda _: kept)
+    lengths = tuple([1 if axis in long else n for axis, n in enumerate(shape)])
+    return reshape(reduce_axes(x, long), lambda _: lengths)
 
 
 def limit_size(operands: Sequence[Interval], rank: int) -> Sequence[Interval]:

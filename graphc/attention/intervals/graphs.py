@@ -359,12 +359,12 @@ def _reshape(walk: _Walk, node: Node, x: Interval) -> Interval | None:
 
 
 def _concatenate(walk: _Walk, node: Node, xs: Sequence[_Fact]) -> _Fact:
-    parts = [walk.interval(x, of.type.ndim) for x, of in zip(xs, node.inputs, strict=True)]
+    bounded = [walk.interval(x, of.type.ndim) for x, of in zip(xs, node.inputs, strict=True)]
     shapes = [x.type.shape for x in node.inputs]
-    if any(x is None for x in parts) or any(None in shape for shape in shapes):
+    if any(x is None for x in bounded) or any(None in shape for shape in shapes):
         return None
     axis = node.op.axis  # type: ignore[attr-defined]
-    return elements.concatenate([x for x in parts if x is not None], shapes, walk.rank, axis)
+    return elements.concatenate(bounded, shapes, walk.rank, axis)
 
 
 # Indexing.

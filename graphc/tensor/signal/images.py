@@ -67,8 +67,12 @@ class ImageWindows(NamedTuple):
             for i in range(min(self.stride, self.size)):
                 yield WindowPart(slice(i, None, self.stride), i, -((i - self.size) // self.stride))
         else:
-            for i in range(self.size):
-                yield WindowPart(slice(i, i + 1), self.dilation * i, 1)
+            yield from self.elements()
+
+    def elements(self) -> Iterator[WindowPart]:
+        """Yield a part for each element of a window."""
+        for i in range(self.size):
+            yield WindowPart(slice(i, i + 1), self.dilation * i, 1)
 
     def take(self, n: Any, part: WindowPart) -> slice:
         """Return the elements of n along an axis that a part of the windows covers."""
@@ -87,28 +91,33 @@ class ImageWindows(NamedTuple):
 
 def _pair(op: str, name: str, value: Any, least: int) -> tuple[int, int]:
     """Return a parameter as one integer for rows and one for columns."""
-    both = tuple(value) if isinstance(value, list | tuple) else (value, value)
-    both = tuple(int(n) if isinstance(n, np.integer) else n for n in both)
-    if len(both) != 2 or not all(type(n) is int and n >= least for n in both):
+    both = value if isinstance(value, list | tuple) else (value, value)
+    if len(both) != 2 or not all(_is_integer(n, least) for n in both):
         raise ArgumentError(
             f"{op}: {name}={value!r}: expected an integer from {least} on, or a pair of them."
         )
-    return both
+    return int(both[0]), int(both[1])
+
+
+def _is_integer(n: Any, least: int) -> bool:
+    return isinstance(n, int | np.integer) and not isinstance(n, bool) and bool(n >= least)
 
 
 def _pad(
     op: str, x: Tensor, padding: Padding, windows: Sequence[ImageWindows], value: Any
 ) -> Tensor:
     """Pad images by ``padding``, and check that they are no smaller than a window."""
-    if isinstance(padding, str) and padding == "same":
-        sides = [w.padding(length(x, axis)) for w, axis in zip(windows, AXES, strict=True)]
-    elif isinstance(padding, str) and padding != "valid":
-        raise ArgumentError(f"{op}: padding={padding!r}.", "Use 'valid', 'same' or integers.")
-    else:
-        pairs = 0 if padding == "valid" else padding
-        each = pairs if isinstance(pairs, list | tuple) and len(pairs) == 2 else (pairs, pairs)
+    none = [(0, 0), (0, 0)]
+    sides: list[tuple[Any, Any]] = none
+    if not isinstance(padding, str):
+        is_pair = isinstance(padding, list | tuple) and len(padding) == 2
+        each: Any = padding if is_pair else (padding, padding)
         sides = [_pair(op, "padding", side, 0) for side in each]
-    if sides != [(0, 0), (0, 0)]:
+    elif padding == "same":
+        sides = [w.padding(length(x, axis)) for w, axis in zip(windows, AXES, strict=True)]
+    elif padding != "valid":
+        raise ArgumentError(f"{op}: padding={padding!r}.", "Use 'valid', 'same' or integers.")
+    if sides != none:
         x = pad(x, [(0, 0), (0, 0), *sides], constant_values=value)
     for w, axis in zip(windows, AXES, strict=True):
         n = length(x, axis)
@@ -178,7 +187,8 @@ def conv2d(
         _images("conv2d", x),
         _images("conv2d", w, "kernels of (filters, channels, rows, columns)"),
     )
-    groups, _ = _pair("conv2d", "groups", groups, 1)
+    if not _is_integer(groups, 1):
+        raise ArgumentError(f"conv2d: groups={groups!r}: expected a positive integer.")
     steps = zip(
         _pair("conv2d", "stride", stride, 1), _pair("conv2d", "dilation", dilation, 1), strict=True
     )
@@ -193,7 +203,7 @@ def conv2d(
         )
     x = _pad("conv2d", x, padding, windows, 0)
     products = [
-        _correlate(_take(x, windows, parts), w[:, :, parts[0].kernel, parts[1].kernel], groups)
+        _correlate(_take(x, windows, parts), w[:, :, parts[0].kernel, parts[1].kernel], int(groups))
         for parts in product(*(each.parts() for each in windows))
     ]
     y: Tensor = reduce(add, products)
@@ -228,7 +238,7 @@ def _elements(
     strides = sizes if stride is None else _pair(op, "stride", stride, 1)
     windows = [ImageWindows(k, s, 1) for k, s in zip(sizes, strides, strict=True)]
     x = _pad(op, _images(op, x), padding, windows, value)
-    elements = product(*([WindowPart(slice(i, i + 1), i, 1) for i in range(k)] for k in sizes))
+    elements = product(*(each.elements() for each in windows))
     return [_take(x, windows, parts) for parts in elements]
 
 

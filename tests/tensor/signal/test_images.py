@@ -122,6 +122,8 @@ def test_a_batch_of_filters_is_vectorized() -> None:
         (lambda x, w: gt.signal.conv2d(x, w, padding="full"), ArgumentError, "'valid', 'same'"),
         (lambda x, w: gt.signal.conv2d(x, w, groups=2), ShapeError, "2 groups"),
         (lambda x, w: gt.signal.conv2d(x, w, groups=0), ArgumentError, "groups=0"),
+        (lambda x, w: gt.signal.conv2d(x, w, groups=(1, 3)), ArgumentError, "positive integer"),
+        (lambda x, w: gt.signal.conv2d(x, w, padding=np.ones(2)), ArgumentError, "padding="),
         (lambda x, w: gt.signal.conv2d(x, w + 1j), DTypeError, "real"),
         (lambda x, w: gt.signal.conv2d(x, gt.tensor4("w"), 2), ShapeError, "known lengths"),
         (lambda x, w: gt.signal.conv2d(x, w[:, :, :0], 2), ShapeError, "need elements"),

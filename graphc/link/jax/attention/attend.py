@@ -47,7 +47,7 @@ Axes = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class _CompiledCall:
-    """A call of attention without its arrays: what is compiled once.
+    """A call of attention without its arrays, compiled once.
 
     Attributes:
         score: The score function without the arrays that it captures, or None.

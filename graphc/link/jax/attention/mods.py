@@ -13,7 +13,7 @@ import numpy as np
 from graphc.attention.mods import Mod, leaf_of, mask_of, score_of, uses
 from graphc.capture import Lifted, Stripped
 from graphc.ir import Graph, Node, TensorType
-from graphc.link.jax.attention.functions import as_argument, call as call_function, captured_arrays
+from graphc.link.jax.attention.functions import as_argument, call, captured_arrays
 from graphc.link.jax.attention.programs import CACHE_SIZE, compiled
 from graphc.link.jax.from_jaxpr.convert import JaxprConversion, trace
 from graphc.link.jax.wrap.function import is_key
@@ -96,7 +96,7 @@ def _placeholder(what: str, name: str, x: Any) -> Placeholder:
         return Placeholder(leaf, ArrayType.of(array))
 
 
-OWN_DERIVATIVES = frozenset({"stop_gradient", "custom_jvp_call", "custom_vjp_call"})
+OWN_DERIVATIVES = frozenset({"custom_jvp_call", "custom_vjp_call"})
 """Primitives whose derivatives a kernel for JAX takes from JAX, as it differentiates a score."""
 
 
@@ -129,7 +129,7 @@ def call_mod(
     def run(*arrays: Any) -> Any:
         pairs = zip(arrays[count:], captured, strict=True)
         leaves = [x if y.type.keys is None else _keys(x, y.type.keys) for x, y in pairs]
-        return call_function(what, function.stripped, [*arrays[:count], *leaves])
+        return call(what, function.stripped, [*arrays[:count], *leaves])
 
     wide = needs_x64([x.dtype for x in types])
     weak = [i for i, x in enumerate(types) if x.weak]
@@ -172,8 +172,8 @@ def mask_program(stripped: Stripped, types: Types) -> ModProgram:
 def score_program(stripped: Stripped, types: Types, dtype: str) -> ModProgram:
     """Return the graph of a score function that captures arrays of these types."""
     arrays = placeholders(types[0])
-    call = partial(call_mod, opaque=OWN_DERIVATIVES)
-    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, call), arrays)
+    convert = partial(call_mod, opaque=OWN_DERIVATIVES)
+    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, convert), arrays)
 
 
 def _program(mod: Mod, arrays: Sequence[Placeholder]) -> ModProgram:

@@ -71,7 +71,7 @@ class FunctionApplication:
         outputs = [i for i, aval in avals if i is not None and is_differentiable(aval)]
         if not outputs:
             return _apply(self, arrays), [None] * len(self.sources)
-        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs)
+        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs, {})
         none = [None] * len(self.sources)
         if pushed is None:
             return _apply(self, arrays), none

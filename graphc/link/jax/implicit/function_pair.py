@@ -124,7 +124,7 @@ class FunctionPair:
         operands: Sequence[Any],
         tangents: Sequence[Any],
         outputs: Sequence[int],
-        cache: Cache | None = None,
+        cache: Cache,
     ) -> Pushed | None:
         """Return the results as the rule computes them, and tangents; None if these are zero.
 
@@ -138,7 +138,6 @@ class FunctionPair:
         """
         with self.original_context():
             pairs = zip(operands, tangents, strict=True)
-            cache = {} if cache is None else cache
             pushed = [push_forward(self.densify, x, t, cache) for x, t in pairs]
             wrt = [i for i, (_, t) in enumerate(pushed) if t is not None]
             if not wrt:
@@ -231,12 +230,10 @@ class _Replacement(FunctionPair):
         operands: Sequence[Any],
         tangents: Sequence[Any],
         outputs: Sequence[int],
-        cache: Cache | None = None,
+        cache: Cache,
     ) -> Pushed | None:
         with self.original_context():
-            toward, t = push_forward(
-                self.densify, operands[1], tangents[1], {} if cache is None else cache
-            )
+            toward, t = push_forward(self.densify, operands[1], tangents[1], cache)
         if t is None:
             return None
         with deferred_reports():  # the array was reported when it became dense

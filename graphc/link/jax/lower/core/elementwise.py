@@ -311,14 +311,17 @@ def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
     return lax.select(condition, a, b)
 
 
-@backend.lower(Barrier)
-def barrier(op: Barrier, x: Any) -> Any:
-    """Return x, with the operation's derivative: JAX differentiates the scores of attention."""
-    if isinstance(op, GradStop | GradZero):
-        return lax.stop_gradient(x)
-    if isinstance(op, GradClip):
-        return _clip_gradient(op.low, op.high, x)
-    return _scale_gradient(op.multiplier, x) if isinstance(op, GradScale) else x
+# JAX differentiates the scores of attention, and takes the derivatives of barriers from here.
+
+
+@backend.lower(GradStop, GradZero)
+def stop_gradient(op: GradStop | GradZero, x: Any) -> Any:
+    return lax.stop_gradient(x)
+
+
+@backend.lower(GradClip)
+def clip_gradient(op: GradClip, x: Any) -> Any:
+    return _clip_gradient(op.low, op.high, x)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -330,6 +333,11 @@ _clip_gradient.defvjp(
     lambda low, high, x: (x, None),
     lambda low, high, _, g: (jnp.clip(g, low, high),),
 )
+
+
+@backend.lower(GradScale)
+def scale_gradient(op: GradScale, x: Any) -> Any:
+    return _scale_gradient(op.multiplier, x)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
