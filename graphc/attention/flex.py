@@ -25,6 +25,7 @@ from graphc.ir import Graph, Node, TensorType, TupleType, is_float, picks, repla
 from graphc.ir.lengths import agree
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
+from graphc.loop.subgraph import Subgraph
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -136,6 +137,15 @@ class FlexOp(Composite):
         return merge_batch(self, size, batched, inputs)
 
 
+def _has_own_derivatives(graph: Graph) -> bool:
+    """Return whether a graph has an operation with derivatives that a user defined."""
+    return any(
+        (isinstance(node.op, Subgraph) and node.op.own is not None)
+        or any(map(_has_own_derivatives, node.op.graphs()))
+        for node in graph.nodes
+    )
+
+
 def _replace_inputs(ys: Sequence[Any], replacements: dict[Node, Node]) -> list[Any]:
     """Replace stand-in inputs in arrays, of which some may be None."""
     replaced_ys = iter(replace_nodes([y for y in ys if y is not None], replacements))
@@ -159,6 +169,9 @@ class Flex(FlexOp):
         self, wanted: Sequence[bool], g: Sequence[Any], y: Any, *inputs: Tensor
     ) -> Sequence[Any]:
         """Return the gradient as an operation, which recomputes the weights block by block."""
+        if self.score is not None and _has_own_derivatives(self.score):
+            # The operation differentiates the score as a program, which lacks users' derivatives.
+            return self.pullback_through(g, inputs)
         operands = self.split_inputs(inputs)
         captured = self.split_inputs(wanted).score_captured
         floats = [is_float(x.dtype) for x in operands.score_captured]

@@ -108,3 +108,37 @@ def test_an_infinite_slope_where_the_mask_leaves_out_is_no_nan(backend: str) -> 
     wanted = reference.backward(*arrays, 2 * found[0], mask=i > j, times=times)
     for x, y in zip(found[1:], wanted[:3], strict=True):
         np.testing.assert_allclose(x, y, 1e-10, 1e-10)
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_score_has_the_gradient_that_a_user_defines(mode: str, masked: bool) -> None:
+    """The operation of the gradient has programs, in which a user's gradient is lost."""
+
+    @graphc.custom_pullback(lambda g, y, x: 3 * gt.clip(g, -0.01, 0.01))
+    def limited(x: Any) -> Any:
+        return gt.tanh(x)
+
+    shapes = {"q": (2, 2, 5, 3), "k": (2, 2, 7, 3), "v": (2, 2, 7, 4)}
+    q, k, v = (gt.tensor(name, shape=shape) for name, shape in shapes.items())
+    bias, captured = gt.vector("bias"), gt.arange(7)
+    keep = gt.neq(captured, 2)
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return limited(s) + limited(bias[j])
+
+    mask = ga.create_block_mask(lambda b, h, i, j: keep[j], None, None, 5, 7) if masked else None
+    scores = (q @ gt.swapaxes(k, 2, 3)) / np.sqrt(3.0)
+    dense = limited(scores) + limited(bias[captured])
+    dense = gt.where(keep, dense, -np.inf) if masked else dense
+    gradients = []
+    for out in (
+        ga.flex_attention(q, k, v, score_mod=score, block_mask=mask),
+        gt.softmax(dense, axis=-1) @ v,
+    ):
+        gradients += graphc.grad((out**2).sum(), [q, k, v, bias])
+    values = [np.random.default_rng(i).normal(size=x.type.shape) for i, x in enumerate((q, k, v))]
+    f = graphc.function([q, k, v, bias], gradients, mode=mode)
+    results = f(*values, np.linspace(-1, 1, 7))
+    for result, expected in zip(results[:4], results[4:], strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
