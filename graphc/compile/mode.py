@@ -39,9 +39,9 @@ class Mode:
         options: The backend's own. JAX and MLX have ``device`` (for JAX a ``jax.Device``,
             ``"cpu"``, ``"gpu:1"``; for MLX a ``mlx.core.Device``, ``"cpu"``, ``"gpu"``) and
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
-            reference. JAX has ``lengths="buckets"``, which compiles once for all lengths up to 16,
-            32, 64, ... where unknown lengths of arguments change, and ``lengths="exact"``, which
-            does so not even for inputs with ``bucket=``; ``mesh=graphc.mesh(data=4)``, or a
+            reference, and ``lengths="buckets"``, which compiles once for all lengths up to 16, 32,
+            64, ... where unknown lengths of arguments change; ``lengths="exact"`` does so not even
+            for inputs with ``bucket=``. JAX has ``mesh=graphc.mesh(data=4)``, or a
             ``jax.sharding.Mesh``, over whose devices functions run by their declared shardings, and
             ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
             has ``compile=True``, which fuses operations from the first call on, ``compile=False``,

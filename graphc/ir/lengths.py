@@ -8,8 +8,9 @@ equal.
 from __future__ import annotations
 
 import math
+import operator
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -137,6 +138,9 @@ class SymbolicLength:
     def __rfloordiv__(self, other: int) -> Any:
         return SymbolicLength.of("//", other, self)
 
+    def __reduce__(self) -> Any:
+        return SymbolicLength._sum, (dict(self.terms), self.constant)
+
     def __repr__(self) -> str:
         text = ""
         for atom, k in self.terms:
@@ -172,6 +176,42 @@ def _text(atom: tuple[Any, ...]) -> str:
             return f"({a}) {sign} ({b})"
     name, *arguments = atom
     return f"{name}({', '.join(map(str, arguments))})"
+
+
+def evaluate(
+    n: AnyLength | None,
+    value: Callable[[tuple[Any, ...]], Any],
+    functions: Mapping[str, Callable[..., Any]],
+) -> Any:
+    """Return the value of an expression, or None.
+
+    Args:
+        n: The expression.
+        value: Returns the value of a symbol; None if it has none.
+        functions: The functions by name, beside the operators of the values; one that is missing,
+            or returns None, gives None.
+    """
+    if n is None or isinstance(n, int):
+        return n
+    total: Any = None
+    for atom, k in n.terms:
+        if is_symbol(atom):
+            term = value(atom)
+        else:
+            function = functions.get(atom[0], OPERATORS.get(atom[0]))
+            arguments = [evaluate(x, value, functions) for x in atom[1:]]
+            term = None if function is None else function(*arguments)
+        if term is None:
+            return None
+        term = term if abs(k) == 1 else term * abs(k)
+        if total is None:
+            total = term if k > 0 else 0 - term
+        else:
+            total = total + term if k > 0 else total - term
+    return total + n.constant if n.constant else total
+
+
+OPERATORS: Mapping[str, Callable[..., Any]] = {"*": operator.mul, "//": operator.floordiv}
 
 
 # What type rules call. None is a length of which nothing is known.

@@ -80,6 +80,12 @@ class Op:
     is_rule_of_types: ClassVar[bool] = False
     """Whether ``infer`` depends on the types of inputs alone, beside plain parameters."""
 
+    core_ndim: ClassVar[int | None] = None
+    """Number of last axes that are no batch: 0 elementwise, 2 for matrices; None is unknown."""
+
+    core_padding: ClassVar[Any] = None
+    """What ``padding_for`` returns for these axes."""
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "make_node" in vars(cls):
@@ -168,6 +174,25 @@ class Op:
         raise UnsupportedOperationError(
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
         )
+
+    def padding_for(self, i: int, axis: int, type: Any) -> Any:
+        """Return what an input must hold beyond its length if it lies in a longer buffer.
+
+        A backend that compiles for known shapes pads an array whose length it does not know, and
+        uses the results up to their lengths alone, which follow from ``infer``. By default, any
+        padding is right along a batch, and ``core_padding`` along the last ``core_ndim`` axes.
+
+        Args:
+            i: The input.
+            axis: The axis along which it is padded.
+            type: The type of the input.
+
+        Returns:
+            A number; ``"any"`` if the results do not depend on the padding; ``"identity"`` for
+            an identity matrix beyond square matrices; None if no padding is right.
+        """
+        n = self.core_ndim
+        return "any" if n is not None and axis < type.ndim - n else self.core_padding
 
     def looks_at(self, *types: Any) -> Sequence[bool]:
         """Return which inputs the result depends on; wrapped functions may ignore some."""

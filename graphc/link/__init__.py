@@ -1,4 +1,7 @@
-"""Backends, which run graphs: one folder per backend; its name in capitals is the mode."""
+"""Backends, which run graphs: a folder with ``backend.py`` each; its name in capitals is the mode.
+
+``padding/`` is no backend: it makes graphs of padded arrays, where lengths are unknown.
+"""
 
 from graphc.link.backend import Backend, Executable, as_numpy, load, names
 from graphc.link.call_spec import CallSpec

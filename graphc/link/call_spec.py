@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,12 @@ from graphc.link.slices import length_graph
 
 if TYPE_CHECKING:
     from graphc.link.host import Host
+
+
+def asks_for_buckets(buckets: Sequence[Buckets | None], options: Mapping[str, Any]) -> bool:
+    """Return whether the mode asks for buckets of lengths, or an input does and the mode may."""
+    wanted = options.get("lengths")
+    return wanted == "buckets" or (wanted is None and any(buckets))
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,10 @@ class CallSpec:
     shardings: tuple[Sharding | None, ...]
     passed: int
     buckets: tuple[Buckets | None, ...]
+
+    def pads(self, options: Mapping[str, Any]) -> bool:
+        """Return whether lengths are padded to buckets: no argument decides another shape."""
+        return not {*self.static} - {*self.counts} and asks_for_buckets(self.buckets, options)
 
     @classmethod
     def of(

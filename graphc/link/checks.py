@@ -17,13 +17,13 @@ T = TypeVar("T")
 def admit(position: int, node: Node, value: Any) -> None:
     """Raise if an argument's rank or a static length differs from its input's."""
     shape = node.type.shape
-    if len(value.shape) == len(shape) and all(
-        n is None or n == m for n, m in zip(shape, value.shape, strict=True)
-    ):
+    # A length is a symbol, without a shape, while JAX exports a program.
+    own = getattr(value, "shape", ())
+    if len(own) == len(shape) and all(n is None or n == m for n, m in zip(shape, own, strict=True)):
         return
     raise ArgumentError(
         f"The argument {repr(node.name) if node.name else position}: expected {node.type_text()}, "
-        f"got an array of shape {tuple(value.shape)}.",
+        f"got an array of shape {tuple(own)}.",
         "Give it that rank and those lengths, or declare the input differently.",
         node.where,
     )

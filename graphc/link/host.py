@@ -211,6 +211,7 @@ class _Analysis:
             readable = [i is not None and node.inputs[i] in self.on_host for i in passed]
             varying = frozenset(k for k, i in enumerate(passed) if i is None)
             inner = _Analysis(graph, readable, varying)
+            self.follows |= inner.follows
             # Demands on inputs that the node passes on are demands on the node's own inputs.
             outer = {
                 x: node.inputs[i]

@@ -8,7 +8,9 @@ for full batches, and one for the last batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,24 @@ def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:
     arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
     swaps: dict[Node, Node] = {x: stand_in(x) for x in arguments}
     return Graph([*swaps.values()], replace_nodes([*lengths], swaps))
+
+
+_lengths: ContextVar[Sequence[int]] = ContextVar("lengths", default=())
+
+
+@contextmanager
+def with_lengths_of_slices(lengths: Sequence[int]) -> Iterator[None]:
+    """Compile programs, in this context, for these lengths of slices."""
+    token = _lengths.set(lengths)
+    try:
+        yield
+    finally:
+        _lengths.reset(token)
+
+
+def length_of_slice(op: SliceLength) -> np.ndarray[Any, Any]:
+    """Return the length of a slice that a program is compiled for."""
+    return np.asarray(_lengths.get()[op.number], np.int64)
 
 
 def computed_lengths(graph: Graph, arguments: Sequence[Any]) -> tuple[int, ...]:

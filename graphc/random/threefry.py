@@ -34,6 +34,8 @@ class Threefry(Op):
     Inputs are the two words of the key and of the counter, which broadcast.
     """
 
+    core_ndim = 0
+
     @property
     def name(self) -> str:
         return "threefry"

@@ -74,6 +74,9 @@ class Fourier(Op):
             needs_elements(self, x.shape[axis])
         return x
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        return None if axis in self.axes else "any"
+
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         for axis in self.axes:
             needs_elements(self, x.shape[axis])
@@ -114,6 +117,9 @@ class RealFourier(Op):
             raise DTypeError(f"rfft({x!r}): expected float32 or float64.")
         needs_elements(self, x.shape[self.axis])
         return TensorType(COMPLEX_OF[x.dtype], self.half(x.shape))
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        return None if axis == self.axis else "any"
 
     def half(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
         n = shape[self.axis]
@@ -164,6 +170,9 @@ class HermitianFourier(Op):
             self.needs_half(half, self.n)
         (n,) = fill_shape((self.n,), symbolic)
         return TensorType(REAL_OF[x.dtype], _with_length(x.shape, self.axis, n))
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        return None if axis == self.axis else "any"
 
     def needs_half(self, given: int, n: int) -> None:
         """Raise if the input is not as long as the half of n elements."""

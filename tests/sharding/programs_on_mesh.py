@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
@@ -23,7 +24,9 @@ import graphc.tensor as gt
 import graphc.xtensor as gx
 from graphc.compile.cache import PROGRAMS
 from graphc.errors import ModeError, ShardingError, ShardingWarning
+from graphc.link import load
 from graphc.link.jax.portable import PortableMesh
+from tests.link.test_strangers_operation import RowNorms, norms
 from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal, on
 
 EVERY = jax.sharding.PartitionSpec()
@@ -48,6 +51,17 @@ def test_arrays_of_numpy_and_on_the_mesh_share_an_executable(first: str) -> None
         assert lies(found, "data")
     np.testing.assert_allclose(w.get_value(), 4 * value.sum(0), rtol=1e-12)
     assert f.stats.compiles == 1
+
+
+def test_an_operation_of_a_user_is_computed_where_its_rows_are() -> None:
+    backend = load("JAX")
+    backend.lower(RowNorms)(lambda op, x: jnp.sqrt((x * x).sum(1)))
+    x = gt.matrix("x", sharding=("data", None))
+    f = graphc.function([x], RowNorms()(x), mode=MODE, returns="native")
+    value = normal(8, 3)
+    result = f(value)
+    np.testing.assert_allclose(result, norms(value), rtol=1e-12)
+    assert lies(result, "data")
 
 
 # Arguments that are made whole.

@@ -15,28 +15,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.export import is_symbolic_dim
 from jax.extend.backend import get_backend
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Buckets, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
 from graphc.link.backend import Backend, Executable, refuse_remote
-from graphc.link.call_spec import CallSpec
+from graphc.link.call_spec import CallSpec, asks_for_buckets
 from graphc.link.compile_context import CompileContext
+from graphc.link.host import SliceLength
 from graphc.link.jax import symbolic
-from graphc.link.jax.bounded import (
-    Ragged,
-    agree,
-    arrays,
-    compute as compute_bounded,
-    unknown_length_error,
-)
 from graphc.link.jax.call_key import KnownArguments, settings
-from graphc.link.jax.counts import Count, is_known
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import call_numpy
 from graphc.link.jax.mesh import MeshHome, MeshLayout, check_options, layout_of
@@ -46,11 +38,10 @@ from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Placement
 from graphc.link.program import Program
-from graphc.link.slices import with_slice_lengths
+from graphc.link.slices import length_of_slice, with_slice_lengths
 from graphc.link.transformable import Transformable
 from graphc.rewrite.loops.windows import index_windows
 from graphc.site import mark_own
-from graphc.tensor.core.elementwise import minimum
 from graphc.tensor.core.shape import Length, Shape
 
 # An error raised while JAX traces a program is about the user's line, not about one of JAX's.
@@ -187,13 +178,13 @@ def compile(
         )
         executables.inspect, executables.shardings = inspect, shardings
         executables.over_mesh = layout is not None
-        if device is None and not traced.is_bounded:
+        if device is None and not traced.is_padded:
             execute = executables.caller(wide=wide)
             if layout is not None:
                 return _on_mesh(execute, layout, spec, program)
             return _in_buckets(execute, traced, spec, options, context)
         caller = executables.caller()
-        execute = traced.trim_results(caller) if traced.is_bounded else caller
+        execute = traced.trim(caller) if traced.is_padded else caller
     if device is not None:
         execute = on_device(execute, device)
     execute = in_64_bits(execute) if wide else execute
@@ -209,19 +200,16 @@ def _in_buckets(
     options: Mapping[str, Any],
     context: CompileContext,
 ) -> Executable:
-    if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec.buckets, options):
+    if not spec.pads(options):
         return exact
     # Most programs are for exact lengths.
-    from graphc.link.jax.buckets import Bucketed, axes_of  # noqa: PLC0415
+    from graphc.link.jax.buckets import JAXBuckets  # noqa: PLC0415
+    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
 
     axes = axes_of(spec, options)
-    return Bucketed(exact, traced, spec, axes, context, device_of(options)) if any(axes) else exact
-
-
-def asks_for_buckets(buckets: Sequence[Buckets | None], options: Mapping[str, Any]) -> bool:
-    """Return whether the mode asks for buckets of lengths, or an input does and the mode may."""
-    wanted = options.get("lengths")
-    return wanted == "buckets" or (wanted is None and any(buckets))
+    if not any(axes):
+        return exact
+    return JAXBuckets(exact, traced, spec, axes, context, device_of(options))
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
@@ -355,14 +343,13 @@ class JAXBackend(Backend):
         passed: int,
     ) -> Sequence[str]:
         """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        facts = self.facts(program)
-        spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, passed=passed)
-        if not asks_for_buckets(spec.buckets, options):
-            return ()
         # Most programs are for exact lengths.
-        from graphc.link.jax.buckets import padding  # noqa: PLC0415
+        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
 
-        return padding(program, spec, options, arguments)
+        lines = plan_of_padding(program, options, arguments, passed)
+        if lines and layout_of(options) is not None:
+            return ["lengths: exact, as the mode has a mesh of devices"]
+        return lines
 
     def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """Return a copy of an array; the copy of an array on a mesh stays on the mesh."""
@@ -384,13 +371,10 @@ class JAXBackend(Backend):
         op = node.op
 
         def call(*values: Any) -> Any:
-            if any(isinstance(x, Ragged) for x in values):
-                raise unknown_length_error(node)
             if symbolic.is_assuming():
                 raise DynamicShapeError(
                     f"{node!r} runs in NumPy, and a program is without it.", "", node.where
                 )
-            values = tuple(arrays(node, values))
             result = op.infer(*[TensorType(x.dtype, x.shape) for x in values])
             types = result.items if isinstance(result, TupleType) else (result,)
             if not all(isinstance(t, TensorType) and t.is_static for t in types):
@@ -412,30 +396,22 @@ class JAXBackend(Backend):
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """Wrap a lowering so that it handles implicit operands and lengths with bounds."""
-        deciding: Sequence[int] = () if node.op.graphs() else deciding_inputs(node)
-        if on_host and not isinstance(node.op, Length | Shape | Pick):
-            deciding = range(len(node.inputs))
-
-        # min(n, 10) bounds a number n that is computed from data.
-        limits = node.op is minimum and node.type is TensorType("int64")
-
-        reads_shape = isinstance(node.op, Length | Shape)
+        """Wrap a lowering so that it handles implicit operands and symbolic lengths."""
+        op = node.op
+        if isinstance(op, SliceLength):
+            return lambda *bounds: length_of_slice(op)
+        reads_shape = isinstance(op, Length | Shape)
+        is_number = on_host and not isinstance(op, Length | Shape | Pick)
 
         def compute_general(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
-                if any(isinstance(x, Ragged) for x in values):
-                    raise unknown_length_error(node)
                 # A program without implicit arrays does not load what runs them.
                 from graphc.link.jax.implicit import captured  # noqa: PLC0415
 
                 return captured.at_primitives(compute, values, policy_of(), node.site)
-            if (
-                limits
-                or any(isinstance(x, Count | Ragged) for x in values)
-                or not all(is_known(values[i]) or is_symbolic_dim(values[i]) for i in deciding)
-            ):
-                return compute_bounded(node, self.lowering(node.op), values)
+            if is_number and not all(map(symbolic.is_on_host, values)):
+                # A bound of a slice, of which the host knows the length alone.
+                return self._call_lowering(node, *values)
             return compute(*values)
 
         if not symbolic.meets_symbols(node):
@@ -451,10 +427,7 @@ class JAXBackend(Backend):
         """Raise an error, given the lengths, if two lengths differ: now, or after the run."""
         if symbolic.has_symbols((n, m)) and symbolic.equal(n, m):
             return
-        if isinstance(n, Count) or isinstance(m, Count):
-            agree(n, m, error)
-        else:
-            super().equal_lengths(n, m, error)
+        super().equal_lengths(n, m, error)
 
 
 backend = JAXBackend(

@@ -263,8 +263,8 @@ class Executables:
 
         def error(number: int, a: int, b: int) -> GraphcError:
             # The traced program has the error of the check.
-            _, checks = jax.eval_shape(self.function, *like)
-            return checks[number].error(a, b)  # type: ignore[no-any-return]
+            results = jax.eval_shape(self.function, *like)
+            return results.comparisons[number].error(a, b)  # type: ignore[no-any-return]
 
         try:
             loaded = unpack(data, key.devices or (), error)

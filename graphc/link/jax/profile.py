@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,6 @@ import numpy as np
 from graphc.ir import Node
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.backend import array, backend, device_of, wide
-from graphc.link.jax.counts import Count
 from graphc.link.jax.fusions import (
     HOLDERS,
     MODULE,
@@ -143,7 +141,7 @@ class _Profiled:
         seconds = [end - start for start, end in pairwise(times)]
         self.phases = dict(zip(("tracing", "lowering", "compiling by XLA"), seconds, strict=True))
         self.text = compiled.as_text() or ""
-        self._execute = traced.trim_results(compiled) if traced.is_bounded else compiled
+        self._execute = traced.trim(compiled) if traced.is_padded else compiled
 
     def __call__(self) -> Any:
         return jax.block_until_ready(self._execute(*self._passed))  # type: ignore[no-untyped-call]
@@ -258,7 +256,7 @@ def _by_operation(run: _Profiled, repeat: int) -> tuple[float, list[ProgramPart]
     with observing(observe):
         program = run.rebuild()
     traced = TracedProgram(run.spec, lambda: program)
-    execute = traced.trim_results(traced.function) if traced.is_bounded else traced.function
+    execute = traced.trim(traced.function) if traced.is_padded else traced.function
     call = partial(execute, *run.arguments)
     call()
     watch.reset()
@@ -284,21 +282,10 @@ class _CompiledGraph:
 
     def _compile(self, static: Mapping[int, np.ndarray[Any, Any]]) -> Callable[..., Any]:
         """Return a compiled function of the other operands, given the static ones."""
-        counts: dict[int, Count] = {}
 
         def function(*passed: Any) -> Any:
             rest = iter(passed)
             positions = range(len(static) + len(passed))
-            results = self._compute(*[static[i] if i in static else next(rest) for i in positions])
-            counts.update({i: y for i, y in enumerate(results) if isinstance(y, Count)})
-            return [y.value if isinstance(y, Count) else y for y in results]
+            return self._compute(*[static[i] if i in static else next(rest) for i in positions])
 
-        compiled = jax.jit(function)
-
-        def run(*passed: Any) -> Any:
-            results = [(counts.get(i), y) for i, y in enumerate(compiled(*passed))]
-            return tuple(
-                [y if n is None else replace(n, traced=y, formula=None) for n, y in results]
-            )
-
-        return run
+        return jax.jit(function)

@@ -6,12 +6,11 @@ header before them has the structure of the results and the libraries that must 
 
 from __future__ import annotations
 
-import json
+import pickle
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pickle import PicklingError
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -20,8 +19,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.tree_util import tree_structure, tree_unflatten
 
 from graphc.errors import GraphcError
-from graphc.link.jax.bounded import Guard, LengthCheck, Ragged
-from graphc.link.jax.counts import Count, as_json, from_json
+from graphc.link.padding.results import PaddedResults
 
 LENGTH_BYTES = 4
 """The size of the header's length."""
@@ -66,16 +64,18 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
         return None
     try:
         payload, arguments, results = serialize(compiled)
-    except (ValueError, TypeError, AttributeError, RuntimeError, PicklingError):
+    except (ValueError, TypeError, AttributeError, RuntimeError, pickle.PicklingError):
         return None  # JAX raises any of these if it or the device cannot serialize
-    head = json.dumps(
+    structure = tree_unflatten(results, range(results.num_leaves))
+    head = pickle.dumps(
         {
             "arguments": arguments.num_leaves,
-            "results": _structure(tree_unflatten(results, range(results.num_leaves))),
+            # The traced program has the errors, which are functions.
+            "results": _with_errors(structure, lambda i: i),
             "lapack": bool(called),
             "precise": bool(called) or bool(PRODUCT.search(text)),
         }
-    ).encode()
+    )
     return b"".join((len(head).to_bytes(LENGTH_BYTES, "little"), head, payload))
 
 
@@ -86,11 +86,11 @@ def unpack(data: bytes, devices: Sequence[jax.Device], error: CheckError) -> Loa
         Exception: Of any kind, if the bytes are not from ``pack`` for these devices.
     """
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
-    head = json.loads(data[LENGTH_BYTES:end])
+    head = pickle.loads(data[LENGTH_BYTES:end])
     if head["lapack"]:
         _initialize_lapack()
     arguments = tree_structure(((0,) * head["arguments"], {}))
-    results = tree_structure(_with_structure(head["results"], error))
+    results = tree_structure(_with_errors(head["results"], partial(partial, error)))
     run = deserialize_and_load(
         data[end:], arguments, results, backend=devices[0].client, execution_devices=devices
     )
@@ -104,53 +104,12 @@ def _initialize_lapack() -> None:
     jax.jit(jax.lax.linalg.cholesky).lower(matrix)
 
 
-def _structure(results: Any) -> dict[str, Any]:
-    """Describe the structure of results, a pytree with a number instead of each array."""
-    if isinstance(results, tuple):
-        ys, checks = results
-        return {
-            "bounded": [
-                [_count_to_json(n) for n in y.counts] if isinstance(y, Ragged) else None for y in ys
-            ],
-            "checks": [_check_to_json(check) for check in checks],
-        }
-    return {"list": len(results)} if isinstance(results, list) else {"single": True}
-
-
-def _with_structure(structure: dict[str, Any], error: CheckError) -> Any:
-    """Return results with a structure, a number instead of each array."""
-    if "bounded" in structure:
-        ys = [_placeholder(counts) for counts in structure["bounded"]]
-        checks = enumerate(structure["checks"])
-        return ys, [_check_from_json(fields, _error_of(i, error)) for i, fields in checks]
-    return [0] * structure["list"] if "list" in structure else 0
-
-
-def _count_to_json(count: Count | None) -> Any:
-    return count and [count.low, count.high, as_json(count.formula)]
-
-
-def _placeholder(counts: Sequence[Any] | None) -> Any:
-    if counts is None:
-        return 0
-    return Ragged(0, tuple([n and Count(0, n[0], n[1], from_json(n[2])) for n in counts]))
-
-
-def _check_to_json(check: LengthCheck | Guard) -> Any:
-    if isinstance(check, Guard):
-        return [check.at_least, as_json(check.a), as_json(check.b)]
-    return [check.at_least]
-
-
-def _check_from_json(fields: Sequence[Any], error: Callable[[int, int], GraphcError]) -> Any:
-    at_least, *formulas = fields
-    if not formulas:
-        return LengthCheck(0, 0, error, at_least)
-    a, b = map(from_json, formulas)
-    assert a is not None
-    assert b is not None
-    return Guard(a, b, at_least)
-
-
-def _error_of(number: int, error: CheckError) -> Callable[[int, int], GraphcError]:
-    return lambda a, b: error(number, a, b)
+def _with_errors(results: Any, error: Callable[[int], Any]) -> Any:
+    """Return results with the error of each comparison that has one, given its number."""
+    if not isinstance(results, PaddedResults):
+        return results
+    comparisons = [
+        c if c.error is None else replace(c, error=error(i))
+        for i, c in enumerate(results.comparisons)
+    ]
+    return replace(results, comparisons=tuple(comparisons))

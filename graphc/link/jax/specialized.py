@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,33 +16,20 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError
-from graphc.ir import Node
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.host import SliceLength
-from graphc.link.jax.bounded import Lowering, rule
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.counts import Count
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
-from graphc.link.slices import computed_lengths
+from graphc.link.padding.arguments import PaddedAxis
+from graphc.link.slices import computed_lengths, with_lengths_of_slices
 
 MAX_EXACT = 4
 """The number of executables for exact numbers of steps before one is compiled for all numbers."""
 
 MIN_STEPS = 32
 """The length of the shortest buffer for a number of steps that changes between calls."""
-
-
-_slice_lengths: ContextVar[Sequence[int]] = ContextVar("slice_lengths", default=())
-
-
-@rule(SliceLength, of_counts=True)
-def slice_length(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any:
-    """Return the length that a program is compiled for, while the slice's bounds are traced."""
-    op: Any = node.op
-    return np.asarray(_slice_lengths.get()[op.number], np.int64)
 
 
 def _value(argument: Any, position: int) -> np.ndarray[Any, Any]:
@@ -60,11 +47,6 @@ def _value(argument: Any, position: int) -> np.ndarray[Any, Any]:
             "Make it static there, as with static_argnums of jax.jit, or pass a Python integer; a "
             "batch x[i * n + gt.arange(n)] of a fixed n takes any i.",
         ) from error
-
-
-def _as_count(x: Any, bound: int) -> Count:
-    """Return an integer argument as a count, which is int64."""
-    return Count(jax.lax.convert_element_type(x, np.int64), 1, bound)
 
 
 class Specialized:
@@ -162,19 +144,15 @@ class Specialized:
         copies = {i: x.copy() for i, x in values.items()}
         fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
         sliced = {i: copies[i] for i in self.sliced}
-        function = self.traced.trace_bounded if bounds else self.traced.function
+        axes = [PaddedAxis(i, -1, 1, n) for i, n in bounds.items()]
+        function = partial(self.traced.trace_padded, axes=axes) if bounds else self.traced.function
 
         def program(*passed: Any) -> Any:
             rest = iter(passed)
-            arguments = []
-            for i in range(len(passed) + len(fixed)):
-                x = fixed[i] if i in fixed else next(rest)
-                arguments.append(_as_count(x, bounds[i]) if i in bounds else x)
-            token = _slice_lengths.set(lengths)
-            try:
+            positions = range(len(passed) + len(fixed))
+            arguments = [fixed[i] if i in fixed else next(rest) for i in positions]
+            with with_lengths_of_slices(lengths):
                 return function(*arguments)
-            finally:
-                _slice_lengths.reset(token)
 
         # Lengths below a bound are checked after the run; an error must leave arguments intact.
         reused = () if bounds else [i for i in self.donated if i not in fixed]
@@ -187,7 +165,7 @@ class Specialized:
         executables.shardings = [x for i, x in enumerate(self.shardings) if i not in fixed]
         executables.over_mesh = self.traced.layout is not None
         caller = executables.caller()
-        execute = self.traced.trim_results(caller) if bounds or self.traced.is_bounded else caller
+        execute = self.traced.trim(caller) if bounds or self.traced.is_padded else caller
 
         def call(*arguments: Any) -> Any:
             return execute(*[x for i, x in enumerate(arguments) if i not in fixed])

@@ -7,21 +7,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from graphc.implicit.policy import as_dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.bounded import (
-    Guard,
-    LengthCheck,
-    Ragged,
-    collect_checks,
-    collect_guards,
-    trim_results,
-)
-from graphc.link.jax.counts import given_lengths, plain
+from graphc.link.host import analyse
 from graphc.link.jax.mesh import MeshLayout, trace_over
+from graphc.link.jax.trim import trim, verify
+from graphc.link.padding.arguments import PaddedAxis, pad_program
+from graphc.link.padding.counts import is_known
+from graphc.link.padding.results import PaddedResults
 from graphc.link.program import Program
 
 
@@ -30,9 +25,9 @@ class TracedProgram:
 
     Attributes:
         layout: The mesh of the arguments, for which the program is traced; None without a mesh.
-        function: A function that returns the outputs, or the only output; if some outputs are in
-            buffers, the method ``bounded``.
-        is_bounded: Whether some outputs are in buffers.
+        function: A function that returns the outputs, or the only output; if the number of steps of
+            a loop decides a length, the method ``trace_padded``.
+        is_padded: Whether the function returns ``PaddedResults``.
     """
 
     def __init__(
@@ -43,46 +38,41 @@ class TracedProgram:
         self.policy = policy_of()
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
-        self.is_bounded = spec.follows
-        self.function = self.trace_bounded if self.is_bounded else self.exact
+        self.is_padded = spec.follows
+        self.function = self.trace_padded if self.is_padded else self.exact
 
     def exact(self, *arguments: Any) -> Any:
         """Return the outputs if all lengths are static."""
-        outputs = self._trace(arguments)
-        results = [jnp.asarray(plain(y), d) for y, d in zip(outputs, self.dtypes, strict=True)]
+        outputs = self._trace(self.program(), arguments)
+        results = [jnp.asarray(y, d) for y, d in zip(outputs, self.dtypes, strict=True)]
         results = self._reshard(results, arguments)
         return results[0] if self.single else results
 
-    def trace_bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
-        """Return the outputs, some in buffers, and the checks of lengths."""
-        pending: list[LengthCheck] = []
-        with collect_checks(pending):
-            outputs = self._trace(arguments)
-        results = [
-            y if isinstance(y, Ragged) else jnp.asarray(plain(y), d)
-            for y, d in zip(outputs, self.dtypes, strict=True)
-        ]
-        return self._reshard(results, arguments), pending
-
-    def trace_padded(self, arguments: Sequence[Any], lengths: Any, count: int) -> tuple[Any, Any]:
-        """Return the outputs, some in buffers, and the checks and conditions of lengths.
+    def trace_padded(
+        self, *arguments: Any, axes: Sequence[PaddedAxis] = (), lengths: Any = None
+    ) -> PaddedResults:
+        """Return the outputs for padded arguments, with their lengths.
 
         Args:
-            arguments: The arguments, some in buffers, with formulas of the lengths.
-            lengths: A traced vector of the lengths.
-            count: The number of lengths.
+            arguments: The arguments; those that are NumPy arrays are part of the program.
+            axes: The padded axes, and the arguments that are numbers with bounds.
+            lengths: A vector of their lengths and numbers; None if axes are numbers alone, which
+                are read from the arguments.
         """
-        guards: dict[Guard, None] = {}
-        scalars = [lax.index_in_dim(lengths, i, keepdims=False) for i in range(count)]
-        with given_lengths(scalars), collect_guards(guards):
-            results, pending = self.trace_bounded(*arguments)
-        return results, [*pending, *guards]
+        passes_lengths = lengths is not None
+        padded = pad_program(self.program(), arguments, axes, passes_lengths=passes_lengths)
+        run = Program(padded.graph, self.program().backend, analyse(padded.graph))
+        operands = [x for x in arguments if not is_known(x)]
+        ys = self._trace(run, [*operands, lengths] if passes_lengths else operands)
+        buffers = [jnp.asarray(y, d) for y, d in zip(ys, self.dtypes, strict=False)]
+        ys[: len(buffers)] = self._reshard(buffers, arguments)
+        return PaddedResults.of(ys, padded)
 
-    def _trace(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return the outputs; implicit outputs are densified as the policies allow."""
+    def _trace(self, program: Program, arguments: Sequence[Any]) -> list[Any]:
+        """Return a program's outputs; implicit outputs are densified as the policies allow."""
         inputs = arguments if self.layout is None else map(self.layout.drop_explicit, arguments)
         with materializing(strictest(self.policy, policy_of())), trace_over(self.layout):
-            return [as_dense(y, "the output") for y in self.program().trace(*inputs)]
+            return [as_dense(y, "the output") for y in program.trace(*inputs)]
 
     def _reshard(self, results: list[Any], arguments: Sequence[Any]) -> list[Any]:
         layout = self.layout
@@ -95,14 +85,13 @@ class TracedProgram:
             results = [layout.constrain_to_mesh(y) if s is None else y for y, s in pairs]
         return [layout.reshard_result(y, s) for y, s in zip(results, declared, strict=True)]
 
-    def trim_results(self, execute: Executable) -> Executable:
-        """Wrap a function that returns buffers so that it trims them to their valid lengths."""
+    def trim(self, execute: Executable) -> Executable:
+        """Wrap a function that returns ``PaddedResults`` so that it cuts them to their lengths."""
 
         def call(*arguments: Any) -> Any:
-            results, pending = execute(*arguments)
-            for check in pending:
-                check.verify()
-            results = trim_results(results)
+            padded = execute(*arguments)
+            verify(padded)
+            results = trim(padded)
             return results[0] if self.single else results
 
         return call

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Dispatch, Executable
-from graphc.link.call_spec import CallSpec
+from graphc.link.call_spec import CallSpec, asks_for_buckets
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
 from graphc.link.mlx.arrays import (
@@ -71,6 +71,34 @@ _descriptions: dict[str, str] = {}
 
 
 def compile(
+    spec: CallSpec,
+    program: Callable[[], Program],
+    options: Mapping[str, Any],
+    donated: tuple[int, ...],
+    context: CompileContext,
+) -> Executable:
+    """Return a function that runs the program, in buckets of lengths if the mode asks for them."""
+    exact = compile_exact(spec, program, options, donated, context)
+    if not spec.pads(options):
+        return exact
+    # Most programs are for exact lengths.
+    from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
+    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
+
+    axes = axes_of(spec, options)
+    if not any(axes):
+        return exact
+
+    def compile_padded(padded: Graph) -> Executable:
+        new = Program(padded, backend, analyse(padded))
+        facts = backend.facts(new)
+        new_spec = CallSpec.of(padded, new.host, single=False, facts=facts)
+        return compile_exact(new_spec, lambda: new, options, (), PaddedContext(context))
+
+    return MLXBuckets(exact, program, spec, axes, compile_padded)
+
+
+def compile_exact(
     spec: CallSpec,
     program: Callable[[], Program],
     options: Mapping[str, Any],
@@ -394,7 +422,22 @@ class MLXBackend(Backend):
 
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph with slices of fixed lengths at variable starts as gathers."""
-        return with_slice_lengths(graph)
+        buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
+        # If lengths are padded, the length of a slice is padded too.
+        return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
+
+    def padding(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[TensorType],
+        passed: int,
+    ) -> Sequence[str]:
+        """Return lines of a plan: the lengths padded to buckets, or why none is."""
+        # Most programs are for exact lengths.
+        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
+
+        return plan_of_padding(program, options, arguments, passed)
 
     def analyse(self, graph: Graph) -> Host:
         """Return the host part; MLX refuses no shape, as values can be read between segments."""
@@ -415,6 +458,7 @@ backend = MLXBackend(
         "device": (),
         "fallback": ("numpy",),
         "float64": ("downcast",),
+        "lengths": ("buckets", "exact"),
     },
     gains=frozenset({"coupled_recurrence", "linear_recurrence", "work_before_loop"}),
     gaps=GAPS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -19,7 +18,7 @@ from graphc.ir import (
     toposort,
 )
 from graphc.ir.law import checks_of, length_rule
-from graphc.ir.lengths import AnyLength, SymbolicLength, is_symbol
+from graphc.ir.lengths import SymbolicLength, evaluate
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
@@ -84,7 +83,7 @@ def _compute(array_axis: ArrayAxis, own: dict[ArrayAxis, Node]) -> None:
         x: Node = source.inputs[symbol[1]]
         return x if symbol[0] == "value" else _result(x, symbol[2], own)
 
-    length = _evaluate(n, value)
+    length = evaluate(n, value, FUNCTIONS)
     if length is None:
         length = _by_operation(node, axis)
     unknown = _own_length(node, axis)
@@ -175,32 +174,6 @@ def _by_type_rule(node: Node, axis: int) -> tuple[Node, SymbolicLength | None]:
     return source, n if isinstance(n, SymbolicLength) else None
 
 
-Value = Callable[[tuple[Any, ...]], Known]
-"""Returns the length or the value that a symbol stands for."""
-
-
-def _evaluate(n: AnyLength | None, value: Value) -> Known | None:
-    """Return an expression as a number or an int64 scalar, or None if a function is unknown."""
-    if n is None or isinstance(n, int):
-        return n
-    length: Any = 0
-    for atom, k in n.terms:
-        term: Any = value(atom) if is_symbol(atom) else _function_value(*atom, value=value)
-        if term is None:
-            return None
-        if k < 0:
-            length = length - (term if k == -1 else term * -k)
-        else:
-            term = term if k == 1 else term * k
-            length = term if isinstance(length, int) and not length else length + term
-    return length + n.constant if n.constant else length  # type: ignore[no-any-return]
-
-
-def _function_value(name: str, *arguments: Any, value: Value) -> Known | None:
-    function = FUNCTIONS.get(name)
-    return None if function is None else function(*[_evaluate(n, value) for n in arguments])
-
-
 def _smallest(*lengths: Known) -> Known:
     return reduce(minimum, dict.fromkeys(lengths))
 
@@ -237,7 +210,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": _smallest,
     "max": _largest,
     "*": lambda *lengths: product(lengths),
-    "//": operator.floordiv,
     "arange": _arange_length,
     "count": lambda x: sum(cast(bare_mask(x), "bool")),
     "slice": _slice_length,

@@ -40,6 +40,10 @@ class CoupledRecurrence(Op):
             raise ShapeError(f"{self.name}({a!r}, {b!r}): expected a matrix for each step.")
         return b
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        is_state = axis < 2 - i
+        return 0 if is_state or (self.reverse and axis == type.ndim - 1) else "any"
+
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         """Join steps pairwise, unless a product of factors overflows where no state may do so."""
         wide = wide_dtype(b.dtype)

@@ -70,10 +70,10 @@ def tensor(
         ndim: The number of axes of unknown length, instead of ``shape``.
         sharding: The partition spec on the mode's mesh of devices: for each axis the name of an
             axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.
-        bucket: The growth of the buckets to which JAX pads unknown lengths, so that it compiles
-            once for all lengths of a bucket: 2 for powers of two, 1.25 for less padding. One
-            number, or one for each axis, where None stands for the mode's choice. Other backends
-            need none.
+        bucket: The growth of the buckets to which JAX and MLX pad unknown lengths, so that they
+            compile once for all lengths of a bucket: 2 for powers of two, 1.25 for less padding.
+            One number, or one for each axis, where None stands for the mode's choice. NUMPY needs
+            none.
 
     Raises:
         ShapeError: Neither or both of ``shape`` and ``ndim`` are passed, a length is negative, or a
@@ -125,7 +125,7 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
         dtype: ``config.floatX`` by default.
         shape: Lengths that are known, names of others, and None.
         sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
-        bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
+        bucket: How the buckets grow to which unknown lengths are padded: see ``gt.tensor``.
 
     Raises:
         ShapeError: The shape has another number of axes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from graphc.tensor.arrays.difference import diff
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import (
     AxisComposite,
+    Max,
+    Min,
+    Prod,
+    Reduction,
+    Sum,
     apply_composite,
     as_floating,
     sum,
@@ -54,6 +59,7 @@ class Cumulative(Op):
 
     axis: int
     reverse: bool = False
+    reduction: ClassVar[type[Reduction]]
 
     @property
     def name(self) -> str:
@@ -71,6 +77,9 @@ class Cumulative(Op):
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         raise NotImplementedError
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return self.reduction((self.axis,)).padding_for(i, axis, type) if self.reverse else "any"
+
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(type(self)(self.axis + 1, self.reverse), x)
 
@@ -79,6 +88,7 @@ class CumSum(Cumulative):
     """The sum of the elements up to each one."""
 
     __slots__ = ()
+    reduction = Sum
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.cumsum(x, self.axis, wide_dtype(x.dtype))
@@ -95,6 +105,7 @@ class CumProd(Cumulative):
     """The product of the elements up to each one."""
 
     __slots__ = ()
+    reduction = Prod
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.cumprod(x, self.axis, wide_dtype(x.dtype))
@@ -142,6 +153,7 @@ class CumMax(CumExtreme):
     """The largest of the elements up to each one."""
 
     __slots__ = ()
+    reduction = Max
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.maximum.accumulate(x, self.axis)
@@ -151,6 +163,7 @@ class CumMin(CumExtreme):
     """The smallest of the elements up to each one."""
 
     __slots__ = ()
+    reduction = Min
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.minimum.accumulate(x, self.axis)
@@ -171,6 +184,9 @@ class Recurrence(Op):
         if not all(agree(n, m) for n, m in zip(a.shape, b.shape, strict=True)):
             raise ShapeError(f"{self.name}({a!r}, {b!r}): expected two arrays of one shape.")
         return b
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return 0 if self.reverse and axis == self.axis else "any"
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         y = np.array(b, wide_dtype(b.dtype))

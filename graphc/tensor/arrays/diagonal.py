@@ -39,6 +39,7 @@ class Diagonal(Op):
 
     rearranges = True
     name = "diagonal"
+    core_ndim = 0
 
     def infer(self, x: TensorType) -> TensorType:
         n, m = x.shape[-2:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class Reduction(Op):
     """One value for each slice along ``axes``, which are distinct, non-negative and sorted."""
 
     axes: tuple[int, ...]
+    neutral: ClassVar[Any] = None
 
     @property
     def name(self) -> str:
@@ -63,6 +64,13 @@ class Reduction(Op):
     def infer(self, x: TensorType) -> TensorType:
         return x.with_shape(tuple(n for axis, n in enumerate(x.shape) if axis not in self.axes))
 
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        """Return the identity element."""
+        return self.neutral
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return self.identity(type.numpy_dtype) if axis in self.axes else "any"
+
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(type(self)(shifted_axes(self.axes)), x)
 
@@ -72,6 +80,7 @@ class Sum(Reduction):
 
     __slots__ = ()
     rearranges = True
+    neutral = 0
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.sum(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
@@ -88,6 +97,7 @@ class Prod(Reduction):
     """The product of each slice."""
 
     __slots__ = ()
+    neutral = 1
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.prod(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
@@ -138,6 +148,9 @@ class Max(Extreme):
 
     __slots__ = ()
 
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        return dtype_range(dtype)[0]
+
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         self.refuse_empty(np.shape(x))
         return np.max(x, self.axes)
@@ -159,6 +172,9 @@ class Min(Extreme):
     """The smallest of each slice; NaN where it holds one."""
 
     __slots__ = ()
+
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        return dtype_range(dtype)[1]
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         self.refuse_empty(np.shape(x))
@@ -205,6 +221,7 @@ class All(Logical):
     """Whether all of each slice are true."""
 
     __slots__ = ()
+    neutral = 1
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.all(x, self.axes)
@@ -215,6 +232,7 @@ class Any_(Logical):  # noqa: N801 (typing has Any)
 
     __slots__ = ()
     name = "any"
+    neutral = 0
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.any(x, self.axes)
@@ -225,6 +243,7 @@ class ArgExtreme(Op):
     """The index of the first extreme value along an axis, or of the first NaN; int64."""
 
     axis: int
+    extreme: ClassVar[type[Extreme]]
 
     @property
     def name(self) -> str:
@@ -233,6 +252,9 @@ class ArgExtreme(Op):
     def infer(self, x: TensorType) -> TensorType:
         extreme = Max((self.axis,)).infer(x)
         return extreme.with_dtype("int64")
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return self.extreme((self.axis,)).padding_for(i, axis, type)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
         return (None,)
@@ -245,6 +267,7 @@ class ArgMax(ArgExtreme):
     """The index of the first largest value along an axis, or of the first NaN."""
 
     __slots__ = ()
+    extreme = Max
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         Max((self.axis,)).refuse_empty(np.shape(x))
@@ -255,6 +278,7 @@ class ArgMin(ArgExtreme):
     """The index of the first smallest value along an axis, or of the first NaN."""
 
     __slots__ = ()
+    extreme = Min
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         Min((self.axis,)).refuse_empty(np.shape(x))

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, BoundsError, ShapeError
-from graphc.ir import Op, TensorType
+from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree
 from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.index import flip
+from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.select import put_along_axis, take, take_along_axis
 from graphc.tensor.core.axes import around_axis, from_front, is_symbolic, slice_at_axis
 from graphc.tensor.core.elementwise import wide_dtype
@@ -31,6 +32,9 @@ class Sort(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         return x
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return last_in_order(type) if axis == self.axis else "any"
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.sort(comparable(x), self.axis, kind="stable").astype(x.dtype, copy=False)
@@ -59,6 +63,9 @@ class ArgSort(Op):
     def infer(self, x: TensorType) -> TensorType:
         return x.with_dtype("int64")
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return last_in_order(type) if axis == self.axis else "any"
+
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.argsort(comparable(x), self.axis, kind="stable")
 
@@ -72,6 +79,13 @@ class ArgSort(Op):
 def comparable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the array in a dtype that NumPy sorts with NaN last, unlike bfloat16."""
     return x.astype(wide_dtype(x.dtype), copy=False)
+
+
+def last_in_order(type: TensorType) -> Any:
+    """Return a value of a type's dtype that no element is sorted behind."""
+    if is_complex(type.dtype):
+        return complex(np.nan, np.nan)
+    return np.nan if is_inexact(type.dtype) else dtype_range(type.numpy_dtype)[1]
 
 
 KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
@@ -292,6 +306,11 @@ class SearchSorted(Op):
         if not all(agree(n, m) for n, m in zip(x.shape[:-1], v.shape, strict=False)):
             raise ShapeError(f"searchsorted({x!r}, {v!r}): the batches differ.")
         return v.with_dtype("int64")
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        if i or axis < self.batched:
+            return "any"
+        return None if is_complex(type.dtype) else last_in_order(type)
 
     def perform(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> Any:
         y = np.empty(v.shape, np.int64)

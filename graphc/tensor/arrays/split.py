@@ -26,6 +26,7 @@ class Split(Op):
     axis: int
     sizes: StaticShape
     name = "split"
+    core_ndim = 0
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TupleType:
         n = x.shape[self.axis]

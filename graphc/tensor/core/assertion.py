@@ -73,6 +73,9 @@ class CheckAndRaise(Op):
     def infer(self, x: TensorType, *conditions: TensorType) -> TensorType:
         return x
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return 1 if i else "any"
+
     def perform(self, x: np.ndarray[Any, Any], *conditions: Any) -> Any:
         if not all(np.all(condition) for condition in conditions):
             kind: Any = self.exc_type

@@ -33,6 +33,7 @@ class Transpose(Op):
 
     rearranges = True
     name = "transpose"
+    core_ndim = 0
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         x = write(inputs[0], ATOM)
@@ -153,6 +154,7 @@ class ExpandDims(Op):
 
     rearranges = True
     name = "expand_dims"
+    core_ndim = 0
 
     def infer(self, x: TensorType) -> TensorType:
         rest = iter(x.shape)
@@ -203,6 +205,7 @@ class Squeeze(Op):
 
     rearranges = True
     name = "squeeze"
+    core_ndim = 0
 
     def infer(self, x: TensorType) -> TensorType:
         for axis in self.axes:

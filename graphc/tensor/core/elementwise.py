@@ -323,6 +323,7 @@ class Elementwise(Op):
     definition: str = ""
     source: str = ""
     check: Callable[..., None] | None = None
+    core_ndim = 0
 
     @property
     def name(self) -> str:
@@ -853,6 +854,7 @@ class Cast(Op):
 
     dtype: str
     name = "cast"
+    core_ndim = 0
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         return f"{write(inputs[0], ATOM)}.astype({self.dtype!r})", ATOM
@@ -912,6 +914,7 @@ class Where(Op):
     """``a`` where a condition holds and ``b`` elsewhere; the three broadcast."""
 
     name = "where"
+    core_ndim = 0
 
     def infer(self, condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
         if condition.dtype != "bool" or a.dtype != b.dtype:

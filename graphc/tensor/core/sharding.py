@@ -27,6 +27,7 @@ class Shard(Op):
     rearranges = True
     folds = False
     name = "shard"
+    core_ndim = 0
 
     def token(self) -> str:
         return f"shard({encode(self.sharding)})"

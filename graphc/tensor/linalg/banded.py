@@ -19,12 +19,7 @@ from graphc.tensor.core.axes import squeeze
 from graphc.tensor.core.elementwise import cast, conj, real
 from graphc.tensor.core.shape import lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
-from graphc.tensor.linalg.mirror import (
-    as_columns,
-    check_floats,
-    common_lengths,
-    in_floats,
-)
+from graphc.tensor.linalg.mirror import as_columns, check_floats, common_lengths, in_floats
 from graphc.tensor.linalg.triangular import over_columns, with_columns
 
 Array = np.ndarray[Any, Any]
@@ -60,6 +55,10 @@ class SolveBanded(Op):
             )
         shapes = ((*bands.shape[:-2], bands.shape[-1]), b.shape[:-1])
         return b.with_shape((*common_lengths(self.name, (bands, b), shapes), b.shape[-1]))
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        is_column = i == 1 and axis == type.ndim - 1
+        return "any" if is_column or axis < type.ndim - 2 else None
 
     def perform(self, bands: Array, b: Array) -> Any:
         if bands.shape[-2] != self.lower + self.upper + 1:

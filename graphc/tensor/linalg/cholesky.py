@@ -37,6 +37,8 @@ class Cholesky(Op):
 
     by_numpy = True
     name = "cholesky"
+    core_ndim = 2
+    core_padding = "identity"
 
     def infer(self, x: TensorType) -> TensorType:
         check_floats("cholesky", x)

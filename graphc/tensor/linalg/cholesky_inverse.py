@@ -25,6 +25,8 @@ class CholeskyInverse(Op):
 
     by_numpy = True
     name = "cholesky_inverse"
+    core_ndim = 2
+    core_padding = "identity"
 
     def infer(self, x: TensorType) -> TensorType:
         check_floats(self.name, x)

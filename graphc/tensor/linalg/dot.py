@@ -80,6 +80,9 @@ class DotGeneral(Op):
     def _pairs(self) -> list[tuple[int, int]]:
         return [*zip(*self.contract, strict=True), *zip(*self.batch_axes, strict=True)]
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return 0 if axis in self.contract[i] else "any"
+
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         """Multiply batches of matrices: the axes of each kind are merged into one."""
         wide = wide_dtype(a.dtype)

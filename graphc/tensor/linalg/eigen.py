@@ -40,6 +40,8 @@ from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 class HermitianEigen(Op):
     """An operation on Hermitian matrices given by their lower triangles; NaN if not finite."""
 
+    core_ndim = 2
+
     def values_type(self, x: TensorType) -> TensorType:
         check_matrix(self.name, x)
         return TensorType(real_dtype(x.dtype), square(self.name, x).shape[:-1])
@@ -109,6 +111,8 @@ def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
 @dataclass(frozen=True, slots=True)
 class GeneralEigen(Op):
     """An operation on square matrices; NaN where they are not finite."""
+
+    core_ndim = 2
 
     def matrix_type(self, x: TensorType) -> TensorType:
         check_matrix(self.name, x)

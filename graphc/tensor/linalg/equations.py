@@ -55,6 +55,7 @@ class Sylvester(Op):
 
     by_numpy = True
     name = "solve_sylvester"
+    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q)
@@ -98,6 +99,7 @@ class DiscreteRiccati(Op):
 
     by_numpy = True
     name = "solve_discrete_are"
+    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType, r: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q, r)

@@ -33,6 +33,8 @@ class Expm(Op):
 
     by_numpy = True
     name = "expm"
+    core_ndim = 2
+    core_padding = 0
 
     def infer(self, a: TensorType) -> TensorType:
         check_floats("expm", a)

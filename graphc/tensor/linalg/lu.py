@@ -38,6 +38,8 @@ class LU(Op):
 
     by_numpy = True
     name = "lu"
+    core_ndim = 2
+    core_padding = "identity"
 
     def infer(self, a: TensorType) -> TupleType:
         check_floats("lu", a)

@@ -121,6 +121,7 @@ class Mirror(Op):
     lower: bool
     conjugated: bool
     name = "mirror"
+    core_ndim = 0
 
     def infer(self, x: TensorType) -> TensorType:
         return square("mirror", x)

@@ -45,6 +45,7 @@ class Orthogonal(Op):
 
     full: bool
     name = "qr"
+    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("qr", x)
@@ -124,6 +125,7 @@ class PivotedQR(Op):
     full: bool
     by_numpy = True
     name = "pivoted_qr"
+    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         q, r = Orthogonal(self.full).infer(x).items

@@ -42,6 +42,7 @@ class SchurForm(Op):
     """
 
     name = "schur"
+    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("schur", x)
@@ -107,6 +108,7 @@ class QZ(Op):
     sort: str | None
     by_numpy = True
     name = "qz"
+    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType) -> TupleType:
         check_matrix("qz", a)
@@ -144,6 +146,7 @@ class MatrixSqrt(Op):
 
     by_numpy = True
     name = "sqrtm"
+    core_ndim = 2
 
     def infer(self, x: TensorType) -> TensorType:
         check_matrix("sqrtm", x)

@@ -41,6 +41,7 @@ class SVD(Op):
 
     full: bool
     name = "svd"
+    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         check_matrix("svd", x)
@@ -105,6 +106,8 @@ class Svdvals(Op):
     """The singular values, real and descending; NaN for a matrix that is not finite."""
 
     name = "svdvals"
+    core_ndim = 2
+    core_padding = 0
 
     def infer(self, x: TensorType) -> TensorType:
         check_matrix("svdvals", x)

@@ -64,6 +64,11 @@ class SolveTriangular(Op):
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         return solve_type(self.name, a, b)
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        if axis < type.ndim - 2 or (i and axis == type.ndim - 1):
+            return "any"
+        return 0 if i else "identity"
+
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         y = np.empty_like(b)
         trtrs = lapack("trtrs", a, b)

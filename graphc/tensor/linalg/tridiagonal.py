@@ -21,13 +21,7 @@ from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
-from graphc.tensor.linalg.mirror import (
-    as_columns,
-    check_floats,
-    common_lengths,
-    in_floats,
-    lapack,
-)
+from graphc.tensor.linalg.mirror import as_columns, check_floats, common_lengths, in_floats, lapack
 from graphc.tensor.linalg.triangular import over_columns, with_columns
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +43,10 @@ class SolveTridiagonal(Op):
         check_floats(self.name, *types)
         heads = common_lengths(self.name, types, (low.shape, d.shape, up.shape, b.shape[:-1]))
         return b.with_shape((*heads, b.shape[-1]))
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        n = type.ndim - (2 if i == 3 else 1)
+        return None if axis == n else "any"
 
     def perform(self, low: Array, d: Array, up: Array, b: Array) -> Any:
         gtsv = lapack("gtsv", d, b)
@@ -130,6 +128,7 @@ class FactorTridiagonal(Op):
 
     by_numpy = True
     name = "factor_tridiagonal"
+    core_ndim = 1
 
     def infer(self, low: TensorType, d: TensorType, up: TensorType) -> TupleType:
         check_floats(self.name, low, d, up)
@@ -207,6 +206,10 @@ class SolveTridiagonalFactors(Op):
         heads = common_lengths(self.name, types, (d.shape, exchanges.shape, b.shape[:-1]))
         common_lengths(self.name, types, [t.shape[:-1] for t in types[:4]])
         return b.with_shape((*heads, b.shape[-1]))
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> str | None:
+        n = type.ndim - (2 if i == 5 else 1)
+        return None if axis == n else "any"
 
     def perform(self, *values: Array) -> Any:
         *factors, b = values

@@ -110,6 +110,9 @@ class Convolution(Op):
             (*groups, *rows, *columns, *spatial),
         )
 
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return 0 if axis >= self.groups + (self.rows, self.columns)[i] else "any"
+
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         wide = np.dtype(np.int64) if a.dtype == bool else wide_dtype(a.dtype)
         left, right, shape = self.merge_axes(a.astype(wide, copy=False), b.astype(wide, copy=False))

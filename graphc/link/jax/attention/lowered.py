@@ -27,7 +27,6 @@ from graphc.link.jax.attention.partitioned import (
 )
 from graphc.link.jax.attention.shards import Sharding, origin
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import collect_checks, whole
 from graphc.link.jax.mesh import current
 from graphc.link.program import Program
 
@@ -219,9 +218,7 @@ def _scalar(
             local_indices = indices[: len(local_inputs)]
             indices = [x + operands[-1][i] for i, x in enumerate(indices)]
             arrays += local_indices
-        with collect_checks(None):
-            (y,) = program.trace(*operands[:first], *indices, *arrays)
-        y = whole(as_dense(y, title, node.where), node)
-        return jnp.asarray(y, node.type.numpy_dtype)
+        (y,) = program.trace(*operands[:first], *indices, *arrays)
+        return jnp.asarray(as_dense(y, title, node.where), node.type.numpy_dtype)
 
     return scalar

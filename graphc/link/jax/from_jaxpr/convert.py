@@ -30,7 +30,7 @@ from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.jaxprs import walk
 from graphc.link.jax.unknown_lengths import Arguments, trace_with_symbols
-from graphc.link.jax.wrap import call
+from graphc.link.jax.wrap.captured import call
 from graphc.link.jax.wrap.function import is_key
 from graphc.link.jax.wrap.types import message_of, needs_x64, remedy_of
 from graphc.tensor import Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,9 +10,7 @@ import numpy as np
 from jax import lax
 from jax.extend.random import threefry2x32_p
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, align_lengths, arrays, inner, make_ragged, rule
 from graphc.link.jax.lower.core.elementwise import broadcast_operands
 from graphc.link.jax.symbolic import has_symbols
 from graphc.random.threefry import Threefry, hash_words
@@ -37,10 +34,3 @@ def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
 def rotate_left(x: Any, bits: int) -> Any:
     up, down = np.uint32(bits), np.uint32(32 - bits)
     return lax.bitwise_or(lax.shift_left(x, up), lax.shift_right_logical(x, down))
-
-
-@rule(Threefry)
-def ragged_threefry(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Hash all counters of the buffers, unused ones too."""
-    words, shape = align_lengths(node, arrays(node, values), node.inputs)
-    return tuple(make_ragged(y, shape) for y in lowering(node.op, *[inner(x) for x in words]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,17 +9,8 @@ import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
 
-from graphc.ir import Node, numpy_dtype
+from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    at_least,
-    make_ragged,
-    rule,
-    unequal,
-    unknown_length_error,
-)
-from graphc.link.jax.counts import bound, every, is_known, minus, most, plain
 from graphc.link.jax.symbolic import has_symbols, most as larger_length
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
 from graphc.tensor.core.shape import as_length, target_shape
@@ -62,30 +52,3 @@ def eye(op: Eye, *symbolic: Any) -> Any:
     """Return ones on a diagonal, zeros elsewhere."""
     n, m = target_shape(op.shape, symbolic)
     return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
-
-
-@rule(Arange)
-def ragged_arange(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Fill a buffer that is as long as the largest possible result."""
-    start, stop, step = values
-    dtype = node.type.numpy_dtype
-    if not is_known(step) or not int(step) or dtype.kind not in "iu":
-        raise unknown_length_error(node)
-    step = int(step)
-    span = minus(stop, start) if step > 0 else minus(start, stop)
-    count = every(most(span, np.asarray(0, np.int64)), abs(step))
-    steps = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
-    first = lax.convert_element_type(plain(start), dtype)
-    return make_ragged(lax.add(steps, first), [count])
-
-
-@rule(Eye)
-def ragged_eye(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Return a matrix whose diagonal continues to the end of the buffer."""
-    op: Any = node.op
-    lengths = iter(values)
-    shape = [next(lengths) if n is None else n for n in op.shape]
-    for n in shape:
-        at_least(n, 0, unequal(node))
-    n, m = map(bound, shape)
-    return make_ragged(jnp.eye(n, m, op.offset, numpy_dtype(op.dtype)), shape)

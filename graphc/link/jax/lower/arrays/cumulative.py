@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,21 +10,9 @@ import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    Ragged,
-    align_lengths,
-    inner,
-    make_ragged,
-    rule,
-    within,
-)
-from graphc.link.jax.counts import Count, minus
 from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
-from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.core.elementwise import wide_dtype
 
 ACCUMULATE = {
@@ -90,34 +78,3 @@ def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
     else:
         y = lax.associative_scan(compose, steps, reverse=op.reverse)[1]
     return lax.convert_element_type(jnp.moveaxis(y, 0, -1), b.dtype)
-
-
-@rule(Cumulative)
-def ragged_accumulate(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Accumulate a ragged array; from the end, unused elements are the identity element."""
-    op: Any = node.op
-    (x,) = values
-    assert isinstance(x, Ragged)
-    buffer = x.buffer
-    if op.reverse and op.axis in x.axes:
-        lowest, highest = dtype_range(x.dtype)
-        identities = {CumSum: 0, CumProd: 1, CumMax: lowest, CumMin: highest}
-        buffer = x.with_padding(identities[type(op)], [op.axis])
-    return make_ragged(lowering(op, buffer), x.shape)
-
-
-@rule(Recurrence)
-def ragged_recurrence(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Accumulate ragged factors; from the end, unused elements are zero."""
-    op: Any = node.op
-    operands, shape = align_lengths(node, values, node.inputs)
-    a, b = [inner(x) for x in operands]
-    if op.reverse and isinstance(shape[op.axis], Count):
-        # The last factor multiplies nothing, whatever its value.
-        a = _zero_beyond(a, op.axis, minus(shape[op.axis], 1))
-        b = _zero_beyond(b, op.axis, shape[op.axis])
-    return make_ragged(lowering(op, a, b), shape)
-
-
-def _zero_beyond(buffer: Any, axis: int, count: Any) -> Any:
-    return jnp.where(within(buffer.shape, axis, count), buffer, np.zeros((), buffer.dtype))

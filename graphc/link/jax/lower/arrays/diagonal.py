@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    agree,
-    at_least,
-    inner,
-    make_ragged,
-    rule,
-    unequal,
-    within,
-)
-from graphc.link.jax.counts import bound, is_known, least, minus, most
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
 
 
@@ -52,41 +38,3 @@ def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
     is_diagonal = lax.broadcast_in_dim(distance == op.offset, shape, (v.ndim - 1, v.ndim))
     full = lax.broadcast_in_dim(rows, shape, range(v.ndim))
     return lax.select(is_diagonal, full, lax.full_like(full, 0))
-
-
-@rule(Diagonal)
-def ragged_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Read the buffer's diagonal, which begins at the same element."""
-    op: Any = node.op
-    (x,) = values
-    *batch, n, m = x.shape
-    return make_ragged(lowering(op, inner(x)), [*batch, _diagonal_length(n, m, op.offset)])
-
-
-def _diagonal_length(n: Any, m: Any, offset: int) -> Any:
-    rows, columns = minus(n, max(-offset, 0)), minus(m, max(offset, 0))
-    return most(least(rows, columns), np.asarray(0, np.int64))
-
-
-@rule(FromDiagonal)
-def ragged_from_diagonal(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Build a matrix whose buffer is zero beyond the valid elements of the diagonal."""
-    op: Any = node.op
-    v, *symbolic = values
-    lengths = iter(symbolic)
-    n, m = [next(lengths) if k is None else k for k in op.shape]
-    for length in (n, m):
-        at_least(length, 0, unequal(node))
-    agree(_diagonal_length(n, m, op.offset), v.shape[-1], unequal(node))
-    buffer = inner(v)
-    rows, columns = bound(n), bound(m)
-    count = diagonal_length(rows, columns, op.offset)
-    if not is_known(v.shape[-1]):
-        mask = within(buffer.shape, buffer.ndim - 1, v.shape[-1])
-        buffer = jnp.where(mask, buffer, np.zeros((), buffer.dtype))
-    batch_padding = [(0, 0, 0)] * (buffer.ndim - 1)
-    buffer = lax.pad(
-        buffer, np.zeros((), buffer.dtype), [*batch_padding, (0, count - buffer.shape[-1], 0)]
-    )
-    y = lowering(FromDiagonal((rows, columns), op.offset), buffer)
-    return make_ragged(y, [*v.shape[:-1], n, m])

@@ -13,6 +13,7 @@ from jax.export import is_symbolic_dim
 
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import at_least, has_symbols, least, most, part as symbolic_slice
+from graphc.link.padding.windows import ReadWindow, WriteWindow
 from graphc.tensor.arrays.index import Hole, Index, IndexUpdate, selection
 from graphc.tensor.core.shape import are_equal
 
@@ -167,3 +168,13 @@ def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
     if not op.accumulate:
         return target.set(value)
     return target.max(value) if x.dtype == bool else target.add(value)
+
+
+@backend.lower(ReadWindow)
+def read_window(op: ReadWindow, x: Any, start: Any) -> Any:
+    return lax.dynamic_slice_in_dim(x, start, op.size, op.axis)
+
+
+@backend.lower(WriteWindow)
+def write_window(op: WriteWindow, x: Any, window: Any, start: Any) -> Any:
+    return lax.dynamic_update_slice_in_dim(x, window, start, op.axis)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, inner, make_ragged, rule, unknown_length_error
-from graphc.link.jax.counts import as_count
 from graphc.link.jax.symbolic import has_symbols
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.sort import ArgSort, SearchSorted, Sort
@@ -78,26 +74,3 @@ def greatest(dtype: Any) -> Any:
     if dtype.kind == "c":
         return complex(np.nan, np.nan)
     return np.nan if dtype.kind in "fV" else dtype_range(dtype)[1]
-
-
-@rule(Sort, ArgSort)
-def ragged_sort(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Sort a ragged array; unused elements come last, equal ones keep their order."""
-    op: Any = node.op
-    (x,) = values
-    assert isinstance(x, Ragged)
-    axes = [axis for axis in x.axes if axis == op.axis]
-    return make_ragged(lowering(op, x.with_padding(greatest(x.dtype), axes)), x.shape)
-
-
-@rule(SearchSorted)
-def ragged_searchsorted(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Search a ragged vector; no index exceeds its length."""
-    op: Any = node.op
-    x, v = values
-    if op.batched or (isinstance(x, Ragged) and x.dtype.kind not in "fiu"):
-        raise unknown_length_error(node)
-    n = x.shape[0]
-    buffer = x.with_padding(greatest(x.dtype)) if isinstance(x, Ragged) else x
-    indices = lax.min(lowering(op, buffer, inner(v)), jnp.asarray(as_count(n).value))
-    return make_ragged(indices, v.shape)

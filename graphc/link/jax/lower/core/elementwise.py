@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,34 +13,9 @@ import jax.scipy.special
 import numpy as np
 from jax import lax
 
-from graphc.grad.barriers import Barrier, GradClip, GradScale, GradStop, GradZero
-from graphc.ir import Node, numpy_dtype
+from graphc.grad.barriers import GradClip, GradScale, GradStop, GradZero
+from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    Ragged,
-    align_lengths,
-    arrays,
-    inner,
-    kept_fill,
-    make_ragged,
-    rule,
-)
-from graphc.link.jax.counts import (
-    Count,
-    as_count,
-    as_static,
-    compare,
-    is_known,
-    is_same,
-    least,
-    minus,
-    most,
-    over,
-    plus,
-    rest,
-    times,
-)
 from graphc.tensor.core.elementwise import ROWS, Cast, Elementwise, Where
 
 
@@ -348,67 +323,3 @@ def _scale_gradient(multiplier: float, x: Any) -> Any:
 @_scale_gradient.defjvp
 def _scale_tangent(multiplier: float, primals: Any, tangents: Any) -> Any:
     return primals[0], tangents[0] * multiplier
-
-
-COUNTS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": plus,
-    "subtract": minus,
-    "minimum": least,
-    "maximum": most,
-    "multiply": times,
-    "floor_divide": over,
-    "remainder": rest,
-}
-"""The rows that give a count for two integers, of which at least one is a count."""
-
-
-@rule(Elementwise, Cast, Where, Barrier, of_counts=True)
-def ragged_elementwise(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Compute an operation of counts or of ragged arrays."""
-    if any(isinstance(x, Ragged) for x in values):
-        return elementwise_of_ragged(node, lowering, values)
-    if isinstance(node.op, Where) and not node.type.ndim and _are_integers(values[1:]):
-        return _where_of_counts(node, lowering, values)
-    if node.type.ndim or not _are_integers(values):
-        return lowering(node.op, *arrays(node, values))
-    return elementwise_of_counts(node, lowering, values)
-
-
-def _are_integers(values: Sequence[Any]) -> bool:
-    return all(isinstance(x, Count) or x.dtype.kind in "iu" for x in values)
-
-
-def elementwise_of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Return a count if possible, or the value that the counts' bounds imply."""
-    match node.op:
-        case Elementwise(row=row) if row in COUNTS:
-            return COUNTS[row](*values)
-        case Elementwise(row=row) if node.type.dtype == "bool" and len(values) == 2:
-            result = compare(row, *values)
-            if result is not None:
-                return np.asarray(result)
-        case Elementwise(row="negative"):
-            return minus(np.asarray(0, np.int64), values[0])
-        case Elementwise(row="square"):
-            return times(values[0], values[0])
-        case Cast(dtype="int64") | Barrier() if isinstance(values[0], Count):
-            return values[0]
-    return lowering(node.op, *arrays(node, values))
-
-
-def _where_of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    condition, *branches = values
-    if is_known(condition):
-        return branches[0] if condition else branches[1]
-    a, b = map(as_count, branches)
-    if is_same(a, b):
-        return branches[0]
-    value = lowering(node.op, condition, a.value, b.value)
-    return as_static(Count(value, min(a.low, b.low), max(a.high, b.high)))
-
-
-def elementwise_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Compute all elements of the buffers, unused ones too."""
-    operands, shape = align_lengths(node, arrays(node, values), node.inputs)
-    buffers = [inner(x) for x in operands]
-    return make_ragged(lowering(node.op, *buffers), shape, kept_fill(node.op, operands, shape))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from graphc.ir import Node
 from graphc.ir.sharding import with_role
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, rule
 from graphc.link.jax.mesh import current
 from graphc.tensor.core.sharding import Shard
 
@@ -18,10 +15,3 @@ def shard(op: Shard, x: Any) -> Any:
     """Constrain the array's sharding in a program over a mesh; else return the array."""
     layout = current()
     return x if layout is None else layout.constrain(x, op.sharding, with_role("shard", op))
-
-
-@rule(Shard)
-def ragged_shard(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Return the buffer without a constraint: XLA chooses its sharding."""
-    (x,) = values
-    return x

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    Ragged,
-    agree,
-    cut,
-    make_ragged,
-    rule,
-    unequal,
-    zero_beyond,
-)
 from graphc.tensor.linalg.expm import LIMIT, PADE, Expm
 
 
@@ -65,17 +53,3 @@ def pade_approximant(a: Any) -> Any:
         factors, right, left_side=True, lower=True, unit_diagonal=True
     )
     return lax.linalg.triangular_solve(factors, inner, left_side=True, lower=False)
-
-
-@rule(Expm)
-def ragged_expm(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Exponentiate with zeros as padding, whose exponential is an identity block."""
-    (x,) = values
-    assert isinstance(x, Ragged)
-    n, m = x.shape[-2:]
-    agree(n, m, unequal(node))
-    size = min(x.buffer.shape[-2:])
-    buffer = zero_beyond(x, (x.ndim - 2, x.ndim - 1))
-    for axis in (x.ndim - 2, x.ndim - 1):
-        buffer = cut(buffer, size, axis)
-    return make_ragged(lowering(node.op, buffer), x.shape)

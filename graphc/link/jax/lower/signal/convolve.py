@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,19 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    at_least,
-    common,
-    make_ragged,
-    rule,
-    unequal,
-    zero_beyond,
-)
-from graphc.link.jax.counts import Count, minus, plus
-from graphc.link.jax.lower.arrays.bounded_index import shift
 from graphc.tensor.signal.convolve import Convolution, FourierConvolution
 
 MAX_UNROLLED_TAPS = 8
@@ -102,34 +88,3 @@ def _product(a: Any, tap: Any) -> Any:
     if a.shape[2] == 1:
         return a * lax.reshape(tap, (tap.shape[0], 1, tap.shape[1], *(1,) * (a.ndim - 3)))
     return jnp.einsum("grc...,gkc->grk...", a, tap, preferred_element_type=a.dtype)
-
-
-@rule(Convolution)
-def ragged_convolve(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Convolve ragged arrays; unused elements are zero along spatial and summed axes."""
-    op: Any = node.op
-    for pair in op.pairs():
-        values, _ = common(node, values, pair)
-    a, b = values
-    groups, rows = a.shape[: op.groups], a.shape[op.groups : op.groups + op.rows]
-    columns = b.shape[op.groups : op.groups + op.columns]
-    pairs = list(zip(a.shape[op.first(0) :], b.shape[op.first(1) :], strict=True))
-    for n, k in pairs:
-        at_least(k, 1, unequal(node))
-        at_least(n, 1 if op.full else k, unequal(node))
-    buffers = [
-        zero_beyond(x, range(op.groups + own, x.ndim)) for x, own in ((a, op.rows), (b, op.columns))
-    ]
-    front = [*groups, *rows, *columns]
-    if op.full or not any(isinstance(k, Count) for _, k in pairs):
-        spatial = [
-            minus(plus(n, k), 1) if op.full else plus(minus(n, k), np.asarray(1, np.int64))
-            for n, k in pairs
-        ]
-        return make_ragged(lowering(op, *buffers), [*front, *spatial])
-    # A valid convolution is the full one from the last valid element of b on.
-    y = lowering(replace(op, full=True), *buffers)
-    spatial = [plus(minus(n, k), 1) for n, k in pairs]
-    for i, (_, k) in enumerate(pairs):
-        y = shift(y, minus(k, 1), spatial[i], len(front) + i)
-    return make_ragged(y, [*front, *spatial])

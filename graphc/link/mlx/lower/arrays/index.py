@@ -21,6 +21,7 @@ import numpy as np
 
 from graphc.link.mlx.arrays import contiguous, device_array
 from graphc.link.mlx.backend import backend
+from graphc.link.padding.windows import ReadWindow, WriteWindow
 from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero, selection
 from graphc.tensor.arrays.select import CheckedIndices
 
@@ -390,3 +391,21 @@ def append_spare(x: Any, key: ArrayKey) -> tuple[Any, ArrayKey]:
     entries[axis] = mx.where(key.inside, entries[axis], scalar_like(x.shape[axis], entries[axis]))
     spare = mx.zeros([1 if i == axis else n for i, n in enumerate(x.shape)], x.dtype)
     return mx.concatenate([x, spare], axis), replace(key, entries=tuple(entries))
+
+
+@backend.lower(ReadWindow)
+def read_window(op: ReadWindow, x: Any, start: Any) -> Any:
+    sizes = [op.size if axis == op.axis else n for axis, n in enumerate(x.shape)]
+    limit = x.shape[op.axis] - op.size
+    return mx.slice(device_array(x), _start(start, limit), (op.axis,), sizes)
+
+
+@backend.lower(WriteWindow)
+def write_window(op: WriteWindow, x: Any, window: Any, start: Any) -> Any:
+    limit = x.shape[op.axis] - window.shape[op.axis]
+    return mx.slice_update(device_array(x), device_array(window), _start(start, limit), (op.axis,))
+
+
+def _start(start: Any, limit: int) -> Any:
+    """Return a start within the array: MLX crashes outside, where a check fails after the run."""
+    return mx.reshape(mx.clip(device_array(start), 0, limit).astype(mx.int32), (1,))
