@@ -182,6 +182,7 @@ def evaluate(
     n: AnyLength | None,
     value: Callable[[tuple[Any, ...]], Any],
     functions: Mapping[str, Callable[..., Any]],
+    memo: dict[SymbolicLength, Any] | None = None,
 ) -> Any:
     """Return the value of an expression, or None.
 
@@ -190,17 +191,34 @@ def evaluate(
         value: Returns the value of a symbol; None if it has none.
         functions: The functions by name, beside the operators of the values; one that is missing,
             or returns None, gives None.
+        memo: The values of parts of the expression, each of which is computed once.
     """
     if n is None or isinstance(n, int):
         return n
+    memo = {} if memo is None else memo
+    if n not in memo:
+        memo[n] = _evaluate(n, value, functions, memo)
+    return memo[n]
+
+
+def _evaluate(
+    n: SymbolicLength,
+    value: Callable[[tuple[Any, ...]], Any],
+    functions: Mapping[str, Callable[..., Any]],
+    memo: dict[SymbolicLength, Any],
+) -> Any:
     total: Any = None
     for atom, k in n.terms:
         if is_symbol(atom):
             term = value(atom)
         else:
             function = functions.get(atom[0], OPERATORS.get(atom[0]))
-            arguments = [evaluate(x, value, functions) for x in atom[1:]]
-            term = None if function is None else function(*arguments)
+            # A slice has None for a bound that is left out.
+            known = [x for x in atom[1:] if x is not None]
+            values = {x: evaluate(x, value, functions, memo) for x in known}
+            if function is None or any(y is None for y in values.values()):
+                return None
+            term = function(*[values.get(x) for x in atom[1:]])
         if term is None:
             return None
         term = term if abs(k) == 1 else term * abs(k)

@@ -499,7 +499,9 @@ _lock = threading.Lock()
 
 def names() -> list[str]:
     """Return the names of all backends."""
-    return sorted(file.parent.name.upper() for file in Path(__file__).parent.glob("*/backend.py"))
+    here = Path(__file__).parent
+    packages = [m.name for m in pkgutil.iter_modules([str(here)]) if m.ispkg]
+    return sorted(name.upper() for name in packages if name != "padding")
 
 
 @contextmanager

@@ -53,9 +53,12 @@ class CallSpec:
     passed: int
     buckets: tuple[Buckets | None, ...]
 
-    def pads(self, options: Mapping[str, Any]) -> bool:
+    def is_padded(self, options: Mapping[str, Any]) -> bool:
         """Return whether lengths are padded to buckets: no argument decides another shape."""
-        return not {*self.static} - {*self.counts} and asks_for_buckets(self.buckets, options)
+        # Narrow and unsigned integers wrap around at lengths that exist.
+        wraps = any(self.arguments[i].dtype not in {"int32", "int64"} for i in self.counts)
+        exact = wraps or {*self.static} - {*self.counts}
+        return not exact and asks_for_buckets(self.buckets, options)
 
     @classmethod
     def of(

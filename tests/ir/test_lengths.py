@@ -13,6 +13,7 @@ from graphc.ir.lengths import (
     agree,
     common,
     comparisons,
+    evaluate,
     greatest,
     is_symbol,
     least,
@@ -99,3 +100,12 @@ def test_the_common_length_is_a_number_if_one_is_known() -> None:
     assert common(None, n, 5, m) == 5
     assert common(None, m, n) is m
     assert common(None, None) is None
+
+
+def test_an_expression_of_an_unknown_value_is_unknown() -> None:
+    for expression in (n, n * n, least(n, 2 * n), (n + 3) // m):
+        assert evaluate(expression, lambda symbol: None, {"min": min}) is None
+    nested: Any = n
+    for _ in range(12):
+        nested = least(nested + m, nested - m)
+    assert evaluate(nested, lambda symbol: 2 if symbol == n.symbol else 0, {"min": min}) == 2

@@ -200,7 +200,7 @@ def _in_buckets(
     options: Mapping[str, Any],
     context: CompileContext,
 ) -> Executable:
-    if not spec.pads(options):
+    if not spec.is_padded(options):
         return exact
     # Most programs are for exact lengths.
     from graphc.link.jax.buckets import JAXBuckets  # noqa: PLC0415

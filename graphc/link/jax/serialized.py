@@ -64,18 +64,20 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
         return None
     try:
         payload, arguments, results = serialize(compiled)
+        structure = tree_unflatten(results, range(results.num_leaves))
+        head = pickle.dumps(
+            {
+                "arguments": arguments.num_leaves,
+                # The traced program has the errors, which are functions.
+                "results": _with_errors(structure, lambda i: i),
+                "lapack": bool(called),
+                "precise": bool(called) or bool(PRODUCT.search(text)),
+            }
+        )
     except (ValueError, TypeError, AttributeError, RuntimeError, pickle.PicklingError):
-        return None  # JAX raises any of these if it or the device cannot serialize
-    structure = tree_unflatten(results, range(results.num_leaves))
-    head = pickle.dumps(
-        {
-            "arguments": arguments.num_leaves,
-            # The traced program has the errors, which are functions.
-            "results": _with_errors(structure, lambda i: i),
-            "lapack": bool(called),
-            "precise": bool(called) or bool(PRODUCT.search(text)),
-        }
-    )
+        # JAX raises any of these if it or the device cannot serialize; a RecursionError, which is
+        # a RuntimeError, comes from formulas of lengths in formulas.
+        return None
     return b"".join((len(head).to_bytes(LENGTH_BYTES, "little"), head, payload))
 
 

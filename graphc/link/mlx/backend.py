@@ -15,7 +15,7 @@ import numpy as np
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Dispatch, Executable
-from graphc.link.call_spec import CallSpec, asks_for_buckets
+from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
 from graphc.link.mlx.arrays import (
@@ -79,7 +79,7 @@ def compile(
 ) -> Executable:
     """Return a function that runs the program, in buckets of lengths if the mode asks for them."""
     exact = compile_exact(spec, program, options, donated, context)
-    if not spec.pads(options):
+    if not spec.is_padded(options):
         return exact
     # Most programs are for exact lengths.
     from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
@@ -422,9 +422,7 @@ class MLXBackend(Backend):
 
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph with slices of fixed lengths at variable starts as gathers."""
-        buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
-        # If lengths are padded, the length of a slice is padded too.
-        return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
+        return with_slice_lengths(graph)
 
     def padding(
         self,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.ir import TensorType
+from graphc.link.checks import admit
 from graphc.link.padding.counts import Count, is_known, passed_length
 from graphc.link.padding.graph import PaddedGraph, pad
 from graphc.link.padding.padded import PaddedArray
@@ -56,6 +57,8 @@ def pad_program(
     inputs: list[Tensor] = []
     values: list[Any] = []
     for position, (argument, node) in enumerate(zip(arguments, program.arguments, strict=True)):
+        if position < len(program.graph.inputs):
+            admit(position, node, argument)
         if is_known(argument):
             values.append(argument)
             continue
@@ -72,4 +75,4 @@ def pad_program(
         padded = PaddedArray(inputs[-1], lengths, np.zeros((), node.type.numpy_dtype))
         values.append(counts.get(-1, padded if counts else inputs[-1]))
     inputs += [vector] * passes_lengths
-    return pad(program.graph, inputs, values, passed)
+    return pad(program.graph, inputs, values, passed, has_exact=bool(axes))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from graphc.config import config
 from graphc.errors import GraphcError, RecompileError, ShapeError
 from graphc.ir import TensorType
 from graphc.link.backend import Executable
@@ -229,6 +230,8 @@ class Bucketed(ABC):
         with self._lock:
             if key not in current.executables:
                 current.executables[key] = compile()
+                if len(current.executables) > config.specializations:
+                    current.executables.pop(next(iter(current.executables)))
             return current.executables[key]
 
 

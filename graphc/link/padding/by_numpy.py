@@ -62,10 +62,12 @@ class OnLengths(Op):
 
 def _cut(x: Any, axes: Sequence[int], counts: Any) -> Any:
     valid = {axis: slice(int(next(counts))) for axis in axes}
-    return x[tuple([valid.get(axis, slice(None)) for axis in range(x.ndim)])] if axes else x
+    if not axes:
+        return x
+    return np.ascontiguousarray(x[tuple([valid.get(axis, slice(None)) for axis in range(x.ndim)])])
 
 
 def _extend(x: Any, sizes: Sequence[int | None]) -> Any:
     x = np.asarray(x)
     widths = [(0, 0 if m is None else m - n) for n, m in zip(x.shape, sizes, strict=True)]
-    return np.pad(x, widths)
+    return np.pad(x, widths) if widths else x

@@ -34,7 +34,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.tensor import Tensor, constant
 
-LEAST, MOST = -(2**63), 2**63 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UNBOUNDED = 2**48
 """A length from which no buffer fits into memory."""
 
@@ -95,17 +95,18 @@ class LengthRecord:
     """The lengths that one padded graph knows, and the comparisons that it makes.
 
     Attributes:
-        passed: The lengths that a call passes, int64 scalars. If there are some, arguments are
-            padded, so that a call can run the exact program instead.
+        passed: The lengths that a call passes, int64 scalars.
         numbers: The integers that only a run decides, and their positions among each other.
         comparisons: The comparisons, as an ordered set.
-        depth: The number of graphs, held by operations, that enclose the operation at hand.
+        depth: The number of steps of loops and branches around the operation.
+        has_exact: Whether a call can run the exact program instead.
     """
 
     passed: Sequence[Tensor]
     numbers: dict[Tensor, int] = field(default_factory=dict)
     comparisons: dict[LengthComparison, None] = field(default_factory=dict)
     depth: int = 0
+    has_exact: bool = False
 
     def formula(self, n: Count) -> AnyLength:
         """Return the formula of a count, which becomes one of the numbers if it has none."""
@@ -119,9 +120,9 @@ current_lengths = _lengths.get
 
 
 @contextmanager
-def padding(passed: Sequence[Tensor]) -> Iterator[LengthRecord]:
+def padding(passed: Sequence[Tensor], *, has_exact: bool = False) -> Iterator[LengthRecord]:
     """Collect comparisons of lengths in this context, where these lengths are passed."""
-    token = _lengths.set(LengthRecord(passed))
+    token = _lengths.set(LengthRecord(passed, has_exact=has_exact))
     try:
         yield _lengths.get()
     finally:
@@ -151,8 +152,8 @@ class Count:
     __array_ufunc__ = None  # NumPy's integers leave the operators to this class.
 
     scalar: Tensor | None
-    low: int = LEAST
-    high: int = MOST
+    low: int = INT64_MIN
+    high: int = INT64_MAX
     formula: AnyLength | None = None
     limit: Tensor | None = None
     is_exact: bool = False
@@ -223,8 +224,8 @@ def combine(name: str, a: Any, b: Any) -> Any:
         if _is_first(name, first, second):
             return as_known(first)
     bounds = image(INTEGERS, name, Interval(x.low, x.high), Interval(y.low, y.high))
-    low, high = (LEAST, MOST) if bounds is None else (bounds.low, bounds.high)
-    low, high = max(low, LEAST), min(high, MOST)
+    low, high = (INT64_MIN, INT64_MAX) if bounds is None else (bounds.low, bounds.high)
+    low, high = max(low, INT64_MIN), min(high, INT64_MAX)
     if x.formula is not None and y.formula is not None:
         formula = of_formulas(x.formula, y.formula)
         if formula is not None:
@@ -291,9 +292,9 @@ def compare(name: str, a: Any, b: Any) -> bool | None:
     return bool(result.low) if result is not None and result.low == result.high else None
 
 
-def every(n: Any, step: int) -> Any:
+def ceil_divide(n: Any, step: int) -> Any:
     """Return ``ceil(n / step)``, the length of ``x[::step]``."""
-    return (n + step - 1) // step
+    return (n + (step - 1)) // step
 
 
 def least(a: Any, b: Any) -> Any:
@@ -320,7 +321,7 @@ def bound(n: Any) -> Any:
     if count.limit is not None:
         return count.limit
     raise DynamicShapeError(
-        "A length is unknown while JAX compiles, and has no upper bound.",
+        "A length is unknown while the program is compiled, and has no upper bound.",
         "Limit it by gt.minimum(n, most) or, of a loop, by the most steps there can be; or use "
         "mode='NUMPY'.",
     )

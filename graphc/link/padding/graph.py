@@ -34,6 +34,7 @@ from graphc.link.padding.counts import (
     LengthComparison,
     as_count,
     bound,
+    current_lengths,
     is_known,
     is_known_to_backend,
     least,
@@ -103,6 +104,8 @@ def pad(
     inputs: Sequence[Node],
     values: Sequence[Any],
     lengths: Sequence[Tensor] = (),
+    *,
+    has_exact: bool = False,
 ) -> PaddedGraph:
     """Return the graph of padded arrays for these values of a program's arguments.
 
@@ -111,12 +114,13 @@ def pad(
         inputs: The inputs of the new graph.
         values: A value for each input and leaf of the program, in terms of the new inputs.
         lengths: The passed lengths, int64 scalars of the new graph.
+        has_exact: Whether a call can run the exact program instead.
 
     Raises:
         DynamicShapeError: If an operation has neither a declaration nor a rule.
     """
     arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
-    with padding(lengths) as record:
+    with padding(lengths, has_exact=has_exact) as record:
         for check in named_checks(graph.inputs):
             a, m, b, n = check
             error = partial(unequal_arguments, graph.inputs, check)
@@ -189,7 +193,9 @@ def _without_rule(node: Node, values: Sequence[Any]) -> Any:
     has_padding = any(isinstance(x, PaddedArray) for x in values)
     if _are_shapes_known(node, values) and _declares_padding(node, values):
         return by_declaration(node, values) if has_padding else apply(node, values)
-    if is_own_class(cls) or cls.perform is Op.perform:
+    # A lowering of the user's runs in the exact program, where there is one.
+    keeps_lowering = current_lengths().has_exact and not cls.by_numpy
+    if is_own_class(cls) or cls.perform is Op.perform or keeps_lowering:
         raise unknown_length(node)
     return on_lengths(node, values)
 
@@ -211,7 +217,7 @@ def _needs_rule(node: Node, values: Sequence[Any]) -> bool:
     # min(n, 10) bounds a number n that is computed from data.
     if node.op is minimum and node.type is TensorType("int64"):
         return True
-    return not _are_shapes_known(node, values) or is_open(node.op)
+    return not _are_shapes_known(node, values) or may_have_unknown_steps(node.op)
 
 
 def _are_shapes_known(node: Node, values: Sequence[Any]) -> bool:
@@ -224,16 +230,16 @@ def _is_without_padding(x: Any) -> bool:
     return x.is_exact if isinstance(x, Count) else not isinstance(x, PaddedArray)
 
 
-def is_open(op: Op) -> bool:
+def may_have_unknown_steps(op: Op) -> bool:
     """Return whether an operation is or has a loop whose number of steps may be unknown."""
-    is_open_loop = isinstance(op, Loop) and (op.stops or op.steps is None)
-    return is_open_loop or any(map(has_open_loop, op.graphs()))
+    is_unknown = isinstance(op, Loop) and (op.stops or op.steps is None)
+    return is_unknown or any(map(has_unknown_steps, op.graphs()))
 
 
 @lru_cache(1024)
-def has_open_loop(graph: Graph) -> bool:
+def has_unknown_steps(graph: Graph) -> bool:
     """Return whether a graph has a loop whose number of steps may be unknown."""
-    return any(is_open(node.op) for node in graph.nodes)
+    return any(may_have_unknown_steps(node.op) for node in graph.nodes)
 
 
 def apply(node: Node, values: Sequence[Any], op: Op | None = None) -> Any:
@@ -269,7 +275,7 @@ def by_declaration(node: Node, values: Sequence[Any], fill: Any = None) -> Any:
     lengths = law(op, tuple([x.type for x in node.inputs]))
     values = align(node, _with_nodes(node, values))
     if fill is None:
-        fill = kept_fill(node, values)
+        fill = fill_of_result(node, values)
     operands = [_with_declared_padding(node, i, x) for i, x in enumerate(values)]
     shapes = [[_length(node, n, values) for n in shape] for shape in lengths.results]
     return _pad_results(node, apply(node, operands), shapes, fill)
@@ -360,7 +366,7 @@ def pad_with_identity(node: Node, x: Any) -> Tensor:
     return where(square.inside(), buffer, eye(size, dtype=buffer.type.dtype))
 
 
-def kept_fill(node: Node, values: Sequence[Any]) -> Any:
+def fill_of_result(node: Node, values: Sequence[Any]) -> Any:
     """Return the value of a result's padding, where it follows from the operands' padding.
 
     The value is None if the padding of an operand is unknown, or if the padding of one operand
@@ -373,9 +379,11 @@ def kept_fill(node: Node, values: Sequence[Any]) -> Any:
         fill = first.fill
         identity = op.identity(first.buffer.type.numpy_dtype)
         return fill if fill is not None and bool(fill == identity) else None
-    if not isinstance(op, Elementwise | Cast | Where | Barrier):
-        return None
-    ndim = node.type.ndim
+    is_elementwise = isinstance(op, Elementwise | Cast | Where | Barrier) and node.type.ndim
+    return _fill_of_elements(node, values) if is_elementwise else None
+
+
+def _fill_of_elements(node: Node, values: Sequence[Any]) -> Any:
     padded = {axis - x.ndim for x in values if isinstance(x, PaddedArray) for axis in x.axes}
     numbers = []
     for x in values:
@@ -388,5 +396,7 @@ def kept_fill(node: Node, values: Sequence[Any]) -> Any:
         else:
             return None
     with np.errstate(all="ignore"):
-        fill = op.perform(*numbers)
-    return None if np.ndim(fill) or not ndim else fill
+        fill = node.op.perform(*numbers)
+    # Backends round and wrap numbers out of range in different ways.
+    changes = isinstance(node.op, Cast) and not np.all(fill == numbers[0])
+    return None if np.ndim(fill) or changes else fill

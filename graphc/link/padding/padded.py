@@ -1,4 +1,4 @@
-"""PaddedArray arrays: arrays with lengths that are unknown when a padded graph is built.
+"""Padded arrays: arrays with lengths that are unknown when a padded graph is built.
 
 An array with a count in its shape lies in a longer buffer, whose other elements are padding. The
 value of the padding is known or not; an operation masks padding that it would read.
@@ -257,7 +257,7 @@ def _compare(
         record.comparisons[LengthComparison(a, b, at_least, error)] = None
     elif not at_least:
         raise DynamicShapeError(
-            "Whether two lengths fit is not known while JAX compiles the step of a loop.",
+            "Whether two lengths fit is not known while the step of a loop is compiled.",
             "Make them the same length, or use mode='NUMPY'.",
         )
 
@@ -288,8 +288,8 @@ def unknown_length(node: Node) -> DynamicShapeError:
         # The message is for a plan; a call runs the exact program instead.
         return DynamicShapeError(f"{node!r} cannot be padded", "", node.where)
     return DynamicShapeError(
-        f"{node!r} needs a length that is known while JAX compiles; here it depends on the "
-        "number of steps of a loop.",
+        f"{node!r} needs a length that is known while the program is compiled; here it depends on "
+        "the number of steps of a loop.",
         "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
         "gt.where in place of until; or mode='NUMPY'.",
         node.where,

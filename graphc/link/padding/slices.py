@@ -9,7 +9,7 @@ from graphc.link.padding.counts import (
     as_count,
     as_known,
     bound,
-    every,
+    ceil_divide,
     is_known,
     least,
     most,
@@ -88,13 +88,13 @@ def slice_span(entry: slice, n: Any) -> tuple[Any, Any, int]:
         last = n - 1
         start = _clip(entry.start, last, n, -1, last)
         stop = _clip(entry.stop, -1, n, -1, last)
-        return start, every(most(start - stop, 0), -step), step
+        return start, ceil_divide(most(start - stop, 0), -step), step
     start = _clip(entry.start, 0, n, 0, n)
     stop = _clip(entry.stop, n, n, 0, n)
     count = most(stop - start, 0)
     if entry.stop is None and is_known(entry.start) and entry.start < 0:
         count = least(n, -entry.start)
-    return start, every(count, step), step
+    return start, ceil_divide(count, step), step
 
 
 def _clip(i: Any, default: Any, n: Any, lowest: int, highest: Any) -> Any:

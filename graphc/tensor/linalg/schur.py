@@ -146,7 +146,6 @@ class MatrixSqrt(Op):
 
     by_numpy = True
     name = "sqrtm"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TensorType:
         check_matrix("sqrtm", x)

@@ -391,8 +391,45 @@ def test_an_executable_on_disk_knows_its_conditions(tmp_path: Path) -> None:
             f(np.ones(3), np.ones(4))
 
 
-def test_formulas_are_equal_where_they_must_be() -> None:
+def test_a_formula_has_the_value_of_its_lengths() -> None:
     n, m = passed_length(0), passed_length(1)
     half = ((n + m) // 2) * 3 + 1
     assert pickle.loads(pickle.dumps(half)) is half
     assert value_of(half, [5, 8]) == 19
+
+
+# Faults of once.
+
+
+@pytest.mark.parametrize("mode", ["JAX", "MLX"])
+def test_arguments_have_the_rank_and_the_static_lengths_of_their_inputs(mode: str) -> None:
+    z = gt.tensor("z", shape=(3,))
+    states = graphc.scan(
+        lambda e, total: (total + gt.exp(e), graphc.until(total > 5)), x, np.float64(0)
+    )
+    for outputs, options in ((gt.sum(z) * states, {}), (gt.sum(z) * x, {"lengths": "buckets"})):
+        f = graphc.function([z, x], outputs, mode=Mode(mode, **options))
+        f(np.ones(3), np.ones(6))
+        for wrong in (np.ones(4), np.ones((3, 1))):
+            with pytest.raises(ArgumentError):
+                f(wrong, np.ones(6))
+
+
+def test_padding_out_of_the_range_of_a_cast_is_masked() -> None:
+    """NumPy and XLA cast infinity to different integers."""
+    value = np.array([-2.0, -0.5, -1.0])
+    outputs = [
+        gt.max(gt.cast(1 / x, "int64")),
+        gt.sum(gt.cast(gt.cast(1 / (x * x), "uint8"), "int64")),
+    ]
+    f = graphc.function([x], outputs, mode="JAX")
+    assert [int(y) for y in f(value)] == [0, 5]
+
+
+def test_integers_that_wrap_around_are_no_lengths_of_buffers() -> None:
+    for dtype, n, expected in (("int8", 100, 0), ("uint8", 3, 6)):
+        k = gt.tensor("k", dtype=dtype, shape=())
+        f = graphc.function(
+            [x, k], gt.arange((k + k).astype("int64")), mode="JAX", on_unused_input="ignore"
+        )
+        assert len(f(np.ones(3), np.asarray(n, dtype))) == expected

@@ -95,3 +95,11 @@ def test_a_loop_that_stops_runs_in_a_second_bucket() -> None:
     expected = graphc.function([v], states, mode="NUMPY")
     for n in (5, 1, 20):
         np.testing.assert_allclose(f(ramp(n)), expected(ramp(n)))
+
+
+def test_a_slice_at_any_start_of_an_input_with_buckets_is_compiled_once() -> None:
+    start = gt.lscalar("start")
+    f = graphc.function([v, start], v[start : start + 3], mode="MLX")
+    for i in range(6):
+        assert f(ramp(12), i).tolist() == [i, i + 1, i + 2]
+    assert f.stats.compiles == 1

@@ -144,3 +144,26 @@ def test_an_operation_without_a_reference_cannot_be_padded() -> None:
     x = gt.vector("x")
     with pytest.raises(DynamicShapeError):
         run_padded([x], [Unknown()(x)], [np.array([1.0])])
+
+
+@dataclass(frozen=True, slots=True)
+class Total(graphc.Op):
+    """The sum of a vector in contiguous memory, by NumPy on each backend."""
+
+    by_numpy = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_shape(())
+
+    def perform(self, x: Any) -> Any:
+        assert x.flags.c_contiguous
+        return x.sum()
+
+
+@pytest.mark.parametrize("mode", ["JAX", "MLX"])
+def test_a_result_may_be_a_scalar(mode: str) -> None:
+    v = gt.vector("v", bucket=2)
+    f = graphc.function([v], Total()(v[::2]), mode=mode)
+    for n in (3, 6, 20):
+        assert f(np.arange(float(n))) == np.arange(float(n))[::2].sum()
+    assert not f._compiled.execute.is_refused

@@ -36,7 +36,7 @@ from graphc.tensor.linalg.expm import Expm
 from graphc.tensor.linalg.lu import LU, PivotsToPermutation
 from graphc.tensor.linalg.mirror import Mirror
 from graphc.tensor.linalg.qr import QR, ComplexQR, PivotedQR
-from graphc.tensor.linalg.schur import QZ, MatrixSqrt, Schur, SortedSchur
+from graphc.tensor.linalg.schur import QZ, Schur, SortedSchur
 from graphc.tensor.linalg.svd import SVD, Svdvals
 from graphc.tensor.linalg.triangular import SolveTriangular
 from graphc.tensor.linalg.tridiagonal import (
@@ -242,7 +242,6 @@ CASES: dict[str, Declared] = {
     "schur": Declared(op(Schur()), ("b33",)),
     "sorted schur": Declared(op(SortedSchur("lhp")), ("b33",)),
     "qz": Declared(op(QZ(None)), ("b33", "b33")),
-    "sqrtm": Declared(op(MatrixSqrt()), ("b33",), ("complex128",), definite),
     "sylvester": Declared(op(Sylvester()), ("b33", "b22", "b32")),
     "riccati": Declared(
         op(DiscreteRiccati()), ("b33", "b32", "b33", "b22"), ("float64",),
@@ -383,18 +382,29 @@ class Definitions:
         return False
 
 
+MOSTLY_EXACT = {
+    *("all_sum", "eig", "implicit", "loop", "optimize", "print", "qr", "quantized", "schur"),
+    *("sparse", "svd"),
+}
+"""The families of which less than a third of the cases can be padded."""
+
+
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_contract_case_is_computed_on_padded_arrays_or_refused(family: str) -> None:
+    compared = []
     for name, case in FAMILIES[family].items():
         for dtype in case.dtypes[:: len(case.dtypes) // 2 or 1]:
             values = [np.asarray(x) for x in arrays(case, dtype)]
             axes = [(i, k) for i, x in enumerate(values) for k in range(x.ndim)]
             for padded in (axes, *combinations(axes, 1)):
-                _compare_case(f"{name}, {dtype}, {padded}", case, values, padded)
+                what = f"{name}, {dtype}, {padded}"
+                compared.append(_compare_case(what, case, values, padded))
+    assert family in MOSTLY_EXACT or 3 * sum(compared) >= len(compared)
 
 
-def _compare_case(what: str, case: Any, values: Sequence[Any], padded: Any) -> None:
+def _compare_case(what: str, case: Any, values: Sequence[Any], padded: Any) -> bool:
+    """Compare a case on padded arrays with NumPy; return False if it cannot be padded."""
     inputs = symbols(values, padded)
     try:
         graph = inline(Graph(inputs, [case.symbolic(*inputs)]), Definitions())
@@ -402,12 +412,13 @@ def _compare_case(what: str, case: Any, values: Sequence[Any], padded: Any) -> N
             (expected,) = evaluate(graph, *values)
     except (GraphcError, ValueError):
         # NumPy does not take these lengths as unknown ones, as a 1 that is broadcast.
-        return
+        return False
     try:
         (found,) = run_padded(graph.inputs, graph.outputs, values)
     except (DynamicShapeError, RuntimeShapeError, ValueError):
         # It cannot be padded, or not for these lengths: a call runs the exact program.
-        return
+        return False
     expected = np.asarray(expected)
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else [0]
     assert_agree(found, expected, what, scale=max(finite, default=0))
+    return True

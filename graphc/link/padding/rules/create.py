@@ -13,7 +13,7 @@ from graphc.link.padding.counts import (
     as_count,
     as_known,
     bound,
-    every,
+    ceil_divide,
     is_known,
     is_known_to_backend,
     least,
@@ -50,7 +50,7 @@ def arange(op: Arange, node: Node, values: Sequence[Any]) -> Any:
         raise unknown_length(node)
     start, stop = [as_known(as_count(n)) for n in (start, stop)]
     span = stop - start if step > 0 else start - stop
-    count = every(most(span, 0), abs(int(step)))
+    count = ceil_divide(most(span, 0), abs(int(step)))
     elements = indices(bound(count)) * np.int64(step) + cast(as_node(start), "int64")
     return make_padded(cast(elements, node.type.dtype), [count])
 

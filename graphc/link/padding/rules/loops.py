@@ -118,8 +118,8 @@ def _length_of_rows(op: Loop, steps: Any, xs: Sequence[Any]) -> tuple[Any, bool]
         return (min(lengths) if are_static else reduce(minimum, lengths)), True
     if op.stacked:
         raise DynamicShapeError(
-            f"{op.title}: the number of rows is not known while JAX compiles, and has no upper "
-            "bound.",
+            f"{op.title}: the number of rows is not known while the program is compiled, and has "
+            "no upper bound.",
             "Give the largest number of steps, max_steps=... or n_steps=gt.minimum(n, most); "
             "use the last step's value alone ([-1]); or mode='NUMPY'.",
         )
@@ -214,8 +214,8 @@ def _carry_after(op: Loop, before: Any, after: Any, like: Node) -> Tensor:
 
 def _varying_length(op: Loop, owner: str) -> DynamicShapeError:
     return DynamicShapeError(
-        f"{op.title}: {owner} length is not known while JAX compiles, and may differ from step to "
-        "step.",
+        f"{op.title}: {owner} length is not known while the program is compiled, and may differ "
+        "from step to step.",
         "In a loop within a loop, use the last step's value alone ([-1]), or a fixed number of "
         "steps, n_steps, with gt.where; or mode='NUMPY'.",
     )

@@ -87,6 +87,7 @@ def reshape_padded(op: Reshape, node: Node, values: Sequence[Any]) -> Any:
         front += 1
     behind = [*old[front + 1 :], *new[front + 1 :]]
     by_rows = old and new and not any(isinstance(n, Count) for n in behind)
+    by_rows = by_rows and as_node(x).type.shape[front] is not None
     if by_rows and not _is_exact(old[front]) and not _is_exact(new[front]) and 0 not in behind:
         return make_padded(_reshape_rows(as_node(x), new, front), new)
     return make_padded(_gather(as_node(x), old, new), new)
