@@ -214,8 +214,8 @@ def _evaluate(
         else:
             function = functions.get(atom[0], OPERATORS.get(atom[0]))
             # A slice has None for a bound that is left out.
-            known = [x for x in atom[1:] if x is not None]
-            values = {x: evaluate(x, value, functions, memo) for x in known}
+            operands = [x for x in atom[1:] if x is not None]
+            values = {x: evaluate(x, value, functions, memo) for x in operands}
             if function is None or any(y is None for y in values.values()):
                 return None
             term = function(*[values.get(x) for x in atom[1:]])

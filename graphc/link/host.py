@@ -287,12 +287,18 @@ def is_step_count(node: Node) -> bool:
     return isinstance(op, Loop) and op.stops and node.op.index == len(loop.type.items) - 1
 
 
+KNOWN_STEPS = (
+    "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with gt.where in "
+    "place of until; or mode='NUMPY'."
+)
+"""What to do where a length depends on the number of steps of a loop."""
+
+
 def _unknown_steps(node: Node, user: Node) -> DynamicShapeError:
     return DynamicShapeError(
         f"The shape of {user!r} depends on the number of steps of a loop, which is not known while "
         "the backend compiles.",
-        "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
-        "gt.where in place of until; or mode='NUMPY'.",
+        KNOWN_STEPS,
         user.where or node.where,
     )
 

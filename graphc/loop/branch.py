@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphc.errors import DTypeError, InvalidGraphError, ShapeError
+from graphc.errors import DTypeError, InvalidGraphError, RuntimeShapeError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node
@@ -90,6 +90,15 @@ class Switch(Op):
                     )
         results = zip(*(branch.outputs for branch in self.branches), strict=True)
         return TupleType(tuple(common_type(self.title, ys) for ys in results))
+
+    def unequal_shapes(self, shape: Any, other: Any, where: str | None) -> RuntimeShapeError:
+        """Return the error for branches whose results differ in shape in a compiled program."""
+        return RuntimeShapeError(
+            f"{self.title}: one branch gives the shape {shape}, another {other}; a compiled "
+            "program has one shape for both.",
+            "Give both branches one shape, or use mode='NUMPY'.",
+            where,
+        )
 
     def chosen(self, index: Any) -> Graph:
         """Return the branch that an index selects."""

@@ -215,14 +215,25 @@ class Loop(Op):
         """Return the number of steps; raise if a sequence has another length."""
         n = int(self.steps_of(inputs))
         if n < 0:
-            raise ArgumentError(f"{self.title}: {n} steps.", "Use a number from 0 on.")
+            raise self.negative_steps(n)
         for i, x in enumerate(inputs.xs):
             if x.shape[0] != n:
-                raise RuntimeShapeError(
-                    f"{self.title}: the sequence {i} has {x.shape[0]} elements for {n} steps.",
-                    "Give as many elements as steps.",
-                )
+                raise self.unequal_sequence(i, x.shape[0], n)
         return n
+
+    def negative_steps(self, n: Any, where: str | None = None) -> ArgumentError:
+        """Return the error for a negative number of steps."""
+        return ArgumentError(f"{self.title}: {n} steps.", "Use a number from 0 on.", where)
+
+    def unequal_sequence(
+        self, i: int, length: Any, n: Any, where: str | None = None
+    ) -> RuntimeShapeError:
+        """Return the error for sequence ``i``, whose length is not the number of steps."""
+        return RuntimeShapeError(
+            f"{self.title}: the sequence {i} has {length} elements for {n} steps.",
+            "Give as many elements as steps.",
+            where,
+        )
 
     def check_carry(self, before: Sequence[Any], after: Sequence[Any]) -> None:
         """Raise if a step changes a carry's shape."""

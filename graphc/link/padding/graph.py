@@ -288,7 +288,7 @@ def _pad_results(node: Node, y: Any, shapes: Sequence[Sequence[Any]], fill: Any)
 
 
 def _with_nodes(node: Node, values: Sequence[Any]) -> list[Any]:
-    """Return a node's operands with nodes in place of counts."""
+    """Return a node's operands, with counts as nodes."""
     pairs = zip(values, node.inputs, strict=True)
     return [as_node(x, y) if isinstance(x, Count) else x for x, y in pairs]
 

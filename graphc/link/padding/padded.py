@@ -19,6 +19,7 @@ from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeSh
 from graphc.ir import Constant, Node
 from graphc.ir.law import checks_of
 from graphc.ir.op import Check
+from graphc.link.host import KNOWN_STEPS
 from graphc.link.padding.counts import (
     Count,
     LengthComparison,
@@ -290,8 +291,7 @@ def unknown_length(node: Node) -> DynamicShapeError:
     return DynamicShapeError(
         f"{node!r} needs a length that is known while the program is compiled; here it depends on "
         "the number of steps of a loop.",
-        "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
-        "gt.where in place of until; or mode='NUMPY'.",
+        KNOWN_STEPS,
         node.where,
     )
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.errors import RuntimeShapeError
 from graphc.implicit.policy import as_dense
 from graphc.ir import Graph
 from graphc.link.host import analyse
@@ -70,12 +69,7 @@ def _with_shapes(
         shapes.extend(y.shape for y in results[len(shapes) :])
         for y, shape, node in zip(results, shapes, branch.outputs, strict=True):
             if not all(map(are_equal, y.shape, shape)):
-                raise RuntimeShapeError(
-                    f"{op.title}: one branch gives the shape {shape}, another {y.shape}; a "
-                    "compiled program has one shape for both.",
-                    "Give both branches one shape, or use mode='NUMPY'.",
-                    node.where,
-                )
+                raise op.unequal_shapes(shape, y.shape, node.where)
         return results
 
     return results_of_shapes

@@ -12,7 +12,6 @@ import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
 
-from graphc.errors import ArgumentError, RuntimeShapeError
 from graphc.implicit.policy import as_dense
 from graphc.link.checks import naming_step
 from graphc.link.host import analyse
@@ -48,14 +47,11 @@ def _step_count(op: Loop, inputs: LoopInputs[Any]) -> Any:
         return op.number_of_steps(inputs) if isinstance(steps, np.ndarray | int) else steps
     for i, n in enumerate(lengths):
         if not symbolic.equal(n, steps):
-            raise RuntimeShapeError(
-                f"{op.title}: the sequence {i} has {n} elements for {steps} steps.",
-                "Give as many elements as steps.",
-            )
+            raise op.unequal_sequence(i, n, steps)
     if isinstance(steps, np.ndarray | int):
         return int(steps)
     if not symbolic.at_least(steps, 1):
-        raise ArgumentError(f"{op.title}: {steps} steps.", "Use a number from 0 on.")
+        raise op.negative_steps(steps)
     return steps
 
 

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
-from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, RuntimeShapeError
+from graphc.errors import DynamicShapeError
 from graphc.ir import Graph, Node, picks
 from graphc.link.checks import naming_step
 from graphc.link.host import analyse
@@ -84,22 +84,10 @@ def _like(buffer: Tensor, x: Any) -> Any:
 def _number_of_steps(op: Loop, inputs: LoopInputs[Any], where: str | None) -> Any:
     """Return the number of steps, an integer or a count; check the sequences' lengths."""
     steps: Any = op.steps_of(inputs)
-    at_least(
-        steps,
-        0,
-        lambda n, zero: ArgumentError(f"{op.title}: {n} steps.", "Use a number from 0 on.", where),
-    )
+    at_least(steps, 0, lambda n, zero: op.negative_steps(n, where))
     for i, x in enumerate(inputs.xs):
-        agree(shape_of(x)[0], steps, partial(_unequal_lengths, op, i, where))
+        agree(shape_of(x)[0], steps, partial(op.unequal_sequence, i, where=where))
     return as_known(as_count(steps))
-
-
-def _unequal_lengths(op: Loop, i: int, where: str | None, length: int, n: int) -> GraphcError:
-    return RuntimeShapeError(
-        f"{op.title}: the sequence {i} has {length} elements for {n} steps.",
-        "Give as many elements as steps.",
-        where,
-    )
 
 
 def _length_of_rows(op: Loop, steps: Any, xs: Sequence[Any]) -> tuple[Any, bool]:
@@ -265,12 +253,7 @@ def _common_shape(
     for other, node in zip(shapes, nodes, strict=True):
         pairs = list(zip(shape, other, strict=True))
         if any(is_known(n) and is_known(m) and n != m for n, m in pairs):
-            raise RuntimeShapeError(
-                f"{op.title}: one branch gives the shape {shapes[0]}, another {other}; a compiled "
-                "program has one shape for both.",
-                "Give both branches one shape, or use mode='NUMPY'.",
-                node.where,
-            )
+            raise op.unequal_shapes(shapes[0], other, node.where)
         for n, m in pairs:
             agree(n, m, unequal(node))
     return shape
@@ -284,5 +267,5 @@ def _with_lengths(buffer: Tensor, shape: Sequence[Any]) -> Tensor:
 
 @rule(Subgraph)
 def subgraph(op: Subgraph, node: Node, values: Sequence[Any]) -> Any:
-    """Return the results of the graph, computed in place of the operation."""
+    """Return the results of the graph, computed instead of the operation."""
     return tuple(_trace(op.graph, values))

@@ -116,7 +116,7 @@ def _is_exact(n: Any) -> bool:
 
 
 def _without_rest(node: Node, old: Sequence[Any], new: Sequence[Any]) -> Sequence[Any]:
-    """Return the new shape with a length in place of -1; check the number of elements."""
+    """Return the new shape with the length for which -1 stands; check the number of elements."""
     if any(isinstance(n, Count) and n.low < 0 for n in new):
         # A negative count may be -1 or an error.
         raise unknown_length(node)

@@ -28,7 +28,7 @@ from graphc.tensor.signal.pad import Pad
 
 @rule(Pad)
 def pad(op: Pad, node: Node, values: Sequence[Any]) -> Any:
-    """Pad by the upper bounds of the widths, and drop what is too much in front."""
+    """Pad by the upper bounds of the widths, and drop the surplus in front."""
     x, value, *symbolic = values
     widths = requested_lengths(node, op.widths, symbolic)
     buffer, number = as_node(x), as_node(value, node.inputs[1])
