@@ -45,8 +45,8 @@ from graphc.tensor.linalg.tridiagonal import (
     SolveTridiagonalFactors,
 )
 from graphc.tensor.signal.convolve import Convolution, FourierConvolution
+from tests.contract.operands import arrays
 from tests.contract.operations import BARRIERS, FAMILIES, graphc_operations
-from tests.contract.test_operations import arrays
 from tests.contract.tolerance import TOLERANCES, assert_agree
 from tests.link.padding.run import run_padded
 

@@ -15,7 +15,7 @@ from graphc import implicit
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import KernelMatrix, Product, Sum
 from graphc.implicit.structures import kernel_matrix
-from tests.implicit.test_krylov import differences
+from tests.implicit.differences import differences
 
 RNG = np.random.default_rng(0)
 X, Y, V = RNG.normal(size=(30, 3)), RNG.normal(size=(13, 3)), RNG.normal(size=(30, 2))

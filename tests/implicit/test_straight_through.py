@@ -18,8 +18,8 @@ import graphc.tensor as gt
 from graphc.errors import DTypeError, ImplicitArrayError, MaterializeError, ShapeError
 from graphc.implicit import Diagonal, LoRA, implicit, materializations, materializing, quantize, ste
 from graphc.implicit.straight_through import StraightThrough
+from tests.implicit.compare import assert_same
 from tests.implicit.programs import HITS, Int8
-from tests.implicit.test_battery import assert_same
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)), jnp.float32)
 W = jnp.asarray(np.random.default_rng(1).normal(size=(4, 5)), jnp.float32)
