@@ -37,8 +37,10 @@ from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host, analyse
 from graphc.link.transformable import Transformable
+from graphc.tensor.arrays.repeat import RepeatIndices
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.specify import SpecifyShape
 
 if TYPE_CHECKING:
     from graphc.link.placement import Placement
@@ -158,8 +160,12 @@ class Backend:
     gaps: tuple[BackendGap, ...] = ()
     keeps_executables: bool = False
     numpy_result: Callable[[Any], np.ndarray[Any, Any]] = np.array
-    # Several results are a tuple on every backend.
-    lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
+    # Several results are a tuple on every backend, and a backend that traces knows lengths.
+    lowerings: dict[Any, Callable[..., Any]] = field(
+        default_factory=lambda: {
+            op: op.perform for op in (Pick, Length, RepeatIndices, SpecifyShape)
+        }
+    )
     entered: list[Any] = field(default_factory=list)
 
     def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:

@@ -1,13 +1,23 @@
-"""Implicit arrays in JAX programs: values that primitives dispatch on."""
+"""Implicit arrays in JAX programs, and products with packed codes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from graphc.implicit.node import Implicit
+from graphc.implicit.quantized import QuantizedMatmul
 from graphc.link.jax.backend import backend
 
 
 @backend.lower(Implicit)
 def implicit(op: Implicit, *fields: Any) -> Any:
     return op.treedef.build(fields)
+
+
+@backend.lower(QuantizedMatmul)
+def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
+    """Lower a quantised matrix product to the blockwise kernel."""
+    # Programs without codes do not import the decoder.
+    from graphc.link.jax.implicit import quantized  # noqa: PLC0415
+
+    return quantized.matmul(op.coding, op.transposed, x, packed, *parts)

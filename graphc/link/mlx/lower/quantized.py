@@ -23,7 +23,7 @@ from graphc.implicit.quantized.matmul import round_rows
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import WIDE, backend
-from graphc.link.mlx.lower.arrays.index import normalize_indices
+from graphc.link.mlx.lower.index import normalize_indices
 from graphc.link.patterns import pattern
 from graphc.tensor.arrays.index import HOLE, Index, Range
 

@@ -1,0 +1,127 @@
+"""Arithmetic that takes several steps of ``jax.lax``, or differs from ``jax.numpy``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.link.jax.backend import backend
+from graphc.link.jax.lower.elementwise import broadcast_operands, in_float32, is_integer
+from graphc.tensor.core.elementwise import ROWS
+
+
+def hypot(a: Any, b: Any) -> Any:
+    """Scale by the larger operand, so that no square overflows; infinite if an operand is."""
+    a, b = lax.abs(a), lax.abs(b)
+    larger, smaller = lax.max(a, b), lax.min(a, b)
+    is_zero = larger == 0
+    ratio = smaller / jnp.where(is_zero, lax.full_like(larger, 1), larger)
+    y = larger * lax.sqrt(1 + ratio * ratio)
+    return jnp.where(jnp.isinf(a) | jnp.isinf(b), lax.full_like(y, np.inf), y)
+
+
+def signbit(x: Any) -> Any:
+    """Return the sign bit, also of zeros and NaN."""
+    return x < 0 if is_integer(x) else jnp.signbit(x)
+
+
+def fmax(a: Any, b: Any) -> Any:
+    """Return the larger operand, ignoring NaN."""
+    return lax.max(a, b) if is_integer(a) else jnp.fmax(a, b)
+
+
+def fmin(a: Any, b: Any) -> Any:
+    """Return the smaller operand, ignoring NaN."""
+    return lax.min(a, b) if is_integer(a) else jnp.fmin(a, b)
+
+
+def fmod(a: Any, b: Any) -> Any:
+    """Return NumPy's fmod, where an integer modulo zero is 0."""
+    if not is_integer(a):
+        return lax.rem(a, b)
+    zero = b == 0
+    return jnp.where(zero, lax.full_like(b, 0), lax.rem(a, jnp.where(zero, lax.full_like(b, 1), b)))
+
+
+def logaddexp2(a: Any, b: Any) -> Any:
+    """Add in the log2 domain; near operands keep their digits if the result is near 0."""
+    larger, smaller = lax.max(a, b), lax.min(a, b)
+    # Without inf - inf.
+    gap = jnp.where(larger == smaller, lax.full_like(larger, 0), smaller - larger)
+    near = larger + 1 + lax.log1p(lax.expm1(gap * math.log(2)) / 2) / math.log(2)
+    return jnp.where(gap > -1, near, larger + lax.log1p(lax.exp2(gap)) / math.log(2))
+
+
+def magnitude(x: Any) -> Any:
+    """Return the absolute value in the unsigned dtype, which the lowest integer needs."""
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    return lax.convert_element_type(lax.abs(x) if x.dtype.kind == "i" else x, unsigned)
+
+
+def gcd(a: Any, b: Any) -> Any:
+    """Compute the greatest common divisor by Euclid's algorithm."""
+    a, b = jnp.broadcast_arrays(a, b)
+
+    def is_running(state: Any) -> Any:
+        return jnp.any(state[1] != 0)
+
+    def step(state: Any) -> Any:
+        dividend, divisor = state
+        is_done = divisor == 0
+        remainder = lax.rem(dividend, jnp.where(is_done, lax.full_like(divisor, 1), divisor))
+        return jnp.where(is_done, dividend, divisor), jnp.where(is_done, divisor, remainder)
+
+    y = lax.while_loop(is_running, step, (magnitude(a), magnitude(b)))[0]
+    return lax.convert_element_type(y, a.dtype)
+
+
+def lcm(a: Any, b: Any) -> Any:
+    """Return the product over the greatest common divisor; 0 where either operand is 0."""
+    divisor = magnitude(gcd(a, b))
+    quotient = lax.div(magnitude(a), jnp.where(divisor == 0, lax.full_like(divisor, 1), divisor))
+    return lax.convert_element_type(quotient * magnitude(b), a.dtype)
+
+
+def ldexp(a: Any, b: Any) -> Any:
+    """Build powers of two from bits; 5000 exceeds the exponent range of every dtype."""
+    exponents = lax.convert_element_type(jnp.clip(b, -5000, 5000), np.int32)
+    return jnp.where(jnp.isnan(b), b, jnp.ldexp(a, exponents))
+
+
+def exponent(x: Any) -> Any:
+    return lax.convert_element_type(jnp.frexp(x)[1], x.dtype)
+
+
+def bitwise_count(x: Any) -> Any:
+    x = lax.convert_element_type(x, np.uint8) if x.dtype == bool else x
+    return lax.convert_element_type(lax.population_count(magnitude(x)), np.uint8)
+
+
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "hypot": in_float32(hypot),
+    "cbrt": in_float32(lax.cbrt),
+    "signbit": signbit,
+    "fmax": fmax,
+    "fmin": fmin,
+    "fmod": fmod,
+    "logaddexp2": in_float32(logaddexp2),
+    "gcd": gcd,
+    "lcm": lcm,
+    "ldexp": in_float32(ldexp),
+    "exponent": in_float32(exponent),
+    "bitwise_count": bitwise_count,
+}
+
+
+def _lower(name: str) -> None:
+    compute = COMPOSED[name]
+    backend.lower(ROWS[name])(lambda op, *xs: compute(*broadcast_operands(*xs)))
+
+
+for _name in COMPOSED:
+    _lower(_name)

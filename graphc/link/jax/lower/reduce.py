@@ -1,0 +1,83 @@
+"""Reductions in ``jax.lax``, and sums over processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from graphc.errors import ArgumentError, DistributedError
+from graphc.link.jax.backend import backend
+from graphc.link.jax.mesh import current
+from graphc.tensor.arrays.reduce import (
+    All,
+    Any_,
+    ArgExtreme,
+    ArgMax,
+    Extreme,
+    Max,
+    Prod,
+    Reduction,
+    Sum,
+)
+from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, process_group
+from graphc.tensor.core.elementwise import wide_dtype
+
+
+@backend.lower(Sum, Prod)
+def sum_or_product(op: Reduction, x: Any) -> Any:
+    """Sum or multiply along axes; half-width floats in float32."""
+    dtype = x.dtype
+    wide = np.dtype(wide_dtype(dtype))
+    reduce = lax.reduce_sum if isinstance(op, Sum) else lax.reduce_prod
+    y = reduce(lax.convert_element_type(x, wide), op.axes)
+    return lax.convert_element_type(y, dtype)
+
+
+@backend.lower(Extreme)
+def extreme(op: Extreme, x: Any) -> Any:
+    """Reduce by max or min; an empty slice raises as in NumPy."""
+    op.refuse_empty(x.shape)
+    return (lax.reduce_max if isinstance(op, Max) else lax.reduce_min)(x, op.axes)
+
+
+@backend.lower(All)
+def all(op: All, x: Any) -> Any:
+    return lax.reduce_and(x, op.axes)
+
+
+@backend.lower(Any_)
+def any(op: Any_, x: Any) -> Any:
+    return lax.reduce_or(x, op.axes)
+
+
+@backend.lower(ArgExtreme)
+def arg_extreme(op: ArgExtreme, x: Any) -> Any:
+    """Return the index of the first extreme value, or of the first NaN."""
+    Max((op.axis,)).refuse_empty(x.shape)
+    find = lax.argmax if isinstance(op, ArgMax) else lax.argmin
+    return find(x, op.axis, np.int64)
+
+
+@backend.lower(AllSum)
+@backend.lower(AllMean)
+def all_sum(op: AllReduce, x: Any) -> Any:
+    """Return the array; raise if it is a part: in ``jax.shard_map``, or without a mesh."""
+    if getattr(jax.sharding.get_abstract_mesh(), "manual_axes", ()):
+        raise ArgumentError(
+            f"{op.name} within jax.shard_map, where each device has its own shard.",
+            "Leave it out of the graph, and apply jax.lax.psum to what f.pure returns; or leave "
+            "shard_map out, and give the mode the mesh.",
+        )
+    group = process_group()
+    if group is not None and group.backend != "JAX":
+        op.refuse_others("JAX")
+    if current() is None and jax.process_count() > 1:
+        raise DistributedError(
+            f"{op.name} without a mesh, in process {jax.process_index()} of "
+            f"{jax.process_count()}: each process would have the sum of its own arrays only.",
+            "Compile it for Mode('JAX', mesh=...), a mesh over the devices of all processes.",
+        )
+    return x
