@@ -11,53 +11,43 @@ from jax import lax
 from graphc.errors import ArgumentError, DistributedError
 from graphc.link.jax.backend import backend
 from graphc.link.jax.mesh import current
-from graphc.tensor.arrays.reduce import (
-    All,
-    Any_,
-    ArgExtreme,
-    ArgMax,
-    Extreme,
-    Max,
-    Prod,
-    Reduction,
-    Sum,
-)
+from graphc.tensor.arrays import reduce as reductions
 from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, process_group
 from graphc.tensor.core.elementwise import wide_dtype
 
 
-@backend.lower(Sum, Prod)
-def sum_or_product(op: Reduction, x: Any) -> Any:
+@backend.lower(reductions.Sum, reductions.Prod)
+def sum_or_product(op: reductions.Reduction, x: Any) -> Any:
     """Sum or multiply along axes; half-width floats in float32."""
     dtype = x.dtype
     wide = np.dtype(wide_dtype(dtype))
-    reduce = lax.reduce_sum if isinstance(op, Sum) else lax.reduce_prod
+    reduce = lax.reduce_sum if isinstance(op, reductions.Sum) else lax.reduce_prod
     y = reduce(lax.convert_element_type(x, wide), op.axes)
     return lax.convert_element_type(y, dtype)
 
 
-@backend.lower(Extreme)
-def extreme(op: Extreme, x: Any) -> Any:
+@backend.lower(reductions.Extreme)
+def extreme(op: reductions.Extreme, x: Any) -> Any:
     """Reduce by max or min; an empty slice raises as in NumPy."""
     op.refuse_empty(x.shape)
-    return (lax.reduce_max if isinstance(op, Max) else lax.reduce_min)(x, op.axes)
+    return (lax.reduce_max if isinstance(op, reductions.Max) else lax.reduce_min)(x, op.axes)
 
 
-@backend.lower(All)
-def all(op: All, x: Any) -> Any:
+@backend.lower(reductions.All)
+def all(op: reductions.All, x: Any) -> Any:
     return lax.reduce_and(x, op.axes)
 
 
-@backend.lower(Any_)
-def any(op: Any_, x: Any) -> Any:
+@backend.lower(reductions.Any_)
+def any(op: reductions.Any_, x: Any) -> Any:
     return lax.reduce_or(x, op.axes)
 
 
-@backend.lower(ArgExtreme)
-def arg_extreme(op: ArgExtreme, x: Any) -> Any:
+@backend.lower(reductions.ArgExtreme)
+def arg_extreme(op: reductions.ArgExtreme, x: Any) -> Any:
     """Return the index of the first extreme value, or of the first NaN."""
-    Max((op.axis,)).refuse_empty(x.shape)
-    find = lax.argmax if isinstance(op, ArgMax) else lax.argmin
+    reductions.Max((op.axis,)).refuse_empty(x.shape)
+    find = lax.argmax if isinstance(op, reductions.ArgMax) else lax.argmin
     return find(x, op.axis, np.int64)
 
 

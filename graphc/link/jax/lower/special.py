@@ -240,8 +240,8 @@ def _sign(x: Any) -> Any:
 
 
 in_float64(hyp2f1, _hyp2f1)
-for _which, _row in enumerate((hyp2f1_by_a, hyp2f1_by_b, hyp2f1_by_c)):
+for _which, _slope in enumerate((hyp2f1_by_a, hyp2f1_by_b, hyp2f1_by_c)):
     in_float64(
-        _row,
+        _slope,
         lambda *xs, which=_which: slope(jnp, lax.while_loop, which, *jnp.broadcast_arrays(*xs)),
     )

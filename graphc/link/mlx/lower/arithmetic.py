@@ -9,19 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.link.mlx.arrays import end_of_kernel, from_numpy
-from graphc.link.mlx.lower.elementwise import (
-    SIGNED,
-    UNSIGNED,
-    bits,
-    copysign,
-    enter,
-    fmod as float_fmod,
-    in_float32,
-    is_integer,
-    is_signed,
-    remainder,
-    signbit,
-)
+from graphc.link.mlx.lower import elementwise
 from graphc.link.mlx.lower.exponential import exp2
 
 FRACTION = {mx.float16: 10, mx.bfloat16: 7, mx.float32: 23, mx.float64: 52}
@@ -48,29 +36,29 @@ def cbrt(x: Any) -> Any:
     steady = mx.logical_and(mx.greater(near, 0), mx.less(near, math.inf))
     divisor = mx.where(steady, near * near, 1)
     closer = near - (near - size / divisor) / 3
-    return copysign(mx.where(steady, closer, near), x)
+    return elementwise.copysign(mx.where(steady, closer, near), x)
 
 
 def fmax(a: Any, b: Any) -> Any:
     """Return the larger operand that is not NaN."""
-    if is_integer(a):
+    if elementwise.is_integer(a):
         return mx.maximum(a, b)
     return mx.where(mx.logical_or(mx.greater_equal(a, b), mx.not_equal(b, b)), a, b)
 
 
 def fmin(a: Any, b: Any) -> Any:
     """Return the smaller operand that is not NaN."""
-    if is_integer(a):
+    if elementwise.is_integer(a):
         return mx.minimum(a, b)
     return mx.where(mx.logical_or(mx.less_equal(a, b), mx.not_equal(b, b)), a, b)
 
 
 def fmod(a: Any, b: Any) -> Any:
     """Return the remainder with the sign of a; as in NumPy, an integer modulo zero gives 0."""
-    if not is_integer(a):
-        return float_fmod(a, b)
-    rest = remainder(magnitude(a), magnitude(b)).astype(a.dtype)
-    return mx.where(mx.less(a, 0), mx.negative(rest), rest) if is_signed(a) else rest
+    if not elementwise.is_integer(a):
+        return elementwise.fmod(a, b)
+    rest = elementwise.remainder(magnitude(a), magnitude(b)).astype(a.dtype)
+    return mx.where(mx.less(a, 0), mx.negative(rest), rest) if elementwise.is_signed(a) else rest
 
 
 def heaviside(a: Any, b: Any) -> Any:
@@ -97,9 +85,9 @@ def logaddexp2(a: Any, b: Any) -> Any:
 
 def nextafter(a: Any, b: Any) -> Any:
     """Return the next number: the next integer of the bits is the next number away from 0."""
-    integers = bits(a)
+    integers = elementwise.bits(a)
     step = mx.where(mx.equal(mx.greater(b, a), mx.greater(a, 0)), 1, -1).astype(integers.dtype)
-    smallest = copysign(mx.view(mx.ones_like(integers), a.dtype), b)
+    smallest = elementwise.copysign(mx.view(mx.ones_like(integers), a.dtype), b)
     y = mx.where(mx.equal(a, 0), smallest, mx.view(integers + step, a.dtype))
     is_end = mx.logical_or(mx.equal(a, b), mx.not_equal(b, b))
     return mx.where(is_end, b, mx.where(mx.not_equal(a, a), a, y))
@@ -120,7 +108,7 @@ def ldexp(a: Any, b: Any) -> Any:
 
 
 def _power_of_two(n: Any) -> Any:
-    exponent = mx.where(mx.not_equal(n, n), 0, n).astype(SIGNED[n.dtype.size])
+    exponent = mx.where(mx.not_equal(n, n), 0, n).astype(elementwise.SIGNED[n.dtype.size])
     return mx.view(mx.left_shift(exponent + _bias(n), FRACTION[n.dtype]), n.dtype)
 
 
@@ -133,7 +121,7 @@ def exponent(x: Any) -> Any:
     fraction, bias = FRACTION[x.dtype], _bias(x)
     small = mx.less(mx.abs(x), 2.0 ** (1 - bias))
     normal = mx.abs(mx.where(small, x * 2.0**fraction, x))
-    y = mx.right_shift(bits(normal), fraction) + (1 - bias)
+    y = mx.right_shift(elementwise.bits(normal), fraction) + (1 - bias)
     y = mx.where(small, y - fraction, y).astype(x.dtype)
     return mx.where(mx.logical_and(mx.not_equal(x, 0), mx.isfinite(x)), y, 0)
 
@@ -143,9 +131,9 @@ def exponent(x: Any) -> Any:
 
 def magnitude(x: Any) -> Any:
     """Return the magnitude in the unsigned dtype, which also holds the lowest integer's."""
-    if not is_signed(x):
+    if not elementwise.is_signed(x):
         return x
-    y = x.astype(UNSIGNED[x.dtype.size])
+    y = x.astype(elementwise.UNSIGNED[x.dtype.size])
     return mx.where(mx.less(x, 0), 0 - y, y)
 
 
@@ -198,20 +186,20 @@ def _repeat_byte(byte: int, size: int) -> int:
     return int.from_bytes(bytes([byte] * size), "big")
 
 
-enter(
+elementwise.enter(
     {
-        "hypot": in_float32(hypot),
-        "cbrt": in_float32(cbrt),
-        "signbit": signbit,
-        "copysign": copysign,
+        "hypot": elementwise.in_float32(hypot),
+        "cbrt": elementwise.in_float32(cbrt),
+        "signbit": elementwise.signbit,
+        "copysign": elementwise.copysign,
         "fmax": fmax,
         "fmin": fmin,
         "fmod": fmod,
         "heaviside": heaviside,
-        "logaddexp2": in_float32(logaddexp2),
+        "logaddexp2": elementwise.in_float32(logaddexp2),
         "nextafter": nextafter,
-        "ldexp": in_float32(ldexp),
-        "exponent": in_float32(exponent),
+        "ldexp": elementwise.in_float32(ldexp),
+        "exponent": elementwise.in_float32(exponent),
         "gcd": gcd,
         "lcm": lcm,
         "bitwise_count": bitwise_count,

@@ -11,13 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from graphc.link.mlx.lower.elementwise import (
-    enter,
-    from_parts,
-    in_float32,
-    is_complex,
-    is_integer,
-)
+from graphc.link.mlx.lower import elementwise
 
 
 def exp(x: Any) -> Any:
@@ -45,19 +39,19 @@ def expm1(x: Any) -> Any:
     For ``x = a + b i``, the real part is ``expm1(a) - 2 sin(b / 2)**2 exp(a)``, as
     ``cos(b) = 1 - 2 sin(b / 2)**2``: no digits of a small x are lost.
     """
-    if not is_complex(x):
+    if not elementwise.is_complex(x):
         return mx.expm1(x)
     a, b = mx.real(x), mx.imag(x)
     half = mx.sin(b / 2)
     rise = mx.expm1(a)
-    return from_parts(rise - 2 * half * half * (rise + 1), (rise + 1) * mx.sin(b))
+    return elementwise.from_parts(rise - 2 * half * half * (rise + 1), (rise + 1) * mx.sin(b))
 
 
 def power(a: Any, b: Any) -> Any:
     """Return ``a**b``; powers of integers wrap around, by MLX's repeated squares."""
-    if is_complex(a):
+    if elementwise.is_complex(a):
         return _complex_power(a, b)
-    if not is_integer(a):
+    if not elementwise.is_integer(a):
         return mx.power(a, b)
     if not mx.issubdtype(b.dtype, mx.signedinteger):
         return mx.power(a, b)
@@ -75,7 +69,7 @@ def _complex_power(a: Any, b: Any) -> Any:
     return mx.where(mx.equal(a, 0), of_zero, mx.power(a, b))
 
 
-@in_float32
+@elementwise.in_float32
 def logaddexp(a: Any, b: Any) -> Any:
     """Return ``log(exp(a) + exp(b))``; in float64 MLX's ``exp`` is inaccurate."""
     if a.dtype != mx.float64:
@@ -99,7 +93,7 @@ def softplus(x: Any) -> Any:
     return logaddexp(x, mx.array(0, x.dtype))
 
 
-@in_float32
+@elementwise.in_float32
 def log1mexp(x: Any) -> Any:
     """Return ``log(1 - exp(x))`` for x < 0."""
     near = mx.log(-mx.expm1(x))
@@ -107,7 +101,7 @@ def log1mexp(x: Any) -> Any:
     return mx.where(mx.greater(x, -math.log(2)), near, far)
 
 
-enter(
+elementwise.enter(
     {
         "power": power,
         "exp": exp,
@@ -152,10 +146,10 @@ def complex_on_cpu(f: Callable[..., Any]) -> Callable[..., Any]:
     Metal lacks some functions of complex numbers, and computes others inaccurately. The devices
     share memory, so nothing is copied.
     """
-    return lambda x: f(x, stream=mx.cpu) if is_complex(x) else f(x)
+    return lambda x: f(x, stream=mx.cpu) if elementwise.is_complex(x) else f(x)
 
 
-enter(
+elementwise.enter(
     {
         "sin": sin,
         "cos": cos,

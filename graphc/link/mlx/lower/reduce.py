@@ -13,20 +13,7 @@ from graphc.ir import numpy_dtype
 from graphc.link.mlx.arrays import are_dynamic, from_numpy, name_of, saves_dynamic_lengths
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.distributed import exchange_group
-from graphc.tensor.arrays.reduce import (
-    All,
-    Any_,
-    ArgExtreme,
-    ArgMax,
-    Extreme,
-    LogSumExp,
-    Max,
-    MaxWithDefault,
-    Prod,
-    Reduction,
-    Sum,
-    dtype_range,
-)
+from graphc.tensor.arrays import reduce as reductions
 from graphc.tensor.core.all_sum import AllMean, AllSum
 from graphc.tensor.core.axes import slice_at_axis
 
@@ -36,18 +23,18 @@ def widen_halves(x: Any) -> Any:
     return x.astype(mx.float32) if x.dtype in {mx.float16, mx.bfloat16} else x
 
 
-def identity_element(op: Reduction, dtype: np.dtype[Any]) -> Any:
+def identity_element(op: reductions.Reduction, dtype: np.dtype[Any]) -> Any:
     """Return the result of a reduction over no elements."""
     match op:
-        case Sum() | Any_():
+        case reductions.Sum() | reductions.Any_():
             return 0
-        case Prod() | All():
+        case reductions.Prod() | reductions.All():
             return 1
-    lowest, highest = dtype_range(dtype)
-    return lowest if isinstance(op, Max) else highest
+    lowest, highest = reductions.dtype_range(dtype)
+    return lowest if isinstance(op, reductions.Max) else highest
 
 
-def reduce_nonempty(op: Reduction, reduce: Callable[..., Any], x: Any) -> Any:
+def reduce_nonempty(op: reductions.Reduction, reduce: Callable[..., Any], x: Any) -> Any:
     """Reduce by a function of MLX, which may loop forever on an array without elements."""
     if x.size:
         unit_axes = [axis for axis in op.axes if x.shape[axis] == 1]
@@ -60,12 +47,18 @@ def reduce_nonempty(op: Reduction, reduce: Callable[..., Any], x: Any) -> Any:
 
 
 def _reduce_without_unit_axes(
-    op: Reduction, reduce: Callable[..., Any], x: Any, unit_axes: Sequence[int]
+    op: reductions.Reduction, reduce: Callable[..., Any], x: Any, unit_axes: Sequence[int]
 ) -> Any:
     """Reduce over longer axes only: a saved program crashes at axes of length 1."""
     axes = tuple(i - len([j for j in unit_axes if j < i]) for i in op.axes if i not in unit_axes)
     x = mx.squeeze(x, unit_axes)
-    return reduce(x, axes) if axes else x.astype(mx.bool_) if isinstance(op, All | Any_) else x
+    return (
+        reduce(x, axes)
+        if axes
+        else x.astype(mx.bool_)
+        if isinstance(op, reductions.All | reductions.Any_)
+        else x
+    )
 
 
 BLOCK = 1024
@@ -110,8 +103,8 @@ def sum_along(x: Any, axis: int) -> Any:
     return y if end == n else y + mx.sum(x[slice_at_axis(slice(end, None), axis)], axis)
 
 
-@backend.lower(Sum)
-def sum(op: Sum, x: Any) -> Any:
+@backend.lower(reductions.Sum)
+def sum(op: reductions.Sum, x: Any) -> Any:
     """Return the sum; half-width floats are summed in float32.
 
     MLX sums narrow integers as wider ones; the cast to their dtype makes the result wrap around.
@@ -119,40 +112,40 @@ def sum(op: Sum, x: Any) -> Any:
     return reduce_nonempty(op, sum_axes, widen_halves(x)).astype(x.dtype)
 
 
-@backend.lower(Prod)
-def prod(op: Prod, x: Any) -> Any:
+@backend.lower(reductions.Prod)
+def prod(op: reductions.Prod, x: Any) -> Any:
     """Return the product, computed in the dtypes of sums."""
     return reduce_nonempty(op, mx.prod, widen_halves(x)).astype(x.dtype)
 
 
-@backend.lower(Extreme)
-def extreme(op: Extreme, x: Any) -> Any:
+@backend.lower(reductions.Extreme)
+def extreme(op: reductions.Extreme, x: Any) -> Any:
     """Return the extreme value; an empty slice without a default raises as in NumPy."""
     op.refuse_empty(x.shape)
-    return reduce_nonempty(op, mx.max if isinstance(op, Max) else mx.min, x)
+    return reduce_nonempty(op, mx.max if isinstance(op, reductions.Max) else mx.min, x)
 
 
-@backend.lower(All, Any_)
-def all_or_any(op: Reduction, x: Any) -> Any:
+@backend.lower(reductions.All, reductions.Any_)
+def all_or_any(op: reductions.Reduction, x: Any) -> Any:
     """Return whether all elements are true, or any is."""
-    return reduce_nonempty(op, mx.all if isinstance(op, All) else mx.any, x)
+    return reduce_nonempty(op, mx.all if isinstance(op, reductions.All) else mx.any, x)
 
 
-@backend.lower(ArgExtreme)
-def arg_extreme(op: ArgExtreme, x: Any) -> Any:
+@backend.lower(reductions.ArgExtreme)
+def arg_extreme(op: reductions.ArgExtreme, x: Any) -> Any:
     """Return the index of the first of equal values, or of the first NaN."""
-    Max((op.axis,)).refuse_empty(x.shape)
+    reductions.Max((op.axis,)).refuse_empty(x.shape)
     if not x.size:
         return mx.zeros([n for axis, n in enumerate(x.shape) if axis != op.axis], mx.int64)
-    find = mx.argmax if isinstance(op, ArgMax) else mx.argmin
+    find = mx.argmax if isinstance(op, reductions.ArgMax) else mx.argmin
     return find(x, op.axis).astype(mx.int64)
 
 
-@backend.lower(LogSumExp)
-def logsumexp(op: LogSumExp, x: Any) -> Any:
+@backend.lower(reductions.LogSumExp)
+def logsumexp(op: reductions.LogSumExp, x: Any) -> Any:
     """Return ``log(sum(exp(x)))`` in one pass over the elements."""
     if not x.size:
-        return reduce_nonempty(MaxWithDefault(op.axes), mx.max, x)
+        return reduce_nonempty(reductions.MaxWithDefault(op.axes), mx.max, x)
     return mx.logsumexp(widen_halves(x), op.axes).astype(x.dtype)
 
 
