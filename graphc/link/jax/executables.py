@@ -134,7 +134,6 @@ class Executables:
         return jax.jit(self.function, donate_argnums=self.donated)
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
-        """Lower the program for arguments of these shapes and dtypes."""
         return self._lower(CallKey.of(arguments, self.shardings), arguments)[1]
 
     def _lower(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
@@ -358,7 +357,6 @@ def _enable_64_bits(choose: Choose, again: Again) -> tuple[Choose, Again]:
 
 
 def in_64_bits(execute: Executable) -> Executable:
-    """Wrap an executable so that it is called with 64-bit dtypes on."""
     enable = jax.enable_x64
 
     def call(*arguments: Any) -> Any:
@@ -371,8 +369,6 @@ def in_64_bits(execute: Executable) -> Executable:
 
 
 def on_device(execute: Executable, device: Any) -> Executable:
-    """Wrap an executable so that it runs on a device, to which its arguments are transferred."""
-
     def call(*arguments: Any) -> Any:
         with jax.default_device(device):
             return execute(*jax.device_put(arguments, device))

@@ -16,7 +16,6 @@ Entry = Any
 
 
 def axes_of(entry: Entry) -> tuple[Any, ...]:
-    """Return the mesh axes in an entry of a spec."""
     if entry is None:
         return ()
     return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
@@ -43,13 +42,11 @@ def explicit_mesh(arrays: Iterable[Any]) -> Any:
 
 
 def explicit_axes(mesh: Any) -> set[Any]:
-    """Return the names of a mesh's explicit axes."""
     pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
     return {name for name, kind in pairs if kind == AxisType.Explicit}
 
 
 def automatic_mesh(mesh: Mesh) -> Mesh:
-    """Return the mesh with automatic axes."""
     automatic = (AxisType.Auto,) * len(mesh.axis_names)
     if mesh.axis_types == automatic:
         return mesh

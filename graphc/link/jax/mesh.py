@@ -154,7 +154,6 @@ class MeshHome:
         return self.constrain(x) if jax.sharding.get_abstract_mesh().empty else x
 
     def constrain(self, x: Any) -> Any:
-        """Constrain a tracer to this sharding."""
         layout, declared = self._layout, self._declared
         x = layout.drop_explicit(x)
         return layout.constrain_to_mesh(x) if declared is None else layout.constrain(x, declared)
@@ -270,7 +269,6 @@ class MeshLayout:
         return x
 
     def constrain(self, x: Any, sharding: Sharding, subject: str = "shard") -> Any:
-        """Constrain an array of the compiled program to a sharding."""
         if len(sharding) != x.ndim:
             return x  # the program has the error
         named = self.named_sharding(sharding, shape=x.shape, subject=subject)

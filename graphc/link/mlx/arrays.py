@@ -30,12 +30,10 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_of(name: str) -> Any:
-    """Return MLX's dtype of a name."""
     return DTYPES[name]
 
 
 def name_of(x: Any) -> str:
-    """Return the name of an array's dtype."""
     return NAMES[x.dtype]
 
 

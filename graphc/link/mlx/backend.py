@@ -275,11 +275,9 @@ class MLXBackend(Backend):
     """MLX: operations are functions of MLX arrays; NumPy computes what decides a shape."""
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return NumPy's dtype of an MLX or NumPy array."""
         return numpy_dtype(arrays.name_of(x)) if isinstance(x, mx.array) else x.dtype
 
     def own_dtype(self, type: TensorType) -> Any:
-        """Return MLX's dtype of a type."""
         return arrays.dtype_of(type.dtype)
 
     def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -389,7 +387,6 @@ class MLXBackend(Backend):
         return _on_device(run, device) if device else run
 
     def transformable(self, function: Transformable) -> Executable:
-        """Return a function that ``mx.grad``, ``mx.vmap`` and ``mx.compile`` take."""
         return transformable(function)
 
     def notes(self, program: Program) -> Mapping[Node, str]:
@@ -401,7 +398,6 @@ class MLXBackend(Backend):
         }
 
     def summary(self, program: Program) -> Mapping[str, str]:
-        """Return the number of fused kernels, if a thread compiles them."""
         tier = TIERS.get(program.graph.key())
         return {} if tier is None else {"kernels": str(tier)}
 
@@ -417,19 +413,6 @@ class MLXBackend(Backend):
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph with slices of fixed lengths at variable starts as gathers."""
         return with_slice_lengths(graph)
-
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        # Most programs are for exact lengths.
-        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
-
-        return plan_of_padding(program, options, arguments, passed)
 
     def analyse(self, graph: Graph) -> Host:
         """Return the host part; MLX refuses no shape, as values can be read between segments."""

@@ -21,17 +21,14 @@ def anywhere(options: Mapping[str, Any]) -> bool:
 
 
 def on_gpu(options: Mapping[str, Any]) -> bool:
-    """Return whether the device that the options name is a GPU."""
     return bool(device_of(options).type == mx.gpu)
 
 
 def is_complex128(node: Node) -> bool:
-    """Return whether the node's dtype is complex128."""
     return getattr(node.type, "dtype", None) == "complex128"
 
 
 def is_float64(node: Node) -> bool:
-    """Return whether the node's dtype is float64."""
     return getattr(node.type, "dtype", None) == "float64"
 
 

@@ -146,7 +146,6 @@ class Planner:
         values[step.position] = results
 
     def add_operation(self, step: Step, operands: Sequence[Any]) -> Any:
-        """Add an operation as one function."""
         node = step.node
         if backend.calls_back(node):
             raise ExportError(

@@ -228,7 +228,6 @@ class SavedFunctions:
 
 
 def load_function(data: bytes) -> Callable[..., Sequence[Any]]:
-    """Load a saved function."""
     with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
         path = Path(folder, "function.mlxfn")
         path.write_bytes(data)

@@ -113,8 +113,6 @@ class Call:
 
 
 class _KernelProgress:
-    """The progress report while MLX compiles."""
-
     def __init__(self) -> None:
         self.since = time()
 

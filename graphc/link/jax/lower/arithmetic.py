@@ -26,17 +26,14 @@ def hypot(a: Any, b: Any) -> Any:
 
 
 def signbit(x: Any) -> Any:
-    """Return the sign bit, also of zeros and NaN."""
     return x < 0 if is_integer(x) else jnp.signbit(x)
 
 
 def fmax(a: Any, b: Any) -> Any:
-    """Return the larger operand, ignoring NaN."""
     return lax.max(a, b) if is_integer(a) else jnp.fmax(a, b)
 
 
 def fmin(a: Any, b: Any) -> Any:
-    """Return the smaller operand, ignoring NaN."""
     return lax.min(a, b) if is_integer(a) else jnp.fmin(a, b)
 
 

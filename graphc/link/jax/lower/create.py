@@ -50,7 +50,6 @@ def device_range(values: np.ndarray[Any, Any]) -> Any:
 
 @backend.lower(Eye)
 def eye(op: Eye, *symbolic: Any) -> Any:
-    """Return ones on a diagonal, zeros elsewhere."""
     n, m = target_shape(op.shape, symbolic)
     return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
 

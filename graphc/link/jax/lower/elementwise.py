@@ -186,7 +186,6 @@ def absolute(x: Any) -> Any:
 
 
 def imag(x: Any) -> Any:
-    """Return the imaginary part: 0 for a real x."""
     return lax.imag(x) if x.dtype.kind == "c" else lax.full_like(x, 0)
 
 

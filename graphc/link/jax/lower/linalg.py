@@ -245,7 +245,6 @@ def pade_approximant(a: Any) -> Any:
 
 @backend.lower(SolveTriangular)
 def solve_triangular(op: SolveTriangular, a: Any, b: Any) -> Any:
-    """Solve by BLAS."""
     return lax.linalg.triangular_solve(
         a,
         b,

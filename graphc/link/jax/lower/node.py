@@ -16,7 +16,6 @@ def implicit(op: Implicit, *fields: Any) -> Any:
 
 @backend.lower(QuantizedMatmul)
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
-    """Lower a quantised matrix product to the blockwise kernel."""
     # Programs without codes do not import the decoder.
     from graphc.link.jax.implicit import quantized  # noqa: PLC0415
 

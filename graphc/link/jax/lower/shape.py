@@ -24,7 +24,6 @@ from graphc.tensor.core.sharding import Shard
 
 @backend.lower(Reshape)
 def reshape(op: Reshape, x: Any, *symbolic: Any) -> Any:
-    """Reshape in row-major order."""
     return lax.reshape(x, op.target(x.shape, symbolic))
 
 
@@ -68,6 +67,5 @@ def concatenate(op: Concatenate, *xs: Any) -> Any:
 
 @backend.lower(Split)
 def split(op: Split, x: Any, *symbolic: Any) -> Any:
-    """Return one slice for each section."""
     bounds = op.bounds(x.shape[op.axis], symbolic)
     return tuple(lax.slice_in_dim(x, *ends, axis=op.axis) for ends in pairwise(bounds))

@@ -95,7 +95,6 @@ def _product(a: Any, tap: Any) -> Any:
 
 @backend.lower(Pad)
 def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
-    """Pad all axes at once."""
     return lax.pad(x, value, [(before, after, 0) for before, after in op.sides(symbolic)])
 
 

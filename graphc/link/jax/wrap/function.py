@@ -82,7 +82,6 @@ class JaxFunction:
         return tuple(jax.tree.leaves(self.result_tree(*as_arrays(values))))
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """Return the types of the results, given the types of the arguments."""
         return result_types(self, types).types
 
     # Cotangents have the lengths of results, which types may lack. A derivative is therefore

@@ -27,7 +27,6 @@ def arange(op: Arange, start: Any, stop: Any, step: Any) -> Any:
 
 @backend.lower(StaticArange)
 def static_arange(op: StaticArange) -> Any:
-    """Return a range of numbers in the graph."""
     return count_on_device(op.perform())
 
 
@@ -44,7 +43,6 @@ def count_on_device(values: np.ndarray[Any, Any]) -> Any:
 
 @backend.lower(Eye)
 def eye(op: Eye, *symbolic: Any) -> Any:
-    """Return ones on a diagonal."""
     n, m = target_shape(op.shape, symbolic)
     return on_diagonal(mx.ones((1,), dtype_of(op.dtype)), n, m, op.offset)
 

@@ -19,17 +19,14 @@ UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint64}
 
 
 def is_integer(x: Any) -> bool:
-    """Return whether the dtype is integer or bool."""
     return not mx.issubdtype(x.dtype, mx.inexact)
 
 
 def is_signed(x: Any) -> bool:
-    """Return whether the dtype is a signed integer's."""
     return bool(mx.issubdtype(x.dtype, mx.signedinteger))
 
 
 def is_complex(x: Any) -> bool:
-    """Return whether the dtype is complex."""
     return bool(x.dtype == mx.complex64)
 
 
@@ -64,12 +61,10 @@ def bits(x: Any) -> Any:
 
 
 def signbit(x: Any) -> Any:
-    """Return whether the sign bit is set, also for zeros and NaN."""
     return mx.less(x if is_integer(x) else bits(x), 0)
 
 
 def copysign(a: Any, b: Any) -> Any:
-    """Return a with the sign bit of b."""
     return mx.where(mx.less(mx.bitwise_xor(bits(a), bits(b)), 0), mx.negative(a), a)
 
 
@@ -173,14 +168,12 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 
 
 def angle(x: Any) -> Any:
-    """Return the angle of a complex or real number."""
     if is_complex(x):
         return mx.arctan2(mx.imag(x), mx.real(x))
     return mx.arctan2(mx.array(0, x.dtype), x)
 
 
 def imag(x: Any) -> Any:
-    """Return the imaginary part, 0 for a real x."""
     return mx.imag(x) if is_complex(x) else mx.zeros_like(x)
 
 
@@ -214,13 +207,11 @@ enter(
 
 @backend.lower(Cast)
 def cast(op: Cast, x: Any) -> Any:
-    """Return the array in another dtype; bool is ``x != 0``."""
     return mx.not_equal(x, 0) if op.dtype == "bool" else x.astype(dtype_of(op.dtype))
 
 
 @backend.lower(Where)
 def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
-    """Return a selection; the three operands broadcast."""
     return mx.where(condition, a, b)
 
 

@@ -141,7 +141,6 @@ def svd(op: SVD, x: Any) -> Any:
 
 @backend.lower(Svdvals)
 def svdvals(op: Svdvals, x: Any) -> Any:
-    """Return the singular values only."""
     finite, x = finite_part(x, x)
     if not x.size:
         return mx.zeros((*x.shape[:-2], min(x.shape[-2:])), mx.abs(x).dtype)
@@ -159,7 +158,6 @@ def eigh(op: Eigh, x: Any) -> Any:
 
 @backend.lower(Eigvalsh)
 def eigvalsh(op: Eigvalsh, x: Any) -> Any:
-    """Return the eigenvalues of the lower triangle."""
     finite, x = finite_part(x, mx.tril(x))
     return nan_unless(finite, mx.linalg.eigvalsh(x, stream=mx.cpu), 1)
 
@@ -189,7 +187,6 @@ def _correct_vectors(x: Any, w: Any, v: Any) -> Any:
 
 @backend.lower(Eigvals)
 def eigvals(op: Eigvals, x: Any) -> Any:
-    """Return the eigenvalues only."""
     finite, x = finite_part(x, x)
     return nan_unless(finite, mx.linalg.eigvals(x, stream=mx.cpu), 1)
 
@@ -239,7 +236,6 @@ if mx.is_available(mx.Device(mx.gpu)):
 
 
 def order_axes(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the array with its axes in this order."""
     return x if axes == (*range(x.ndim),) else mx.transpose(x, axes)
 
 

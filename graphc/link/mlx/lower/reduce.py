@@ -114,7 +114,6 @@ def sum(op: reductions.Sum, x: Any) -> Any:
 
 @backend.lower(reductions.Prod)
 def prod(op: reductions.Prod, x: Any) -> Any:
-    """Return the product, computed in the dtypes of sums."""
     return reduce_nonempty(op, mx.prod, widen_halves(x)).astype(x.dtype)
 
 
@@ -127,7 +126,6 @@ def extreme(op: reductions.Extreme, x: Any) -> Any:
 
 @backend.lower(reductions.All, reductions.Any_)
 def all_or_any(op: reductions.Reduction, x: Any) -> Any:
-    """Return whether all elements are true, or any is."""
     return reduce_nonempty(op, mx.all if isinstance(op, reductions.All) else mx.any, x)
 
 
@@ -151,13 +149,11 @@ def logsumexp(op: reductions.LogSumExp, x: Any) -> Any:
 
 @backend.lower(AllSum)
 def all_sum(op: AllSum, x: Any) -> Any:
-    """Return the sum over the processes."""
     group = exchange_group(op, x)
     return x if group is None else mx.distributed.all_sum(x)
 
 
 @backend.lower(AllMean)
 def all_mean(op: AllMean, x: Any) -> Any:
-    """Return the mean over the processes."""
     group = exchange_group(op, x)
     return x if group is None else mx.distributed.all_sum(x) / mx.array(group.size, x.dtype)

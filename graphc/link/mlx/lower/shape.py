@@ -23,25 +23,21 @@ from graphc.tensor.core.sharding import Shard
 
 @backend.lower(Reshape)
 def reshape(op: Reshape, x: Any, *symbolic: Any) -> Any:
-    """Return the elements in another shape, in row-major order."""
     return reshape_array(x, op.target(x.shape, symbolic))
 
 
 @backend.lower(ExpandDims)
 def expand_dims(op: ExpandDims, x: Any) -> Any:
-    """Insert axes of length 1."""
     return mx.expand_dims(x, op.axes)
 
 
 @backend.lower(Squeeze)
 def squeeze(op: Squeeze, x: Any) -> Any:
-    """Remove axes of length 1."""
     return mx.squeeze(x, op.axes)
 
 
 @backend.lower(Transpose)
 def transpose(op: Transpose, x: Any) -> Any:
-    """Permute the axes."""
     return mx.transpose(x, op.axes)
 
 
@@ -53,7 +49,6 @@ def shard(op: Shard, x: Any) -> Any:
 
 @backend.lower(BroadcastTo)
 def broadcast_to(op: BroadcastTo, x: Any, *symbolic: Any) -> Any:
-    """Return a view with repeated axes."""
     return broadcast_array(x, op.target(x.shape, symbolic))
 
 

@@ -99,7 +99,6 @@ def multiply_windows(a: Any, b: Any) -> Any:
 
 @backend.lower(Pad)
 def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
-    """Pad all axes at once."""
     sides = op.sides(symbolic)
     if not any(map(any, sides)):
         return x
@@ -119,7 +118,6 @@ def fourier(op: Fourier, x: Any) -> Any:
 
 @backend.lower(RealFourier)
 def real_fourier(op: RealFourier, x: Any) -> Any:
-    """Return the half of the spectrum of a real array."""
     needs_elements(op, x.shape[op.axis])
     if not x.size:
         return mx.zeros(op.half(x.shape), mx.complex64)
