@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.link.jax.backend import backend
-from graphc.link.jax.lower.elementwise import broadcast_operands, in_float32, is_integer
+from graphc.link.jax.lower.elementwise import enter, in_float32, is_integer
 from graphc.tensor.core.elementwise import ROWS
 
 
+@in_float32
 def hypot(a: Any, b: Any) -> Any:
     """Scale by the larger operand, so that no square overflows; infinite if an operand is."""
     a, b = lax.abs(a), lax.abs(b)
@@ -45,6 +44,7 @@ def fmod(a: Any, b: Any) -> Any:
     return jnp.where(zero, lax.full_like(b, 0), lax.rem(a, jnp.where(zero, lax.full_like(b, 1), b)))
 
 
+@in_float32
 def logaddexp2(a: Any, b: Any) -> Any:
     """Add in the log2 domain; near operands keep their digits if the result is near 0."""
     larger, smaller = lax.max(a, b), lax.min(a, b)
@@ -84,12 +84,14 @@ def lcm(a: Any, b: Any) -> Any:
     return lax.convert_element_type(quotient * magnitude(b), a.dtype)
 
 
+@in_float32
 def ldexp(a: Any, b: Any) -> Any:
     """Build powers of two from bits; 5000 exceeds the exponent range of every dtype."""
     exponents = lax.convert_element_type(jnp.clip(b, -5000, 5000), np.int32)
     return jnp.where(jnp.isnan(b), b, jnp.ldexp(a, exponents))
 
 
+@in_float32
 def exponent(x: Any) -> Any:
     return lax.convert_element_type(jnp.frexp(x)[1], x.dtype)
 
@@ -99,26 +101,11 @@ def bitwise_count(x: Any) -> Any:
     return lax.convert_element_type(lax.population_count(magnitude(x)), np.uint8)
 
 
-COMPOSED: dict[str, Callable[..., Any]] = {
-    "hypot": in_float32(hypot),
-    "cbrt": in_float32(lax.cbrt),
-    "signbit": signbit,
-    "fmax": fmax,
-    "fmin": fmin,
-    "fmod": fmod,
-    "logaddexp2": in_float32(logaddexp2),
-    "gcd": gcd,
-    "lcm": lcm,
-    "ldexp": in_float32(ldexp),
-    "exponent": in_float32(exponent),
-    "bitwise_count": bitwise_count,
-}
+COMPOSED = (
+    *(hypot, in_float32(lax.cbrt), signbit, fmax, fmin, fmod, logaddexp2),
+    *(gcd, lcm, ldexp, exponent, bitwise_count),
+)
+"""Functions with the names of their rows."""
 
-
-def _lower(name: str) -> None:
-    compute = COMPOSED[name]
-    backend.lower(ROWS[name])(lambda op, *xs: compute(*broadcast_operands(*xs)))
-
-
-for _name in COMPOSED:
-    _lower(_name)
+for _compute in COMPOSED:
+    enter(ROWS[_compute.__name__], _compute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -113,6 +113,7 @@ def _broadcast(*xs: Any) -> Any:
 def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes half-width floats in float32, and rounds once."""
 
+    @wraps(f)
     def compute(*xs: Any) -> Any:
         dtype = xs[0].dtype
         if dtype.itemsize != 2 or is_integer(xs[0]):
@@ -251,11 +252,16 @@ jax.numpy or jax.scipy.special.
 """
 
 
-def _lower(row: Elementwise) -> None:
+def _function_of(row: Elementwise) -> Callable[..., Any] | None:
     compute = LAX.get(row.row)
     if row.expand is None:
         for library in (lax, jnp, jax.scipy.special):
             compute = compute or getattr(library, row.row, None)
+    return compute
+
+
+def enter(row: Elementwise, compute: Callable[..., Any] | None) -> None:
+    """Register a function of operands in their common shape as the lowering of a row."""
     if compute is None:
         return
     if row.arity == 1:
@@ -265,7 +271,7 @@ def _lower(row: Elementwise) -> None:
 
 
 for _row in ROWS.values():
-    _lower(_row)
+    enter(_row, _function_of(_row))
 
 
 @backend.lower(Cast)

@@ -18,6 +18,7 @@ FRACTION = {mx.float16: 10, mx.bfloat16: 7, mx.float32: 23, mx.float64: 52}
 GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
 
 
+@elementwise.in_float32
 def hypot(a: Any, b: Any) -> Any:
     """Return ``high * sqrt(1 + (low / high)**2)``: no square overflows. Infinite if a or b is."""
     a, b = mx.abs(a), mx.abs(b)
@@ -28,6 +29,7 @@ def hypot(a: Any, b: Any) -> Any:
     return mx.where(infinite, math.inf, y)
 
 
+@elementwise.in_float32
 def cbrt(x: Any) -> Any:
     """Return a power, corrected by a step of Newton's method, as 1/3 is rounded."""
     size = mx.abs(x)
@@ -67,6 +69,7 @@ def heaviside(a: Any, b: Any) -> Any:
     return mx.where(mx.equal(a, 0), b, side)
 
 
+@elementwise.in_float32
 def logaddexp2(a: Any, b: Any) -> Any:
     """Return ``log2(2**a + 2**b)``.
 
@@ -93,6 +96,7 @@ def nextafter(a: Any, b: Any) -> Any:
     return mx.where(is_end, b, mx.where(mx.not_equal(a, a), a, y))
 
 
+@elementwise.in_float32
 def ldexp(a: Any, b: Any) -> Any:
     """Return ``a * 2**b``.
 
@@ -116,6 +120,7 @@ def _bias(x: Any) -> int:
     return int(2 ** (8 * x.dtype.size - FRACTION[x.dtype] - 2) - 1)
 
 
+@elementwise.in_float32
 def exponent(x: Any) -> Any:
     """Return the exponent from the bits; subnormal numbers are scaled first."""
     fraction, bias = FRACTION[x.dtype], _bias(x)
@@ -187,21 +192,6 @@ def _repeat_byte(byte: int, size: int) -> int:
 
 
 elementwise.enter(
-    {
-        "hypot": elementwise.in_float32(hypot),
-        "cbrt": elementwise.in_float32(cbrt),
-        "signbit": elementwise.signbit,
-        "copysign": elementwise.copysign,
-        "fmax": fmax,
-        "fmin": fmin,
-        "fmod": fmod,
-        "heaviside": heaviside,
-        "logaddexp2": elementwise.in_float32(logaddexp2),
-        "nextafter": nextafter,
-        "ldexp": elementwise.in_float32(ldexp),
-        "exponent": elementwise.in_float32(exponent),
-        "gcd": gcd,
-        "lcm": lcm,
-        "bitwise_count": bitwise_count,
-    }
+    *(hypot, cbrt, fmax, fmin, fmod, heaviside, logaddexp2, nextafter, ldexp, exponent),
+    *(elementwise.signbit, elementwise.copysign, gcd, lcm, bitwise_count),
 )

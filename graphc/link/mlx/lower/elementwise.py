@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import mlx.core as mx
@@ -33,6 +34,7 @@ def is_complex(x: Any) -> bool:
 def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that computes half-width floats in float32, to round only once."""
 
+    @wraps(f)
     def compute(*xs: Any) -> Any:
         dtype = xs[0].dtype
         if dtype not in HALVES:
@@ -42,14 +44,11 @@ def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def enter(table: Mapping[str, Callable[..., Any]]) -> None:
-    """Enter functions of operands as lowerings of rows."""
-    for name, compute in table.items():
-        backend.lower(ROWS[name])(_without_operation(compute))
-
-
-def _without_operation(compute: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda op, *xs: compute(*xs)
+def enter(*functions: Callable[..., Any], **renamed: Callable[..., Any]) -> None:
+    """Enter functions of operands as lowerings of the rows with their names, or of other rows."""
+    rows = {**{f.__name__: f for f in functions}, **renamed}
+    for name, compute in rows.items():
+        backend.lower(ROWS[name])(lambda op, *xs, compute=compute: compute(*xs))
 
 
 # Bits and signs.
@@ -187,21 +186,11 @@ SAME_NAMES = (
 """Rows that are functions of ``mlx.core`` of the same name."""
 
 enter(
-    {
-        **{name: getattr(mx, name) for name in SAME_NAMES},
-        "floor_divide": floor_divide,
-        "remainder": remainder,
-        "sign": sign,
-        "logical_xor": mx.not_equal,
-        "invert": mx.bitwise_invert,
-        "bitwise_xor": bitwise_xor,
-        "left_shift": left_shift,
-        "right_shift": right_shift,
-        "imag": imag,
-        "angle": angle,
-        "complex": from_parts,
-        "clip": clip,
-    }
+    *(floor_divide, remainder, sign, bitwise_xor, left_shift, right_shift, imag, angle, clip),
+    **{name: getattr(mx, name) for name in SAME_NAMES},
+    logical_xor=mx.not_equal,
+    invert=mx.bitwise_invert,
+    complex=from_parts,
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import mlx.core as mx
@@ -100,24 +101,6 @@ def log1mexp(x: Any) -> Any:
     return mx.where(mx.greater(x, -math.log(2)), near, far)
 
 
-elementwise.enter(
-    {
-        "power": power,
-        "exp": exp,
-        "exp2": exp2,
-        "expm1": expm1,
-        "log": mx.log,
-        "log2": mx.log2,
-        "log10": mx.log10,
-        "log1p": mx.log1p,
-        "logaddexp": logaddexp,
-        "sigmoid": sigmoid,
-        "softplus": softplus,
-        "log1mexp": log1mexp,
-    }
-)
-
-
 def sin(x: Any) -> Any:
     """Return the sine; in float64 ``2 t / (1 + t**2)`` with ``t = tan(x / 2)``.
 
@@ -145,25 +128,18 @@ def complex_on_cpu(f: Callable[..., Any]) -> Callable[..., Any]:
     Metal lacks some functions of complex numbers, and computes others inaccurately. The devices
     share memory, so nothing is copied.
     """
-    return lambda x: f(x, stream=mx.cpu) if elementwise.is_complex(x) else f(x)
+
+    @wraps(f)
+    def compute(x: Any) -> Any:
+        return f(x, stream=mx.cpu) if elementwise.is_complex(x) else f(x)
+
+    return compute
 
 
 elementwise.enter(
-    {
-        "sin": sin,
-        "cos": cos,
-        "tan": mx.tan,
-        "arcsin": complex_on_cpu(mx.arcsin),
-        "arccos": complex_on_cpu(mx.arccos),
-        "arctan": complex_on_cpu(mx.arctan),
-        "arctan2": mx.arctan2,
-        "sinh": mx.sinh,
-        "cosh": mx.cosh,
-        "tanh": mx.tanh,
-        "arcsinh": complex_on_cpu(mx.arcsinh),
-        "arccosh": complex_on_cpu(mx.arccosh),
-        "arctanh": complex_on_cpu(mx.arctanh),
-        "deg2rad": mx.radians,
-        "rad2deg": mx.degrees,
-    }
+    *(power, exp, exp2, expm1, mx.log, mx.log2, mx.log10, mx.log1p, logaddexp),
+    *(sigmoid, softplus, log1mexp, sin, cos, mx.tan, mx.arctan2, mx.sinh, mx.cosh, mx.tanh),
+    *map(complex_on_cpu, (mx.arcsin, mx.arccos, mx.arctan, mx.arcsinh, mx.arccosh, mx.arctanh)),
+    deg2rad=mx.radians,
+    rad2deg=mx.degrees,
 )
