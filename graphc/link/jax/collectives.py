@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from graphc.errors import ShardingWarning
-from graphc.ir import Graph, Node, TensorType
+from graphc.ir import Graph, Node
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import MeshLayout
@@ -260,7 +260,10 @@ def _compile(
         )
 
     positions = [i for i in range(len(arguments)) if i not in static]
-    types = [_argument_type(layout, arguments[i], spec.shardings[i]) for i in positions]
+    types = [
+        jax.ShapeDtypeStruct(x.shape, x.numpy_dtype, sharding=layout.home(sharding).sharding)  # type: ignore[no-untyped-call]
+        for x, sharding in ((arguments[i], spec.shardings[i]) for i in positions)
+    ]
     reused = tuple(k for k, i in enumerate(positions) if i in donated)
     with ExitStack() as stack:
         stack.enter_context(mesh_context(layout))
@@ -273,11 +276,6 @@ def _compile(
             types,
         )
         return lowered.compile()
-
-
-def _argument_type(layout: MeshLayout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:
-    named = layout.home(sharding).sharding
-    return jax.ShapeDtypeStruct(type.shape, type.numpy_dtype, sharding=named)  # type: ignore[no-untyped-call]
 
 
 def _sharding_text(sharding: Any, y: Node) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -171,10 +171,11 @@ class Executables:
         if entry is None:
             entry = self._find_or_compile(key, arguments)
         elif is_absent and entry.traces:
-            try:
-                return self._call_traced(entry, arguments)
-            except AbsentError:
-                entry = self._renew_entry(key)
+            with suppress(AbsentError):  # the user may have cleared JAX's caches
+                results = entry.run(*arguments)
+                self._by_shapes[_shapes(arguments)] = entry
+                return results
+            entry = self._renew_entry(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.traces:
             return self._call_jit(entry, arguments)
@@ -195,16 +196,6 @@ class Executables:
     def _applies(self) -> bool:
         """Return whether an executable returns what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
-
-    def _call_traced(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call a ``jax.jit`` function that has traced.
-
-        Raises:
-            AbsentError: If the user cleared JAX's caches.
-        """
-        results = entry.run(*arguments)
-        self._by_shapes[_shapes(arguments)] = entry
-        return results
 
     def _renew_entry(self, key: CallKey) -> CacheEntry:
         """Replace an entry whose ``jax.jit`` function met an error because caches were cleared."""

@@ -298,11 +298,6 @@ def _plan_switch(planner: Planner, node: Node, values: Sequence[Any]) -> list[An
     return results
 
 
-def _plan_loop(planner: Planner, node: Node, values: Sequence[Any]) -> list[Any]:
-    """Add a loop: unrolled if it is short, else in chunks or step by step."""
-    return _LoopPlan(planner, node, values).build()
-
-
 class _LoopPlan:
     """A loop in a plan.
 
@@ -327,6 +322,7 @@ class _LoopPlan:
         self.driver = LoopDriver(op, UNFUSED)
 
     def build(self) -> list[Any]:
+        """Add the loop: unrolled if it is short, else in chunks or step by step."""
         op, planner = self.op, self.planner
         size = sum(map(size_of, op.step.nodes))
         if (
@@ -413,7 +409,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 PLANNERS: Mapping[type, Callable[..., Any]] = {
-    Loop: _plan_loop,
+    Loop: lambda *arguments: _LoopPlan(*arguments).build(),
     Switch: _plan_switch,
     Subgraph: _plan_subgraph,
 }

@@ -33,14 +33,8 @@ def extreme(op: reductions.Extreme, x: Any) -> Any:
     return (lax.reduce_max if isinstance(op, reductions.Max) else lax.reduce_min)(x, op.axes)
 
 
-@backend.lower(reductions.All)
-def all(op: reductions.All, x: Any) -> Any:
-    return lax.reduce_and(x, op.axes)
-
-
-@backend.lower(reductions.Any_)
-def any(op: reductions.Any_, x: Any) -> Any:
-    return lax.reduce_or(x, op.axes)
+backend.lower(reductions.All)(lambda op, x: lax.reduce_and(x, op.axes))
+backend.lower(reductions.Any_)(lambda op, x: lax.reduce_or(x, op.axes))
 
 
 @backend.lower(reductions.ArgExtreme)

@@ -34,9 +34,8 @@ def shard(op: Shard, x: Any) -> Any:
     return x if layout is None else layout.constrain(x, op.sharding, with_role("shard", op))
 
 
-@backend.lower(ExpandDims)
-def expand_dims(op: ExpandDims, x: Any) -> Any:
-    return lax.expand_dims(x, op.axes)
+backend.lower(ExpandDims)(lambda op, x: lax.expand_dims(x, op.axes))
+backend.lower(Transpose)(lambda op, x: lax.transpose(x, op.axes))
 
 
 @backend.lower(Squeeze)
@@ -44,11 +43,6 @@ def squeeze(op: Squeeze, x: Any) -> Any:
     if has_symbols([x]) and not all(are_equal(x.shape[axis], 1) for axis in op.axes):
         raise ValueError(f"axes {op.axes} of a shape {x.shape} are not of length 1")
     return lax.squeeze(x, op.axes)
-
-
-@backend.lower(Transpose)
-def transpose(op: Transpose, x: Any) -> Any:
-    return lax.transpose(x, op.axes)
 
 
 @backend.lower(BroadcastTo)

@@ -91,14 +91,10 @@ in_float64(i0e, jax.scipy.special.i0e)
 in_float64(i1e, jax.scipy.special.i1e)
 
 
-def _digamma(x: Any) -> Any:
-    """Return digamma; ``digamma(-0.0) = inf`` and ``digamma(0.0) = -inf``."""
-    return jnp.where(x == 0, -1 / x, lax.digamma(x))
-
-
 in_float64(gamma, jax.scipy.special.gamma)
 in_float64(gammaln, lambda x: jnp.where(x == -np.inf, x, lax.lgamma(x)))
-in_float64(digamma, _digamma)
+# digamma(-0.0) = inf, and digamma(0.0) = -inf
+in_float64(digamma, lambda x: jnp.where(x == 0, -1 / x, lax.digamma(x)))
 
 
 # Inverses: Newton's method for log(smaller tail) as a function of log(x). This function is concave,
@@ -163,14 +159,10 @@ def _gamma_quantile(a: Any, p: Any, q: Any) -> Any:
         return jnp.where(x > 0, tail - log_p, 0), jnp.where(lower, derivative, -derivative)
 
     y = jnp.exp(newton(f, jnp.where(a1 > 1, large, small)))
-    return jnp.where(is_inside, y, _gamma_edge(a, p, q))
-
-
-def _gamma_edge(a: Any, p: Any, q: Any) -> Any:
-    """Return the quantile where a tail is empty."""
-    inside = (a >= 0) & (p >= 0) & (q >= 0)
-    y = jnp.where(q == 0, np.inf, jnp.where(p == 0, 0.0, np.nan))
-    return jnp.where(inside, y, np.nan)
+    # The quantile where a tail is empty.
+    has_edge = (a >= 0) & (p >= 0) & (q >= 0)
+    edge = jnp.where(q == 0, np.inf, jnp.where(p == 0, 0.0, np.nan))
+    return jnp.where(is_inside, y, jnp.where(has_edge, edge, np.nan))
 
 
 in_float64(gammaincinv, lambda a, y: _gamma_quantile(a, y, 1 - y))

@@ -47,12 +47,7 @@ def subgraph(op: Subgraph, *values: Any) -> Sequence[Any]:
     return trace_graph(op.graph, values)
 
 
-def subgraph_driver(op: Subgraph, options: Mapping[str, Any]) -> Callable[..., Sequence[Any]]:
-    """Return the function that runs the sub-graph's segments."""
-    return partial(GraphRunner(options), op.graph)
-
-
-DRIVERS[Subgraph] = subgraph_driver
+DRIVERS[Subgraph] = lambda op, options: partial(GraphRunner(options), op.graph)
 
 
 @backend.lower(Switch)

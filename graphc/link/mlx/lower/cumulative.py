@@ -47,7 +47,7 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
 
 def recurrence_driver(op: Recurrence, options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
     """Return the function that computes a recurrence from Python, in blocks if it is long."""
-    all_steps = CompiledFunction(partial(_all_states, op), {}, options)
+    all_steps = CompiledFunction(lambda a, b: [recurrence(op, a, b)], {}, options)
     by_pairs = CompiledFunction(partial(_block_states, op, solve_recurrence), {}, options)
     by_steps = CompiledFunction(partial(_block_states, op, _solve_stepwise), {}, options)
 
@@ -76,10 +76,6 @@ DRIVERS[Recurrence] = recurrence_driver
 def _widen(x: Any) -> Any:
     """Return half-width floats as float32, and bools as int32: "or" and "and" by counts."""
     return x.astype(mx.int32) if x.dtype == mx.bool_ else widen_halves(x)
-
-
-def _all_states(op: Recurrence, a: Any, b: Any) -> list[Any]:
-    return [recurrence(op, a, b)]
 
 
 def _block_states(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,10 +54,8 @@ def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
     return write(x, ranges, mx.expand_dims(value, index.dropped) if index.dropped else value)
 
 
-@backend.lower(Nonzero)
-def nonzero(op: Nonzero, x: Any) -> Any:
-    """Return NumPy's result, between compiled segments: the values decide a shape."""
-    return op.perform(x)
+# The values decide a shape: NumPy computes it between compiled segments.
+backend.lower(Nonzero)(Nonzero.perform)
 
 
 @backend.lower(CheckedIndices)
@@ -189,9 +187,8 @@ class ResolvedIndex:
 
     def align_value(self, value: Any) -> Any:
         """Return a value for the part, without new axes, for ascending indices."""
-        sliced = [
-            indices for axis, indices in enumerate(self.kept_ranges()) if axis not in self.arrays
-        ]
+        kept = [indices for axis, indices in enumerate(self.ranges) if axis not in self.dropped]
+        sliced = [indices for axis, indices in enumerate(kept) if axis not in self.arrays]
         sides = sliced[: self.first], sliced[self.first :]
         ndim = len(sliced) + self.depth
         missing = ndim + len(self.new) - value.ndim
@@ -207,10 +204,6 @@ class ResolvedIndex:
                 for indices, step in zip(whole, steps, strict=True)
             ],
         )
-
-    def kept_ranges(self) -> Ranges:
-        """Return the ranges of the axes that are not dropped."""
-        return [indices for axis, indices in enumerate(self.ranges) if axis not in self.dropped]
 
 
 def is_number(entry: Any) -> bool:
@@ -354,7 +347,8 @@ def scatter(x: Any, index: ResolvedIndex, value: Any, accumulate: bool) -> Any:
     if 0 in x.shape or 0 in key.shape:
         return x
     value = move_axes(value, index.depth, index.first, key.first)
-    with on_a_device_that_scatters(x):
+    # Metal cannot scatter elements of 8 bytes; the CPU shares its memory.
+    with mx.stream(mx.cpu) if x.dtype.size == 8 else nullcontext():
         if accumulate:
             return add_at(x, key, value)
         if key.inside is None:
@@ -362,11 +356,6 @@ def scatter(x: Any, index: ResolvedIndex, value: Any, accumulate: bool) -> Any:
         if math.prod(key.shape) == 1:
             return set_at(x, key, mx.where(key.mask(), value, x[key.index]))
         return part_of(set_at(*append_spare(x, key), value), [range(n) for n in x.shape])
-
-
-def on_a_device_that_scatters(x: Any) -> AbstractContextManager[Any]:
-    """Use the CPU for elements of 8 bytes, which Metal cannot scatter; both share memory."""
-    return mx.stream(mx.cpu) if x.dtype.size == 8 else nullcontext()
 
 
 def set_at(x: Any, key: ArrayKey, value: Any) -> Any:

@@ -26,25 +26,10 @@ def reshape(op: Reshape, x: Any, *symbolic: Any) -> Any:
     return reshape_array(x, op.target(x.shape, symbolic))
 
 
-@backend.lower(ExpandDims)
-def expand_dims(op: ExpandDims, x: Any) -> Any:
-    return mx.expand_dims(x, op.axes)
-
-
-@backend.lower(Squeeze)
-def squeeze(op: Squeeze, x: Any) -> Any:
-    return mx.squeeze(x, op.axes)
-
-
-@backend.lower(Transpose)
-def transpose(op: Transpose, x: Any) -> Any:
-    return mx.transpose(x, op.axes)
-
-
-@backend.lower(Shard)
-def shard(op: Shard, x: Any) -> Any:
-    """Return the array itself: MLX has no mesh of devices."""
-    return x
+backend.lower(ExpandDims)(lambda op, x: mx.expand_dims(x, op.axes))
+backend.lower(Squeeze)(lambda op, x: mx.squeeze(x, op.axes))
+backend.lower(Transpose)(lambda op, x: mx.transpose(x, op.axes))
+backend.lower(Shard)(lambda op, x: x)  # MLX has no mesh of devices
 
 
 @backend.lower(BroadcastTo)

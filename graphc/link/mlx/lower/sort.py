@@ -60,7 +60,7 @@ def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
         candidate = positions + step
         index = mx.minimum(candidate, n) - 1
         element = mx.take_along_axis(x, index, -1)
-        before = not_after(element, values) if op.right else is_before(element, values)
+        before = ~is_before(values, element) if op.right else is_before(element, values)
         positions = mx.where((candidate <= n) & before, candidate, positions)
         step >>= 1
     return mx.reshape(positions, v.shape)
@@ -77,12 +77,5 @@ def is_before(a: Any, b: Any) -> Any:
     return before
 
 
-def not_after(a: Any, b: Any) -> Any:
-    """Return whether a comes before b or is equal to it."""
-    return ~is_before(b, a)
-
-
-@backend.lower(Unique)
-def unique(op: Unique, x: Any) -> Any:
-    """Return NumPy's result, between compiled segments."""
-    return op.perform(x)
+# NumPy finds distinct elements, between compiled segments.
+backend.lower(Unique)(Unique.perform)
