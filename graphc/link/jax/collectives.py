@@ -16,10 +16,9 @@ from jax.sharding import NamedSharding
 from graphc.errors import ShardingWarning
 from graphc.ir import Graph, Node
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
+from graphc.link.jax.hlo import ProgramText, Scoped, Scopes, in_loop, origin
 from graphc.link.jax.mesh import MeshLayout
 from graphc.link.jax.mesh_calls import mesh_context
-from graphc.link.jax.origins import in_loop, origin
 from graphc.link.jax.partitions import lower_for_partitions
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Collective, Gathered, Memory, Placement

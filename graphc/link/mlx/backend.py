@@ -19,11 +19,10 @@ from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
 from graphc.link.mlx import arrays
-from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx.compiler import ends_kernel, prepare_compiler
 from graphc.link.mlx.distributed import lost_process
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, value_inputs
-from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, steps_between_segments
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of

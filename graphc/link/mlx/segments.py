@@ -31,8 +31,7 @@ from graphc.link.mlx.arrays import (
 )
 from graphc.link.mlx.distributed import agree, record_exchanges
 from graphc.link.mlx.host import analyse, value_inputs
-from graphc.link.mlx.replay import Replayed
-from graphc.link.mlx.tiers import Tier
+from graphc.link.mlx.tiers import Replayed, Tier
 from graphc.link.mlx.watch import Watch, watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
