@@ -22,12 +22,9 @@ from graphc.tensor.core.shape import Length
 
 
 def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
-    """Return the graph with the backend's fused operations, also in the graphs of operations.
+    """Return a graph in normal form with the backend's fused operations, also in nested graphs.
 
-    Args:
-        graph: A graph in normal form.
-        backend: The backend that will run the graph.
-        rules: The selected rules; patterns of other rules stay.
+    Patterns of rules that are not selected stay.
     """
     patterns = [p for p in PATTERNS if p.op in backend.lowerings and p.rule in rules]
     if not patterns:

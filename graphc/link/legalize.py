@@ -137,11 +137,9 @@ def has_kind(graph: ir.Graph, kinds: tuple[type[ir.Op], ...]) -> bool:
 
 
 def check_shardings(graph: ir.Graph, axes: MeshAxes | None) -> None:
-    """Raise if a declared sharding does not fit the mesh; the error names the line.
+    """Raise if a declared sharding does not fit the mesh's axes; the error names the line.
 
-    Args:
-        graph: The graph.
-        axes: The mesh's axes; None without a mesh, where shardings have no effect.
+    Without a mesh, shardings have no effect.
 
     Raises:
         ShardingError: If the mesh lacks an axis, or a length is not divisible.
@@ -174,10 +172,6 @@ def narrow_dtypes(graph: ir.Graph, dtypes: Mapping[str, str]) -> ir.Graph:
     The dtypes of inputs, leaves, constants and casts change, also in the graphs of operations.
     Where an operation converts integers to a replaced floating dtype, its operands are cast to the
     new dtype. Results that still have a replaced dtype stay.
-
-    Args:
-        graph: The graph.
-        dtypes: The dtypes to replace, each with its replacement.
     """
     if not dtypes:
         return graph

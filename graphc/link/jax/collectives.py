@@ -107,14 +107,7 @@ def warn_of_gathers(
     compiled: jax.stages.Compiled,
     passed: Mapping[int, Sequence[int]],
 ) -> None:
-    """Warn of arguments that are declared as sharded and that the program gathers.
-
-    Args:
-        program: A function that returns the program.
-        spec: The call specification of the program.
-        compiled: The executable.
-        passed: The shapes of the arguments of the executable, by their positions.
-    """
+    """Warn of arguments that are declared as sharded and that the program gathers."""
     sharded = _sharded_arguments(spec, program().graph, dict(enumerate(passed.items())))
     if not sharded:
         return
@@ -134,13 +127,7 @@ def warn_of_gathers(
 def _sharded_arguments(
     spec: CallSpec, graph: Graph, passed: Mapping[int, tuple[int, Sequence[int]]]
 ) -> dict[int, tuple[int, Sequence[int]]]:
-    """Return the arguments of a call that are declared as sharded and are not resharded.
-
-    Args:
-        spec: The call specification of the program.
-        graph: The graph of the program.
-        passed: The position and the shape of each argument that the executable takes.
-    """
+    """Return the arguments of a call that are declared as sharded and are not resharded."""
     declared = {*_declared_nodes(graph, {})}
     return {
         i: (position, shape)
@@ -190,16 +177,7 @@ def placement(
     *,
     wide: bool,
 ) -> Placement:
-    """Compile a program for a mesh, with a scope for each operation, and read the result.
-
-    Args:
-        program: The program.
-        spec: The call specification of the program.
-        layout: The mesh.
-        arguments: The type of each argument, or its value if the value decides a shape.
-        donated: The arguments whose buffers may be reused.
-        wide: Whether the program computes in 64 bits.
-    """
+    """Compile a program for a mesh, with a scope for each operation, and read the result."""
     scoped = Scoped()
     with observing(scoped):
         rebuilt = Program(program.graph, program.backend, program.host)

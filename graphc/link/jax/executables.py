@@ -146,11 +146,7 @@ class Executables:
     # Calls.
 
     def caller(self, *, wide: bool = False) -> Executable:
-        """Return a function that calls the executable for its arguments.
-
-        Args:
-            wide: Whether the function turns 64-bit dtypes on.
-        """
+        """Return a function that calls the executable for its arguments, in 64 bits if ``wide``."""
         dispatch: Any = Dispatch(_none, self._again)
         self._choose = partial(setattr, dispatch, "run")
         if wide:

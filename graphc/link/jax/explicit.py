@@ -63,22 +63,14 @@ def reshard(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:
 
 
 class Claims:
-    """The axes of a mesh, each of which can shard one axis of a result.
-
-    Args:
-        mesh: The mesh.
-    """
+    """The axes of a mesh, each of which can shard one axis of a result."""
 
     def __init__(self, mesh: Any) -> None:
         self.sizes = dict(mesh.shape)
         self.taken: set[Any] = set()
 
     def claim(self, length: int, *entries: Entry) -> Entry:
-        """Claim the free axes of the first entry whose free axes divide a length.
-
-        Returns:
-            The claimed axes, or None if no entry has any.
-        """
+        """Claim the free axes of the first entry whose free axes divide a length; else None."""
         for entry in entries:
             axes = [axis for axis in axes_of(entry) if axis not in self.taken]
             if axes and length % math.prod(self.sizes[axis] for axis in axes) == 0:

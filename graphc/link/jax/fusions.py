@@ -98,11 +98,7 @@ class TraceEvent:
 
 
 def events(directory: Path) -> tuple[list[TraceEvent], bool]:
-    """Return the events of the profiled function in a trace, and whether JAX wrote all events.
-
-    Args:
-        directory: The directory of the trace.
-    """
+    """Return the profiled function's events in a trace's directory, and whether JAX wrote all."""
     profiled, is_complete = [], True
     for path in sorted(directory.glob("**/*.trace.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:

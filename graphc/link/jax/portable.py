@@ -97,11 +97,7 @@ def portable(value: Any) -> Any:
 
 
 def restore(value: Any) -> Any:
-    """Return a mesh or a device of this process, given its description; else the value.
-
-    Raises:
-        ModeError: If this process lacks devices.
-    """
+    """Return a mesh or a device of this process, given its description; else the value."""
     if isinstance(value, PortableMesh):
         return value.mesh()
     return value.device() if isinstance(value, PortableDevice) else value

@@ -175,15 +175,7 @@ def _generate_call(
 ) -> Executable:
     """Return generated code that calls MLX's function with a fixed number of arrays.
 
-    MLX takes twice as long to be called with ``*arrays``.
-
-    Args:
-        fused: Function of the arrays and the constants, which may raise UntracedError.
-        constants: Arguments after the arrays.
-        execute: Executable to call after UntracedError.
-        lock: Lock to hold during the call.
-        arguments: Number of arrays.
-        single: Whether to return the only result itself.
+    MLX takes twice as long to be called with ``*arrays``. After an UntracedError, ``execute`` runs.
     """
     names = [f"a{i}" for i in range(arguments)]
     parameters = ", ".join(names)

@@ -43,12 +43,7 @@ def call(
 ) -> Any:
     """Return the function's results as symbolic arrays, nested as the function nests them.
 
-    Args:
-        function: The user's function.
-        args: The function's positional arguments.
-        kwargs: The function's keyword arguments.
-        wide: Whether 64-bit dtypes are enabled while JAX traces the function, also without an input
-            of 64 bits.
+    With ``wide``, 64-bit dtypes are enabled while JAX traces it, also without an input of 64 bits.
     """
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
     if is_running() or any(isinstance(x, jax.core.Tracer) for x in leaves):

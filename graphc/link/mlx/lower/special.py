@@ -169,9 +169,7 @@ def _expand_rows(graph: Graph) -> Graph:
 def enter_in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
     """Enter a lowering that computes in float64 on the CPU, whatever the operands' dtype.
 
-    Args:
-        row: The row.
-        compute: Function of float64 arrays of one axis and one length.
+    The operands of ``compute`` have one axis and one length.
     """
 
     def lowering(op: Elementwise, *xs: Any) -> Any:
