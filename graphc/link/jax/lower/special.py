@@ -23,14 +23,7 @@ from graphc.link.program import Program
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.special.bessel import i0, i0e, i1, i1e
 from graphc.tensor.special.beta import betaincinv, log_beta_first_term, log_beta_tail
-from graphc.tensor.special.gamma import (
-    digamma,
-    gamma,
-    gammainccinv,
-    gammaincinv,
-    gammaln,
-    log_gamma_tails,
-)
+from graphc.tensor.special.gamma import digamma, gamma, gammaln
 from graphc.tensor.special.hypergeometric import (
     hyp2f1,
     hyp2f1_below_one,
@@ -97,8 +90,8 @@ in_float64(gammaln, lambda x: jnp.where(x == -np.inf, x, lax.lgamma(x)))
 in_float64(digamma, lambda x: jnp.where(x == 0, -1 / x, lax.digamma(x)))
 
 
-# Inverses: Newton's method for log(smaller tail) as a function of log(x). This function is concave,
-# so that the iterates stay on one side of the root.
+# The inverse of the incomplete beta function, whose definition XLA compiles slowly: Newton's method
+# for log(smaller tail) as a function of the logit of the quantile.
 
 MAX_NEWTON_STEPS = 100
 LONGEST_STEP = 20.0
@@ -106,12 +99,7 @@ LONGEST_STEP = 20.0
 
 
 def newton(f: Callable[[Any], tuple[Any, Any]], start: Any) -> Any:
-    """Return a root by Newton's method, elementwise.
-
-    Args:
-        f: Returns the value and the derivative.
-        start: The first iterate.
-    """
+    """Return a root of ``f``, which returns its value and its derivative, elementwise."""
 
     def is_running(state: Any) -> Any:
         _, step, count = state
@@ -131,50 +119,11 @@ def newton(f: Callable[[Any], tuple[Any, Any]], start: Any) -> Any:
     return lax.while_loop(is_running, advance, (start, jnp.full_like(start, np.inf), 0))[0]
 
 
-log_tails = as_jax_function(log_gamma_tails)
-
-
-def _gamma_quantile(a: Any, p: Any, q: Any) -> Any:
-    """Return the x whose lower tail is p, and whose upper tail is q = 1 - p."""
-    is_inside = (a > 0) & (a < np.inf) & (p > 0) & (q > 0)
-    a1, p1, q1 = (jnp.where(is_inside, y, z) for y, z in ((a, 1.0), (p, 0.5), (q, 0.5)))
-    # Products with a smaller a are subnormal.
-    a1 = jnp.maximum(a1, 1e-290)
-    lower = p1 < q1
-    smaller = jnp.where(lower, p1, q1)
-    z = jax.scipy.special.ndtri(smaller)
-    # Wilson and Hilferty's cube is a good start for a > 1.
-    cube = 1 - 1 / (9 * a1) + jnp.where(lower, z, -z) / (3 * jnp.sqrt(a1))
-    power = (jnp.log(p1) + lax.lgamma(a1 + 1)) / a1
-    small = jnp.where(lower, power, jnp.log(-jnp.log(q1)))
-    large = jnp.where(cube > 0.1, jnp.log(a1) + 3 * jnp.log(jnp.maximum(cube, 0.1)), power)
-    log_p = jnp.log(smaller)
-
-    def f(u: Any) -> Any:
-        x = jnp.exp(u)
-        below, above, density = log_tails(a1, jnp.where(x > 0, x, 1))
-        tail = jnp.where(lower, below, above)
-        derivative = jnp.exp(density - tail)
-        # Make no further step where exp(u) underflows to 0.
-        return jnp.where(x > 0, tail - log_p, 0), jnp.where(lower, derivative, -derivative)
-
-    y = jnp.exp(newton(f, jnp.where(a1 > 1, large, small)))
-    # The quantile where a tail is empty.
-    has_edge = (a >= 0) & (p >= 0) & (q >= 0)
-    edge = jnp.where(q == 0, np.inf, jnp.where(p == 0, 0.0, np.nan))
-    return jnp.where(is_inside, y, jnp.where(has_edge, edge, np.nan))
-
-
-in_float64(gammaincinv, lambda a, y: _gamma_quantile(a, y, 1 - y))
-in_float64(gammainccinv, lambda a, y: _gamma_quantile(a, 1 - y, y))
-
-
 log_tail = as_jax_function(log_beta_tail)
 log_first_term = as_jax_function(log_beta_first_term)
 
 
 def _beta_quantile(a: Any, b: Any, p: Any) -> Any:
-    """Apply Newton's method to the logarithm of the smaller tail, for the logit of the quantile."""
     is_inside = (a > 0) & (b > 0) & (p > 0) & (p < 1) & (a < np.inf) & (b < np.inf)
     a1, b1, p1 = (jnp.where(is_inside, y, z) for y, z in ((a, 1.0), (b, 1.0), (p, 0.5)))
     upper = p1 > 0.5
