@@ -168,6 +168,7 @@ def compile(
     execute: Executable
     inspect = None if layout is None else _inspect(spec, program)
     shardings = layout.argument_shardings(spec.shardings) if layout else ()
+    is_plain = not spec.static and device is None and not traced.is_padded
     if spec.static:
         execute = Specialized(traced, spec, donated, context, inspect, shardings)
     else:
@@ -178,16 +179,11 @@ def compile(
         )
         executables.inspect, executables.shardings = inspect, shardings
         executables.over_mesh = layout is not None
-        if device is None and not traced.is_padded:
-            execute = executables.caller(wide=wide)
-            if layout is not None:
-                return _on_mesh(execute, layout, spec, program)
-            return _in_buckets(execute, traced, spec, options, context)
-        caller = executables.caller()
-        execute = traced.trim(caller) if traced.is_padded else caller
+        execute = executables.caller(wide=wide and is_plain)
+        execute = traced.trim(execute) if traced.is_padded else execute
     if device is not None:
         execute = on_device(execute, device)
-    execute = in_64_bits(execute) if wide else execute
+    execute = in_64_bits(execute) if wide and not is_plain else execute
     if layout is not None:
         return _on_mesh(execute, layout, spec, program)
     return _in_buckets(execute, traced, spec, options, context)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,6 +15,7 @@ from jax.sharding import NamedSharding
 from graphc.errors import ShardingWarning
 from graphc.ir import Graph, Node
 from graphc.link.call_spec import CallSpec
+from graphc.link.jax.executables import fix_arguments
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes, in_loop, origin
 from graphc.link.jax.mesh import MeshLayout
 from graphc.link.jax.mesh_calls import mesh_context
@@ -229,13 +229,6 @@ def _compile(
     wide: bool,
 ) -> Any:
     static = {i: np.asarray(arguments[i]) for i in spec.static}
-
-    def function(*passed: Any) -> Any:
-        rest = iter(passed)
-        return traced.function(
-            *[static[i] if i in static else next(rest) for i in range(len(arguments))]
-        )
-
     positions = [i for i in range(len(arguments)) if i not in static]
     types = [
         jax.ShapeDtypeStruct(x.shape, x.numpy_dtype, sharding=layout.home(sharding).sharding)  # type: ignore[no-untyped-call]
@@ -247,8 +240,8 @@ def _compile(
         if wide:
             stack.enter_context(jax.enable_x64(True))
         _, lowered = lower_for_partitions(
-            # JAX caches the trace of a function; a new partial object is traced again.
-            lambda: jax.jit(partial(function), donate_argnums=reused),
+            # JAX caches the trace of a function; a new function is traced again.
+            lambda: jax.jit(fix_arguments(traced.function, static), donate_argnums=reused),
             lambda jitted, types: jitted.trace(*types),
             types,
         )

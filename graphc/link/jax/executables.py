@@ -343,6 +343,16 @@ def _enable_64_bits(choose: Choose, again: Again) -> tuple[Choose, Again]:
     return choose_wide, again_wide
 
 
+def fix_arguments(function: Callable[..., Any], fixed: Mapping[int, Any]) -> Callable[..., Any]:
+    """Return a new function of the other arguments, given those at some positions."""
+
+    def call(*passed: Any) -> Any:
+        rest, positions = iter(passed), range(len(fixed) + len(passed))
+        return function(*[fixed[i] if i in fixed else next(rest) for i in positions])
+
+    return call
+
+
 def in_64_bits(execute: Executable) -> Executable:
     enable = jax.enable_x64
 
