@@ -24,18 +24,6 @@ def hypot(a: Any, b: Any) -> Any:
     return jnp.where(jnp.isinf(a) | jnp.isinf(b), lax.full_like(y, np.inf), y)
 
 
-def signbit(x: Any) -> Any:
-    return x < 0 if is_integer(x) else jnp.signbit(x)
-
-
-def fmax(a: Any, b: Any) -> Any:
-    return lax.max(a, b) if is_integer(a) else jnp.fmax(a, b)
-
-
-def fmin(a: Any, b: Any) -> Any:
-    return lax.min(a, b) if is_integer(a) else jnp.fmin(a, b)
-
-
 def fmod(a: Any, b: Any) -> Any:
     """Return NumPy's fmod, where an integer modulo zero is 0."""
     if not is_integer(a):
@@ -102,7 +90,7 @@ def bitwise_count(x: Any) -> Any:
 
 
 COMPOSED = (
-    *(hypot, in_float32(lax.cbrt), signbit, fmax, fmin, fmod, logaddexp2),
+    *(hypot, in_float32(lax.cbrt), fmod, logaddexp2),
     *(gcd, lcm, ldexp, exponent, bitwise_count),
 )
 """Functions with the names of their rows."""

@@ -38,10 +38,6 @@ def is_integer(x: Any) -> bool:
     return x.dtype.kind in "iub"
 
 
-def full_of_false(x: Any) -> Any:
-    return lax.full(x.shape, False)
-
-
 def floor_divide(a: Any, b: Any) -> Any:
     """Return the quotient: 0 for an integer over 0; 0.0 has the sign of ``a / b``, as in NumPy."""
     if not is_integer(a):
@@ -162,38 +158,6 @@ def log1mexp(x: Any) -> Any:
     return jnp.where(lax.gt(x, _constant(x, -math.log(2))), near, far)
 
 
-def isnan(x: Any) -> Any:
-    return full_of_false(x) if is_integer(x) else lax.ne(x, x)
-
-
-def isinf(x: Any) -> Any:
-    """Return whether x, or its real or imaginary part, is infinite."""
-    return full_of_false(x) if is_integer(x) else jnp.isinf(x)
-
-
-def isfinite(x: Any) -> Any:
-    """Return whether x, or its real and imaginary parts, are finite."""
-    return lax.full(x.shape, True) if is_integer(x) else jnp.isfinite(x)
-
-
-def right_shift(a: Any, b: Any) -> Any:
-    """Shift; a signed integer keeps its sign."""
-    shift = lax.shift_right_logical if a.dtype.kind == "u" else lax.shift_right_arithmetic
-    return shift(a, b)
-
-
-def absolute(x: Any) -> Any:
-    return x if x.dtype.kind in "ub" else lax.abs(x)
-
-
-def imag(x: Any) -> Any:
-    return lax.imag(x) if x.dtype.kind == "c" else lax.full_like(x, 0)
-
-
-def clip(x: Any, low: Any, high: Any) -> Any:
-    return jnp.minimum(jnp.maximum(x, low), high)
-
-
 LAX: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: lax.bitwise_or(a, b) if a.dtype == bool else lax.add(a, b),
     "subtract": lax.sub,
@@ -203,10 +167,9 @@ LAX: dict[str, Callable[..., Any]] = {
     "remainder": remainder,
     "power": power,
     "negative": lax.neg,
-    "abs": absolute,
+    "abs": jnp.abs,
     "sign": lax.sign,
     "sqrt": with_branch_of_signed_zero(lax.sqrt, "imag", "imag"),
-    "reciprocal": lambda x: lax.div(_constant(x, 1), x),
     "exp2": in_float32(lax.exp2),
     "logaddexp": in_float32(jnp.logaddexp),
     "arcsin": with_branch_of_signed_zero(lax.asin, "imag", "imag"),
@@ -216,8 +179,6 @@ LAX: dict[str, Callable[..., Any]] = {
     "arcsinh": with_branch_of_signed_zero(lax.asinh, "real", "real"),
     "arccosh": with_branch_of_signed_zero(lax.acosh, "imag", "imag"),
     "arctanh": lax.atanh,
-    "deg2rad": lambda x: lax.mul(x, _constant(x, math.pi / 180)),
-    "rad2deg": lambda x: lax.mul(x, _constant(x, 180 / math.pi)),
     "sigmoid": lax.logistic,
     "softplus": softplus,
     "log1mexp": log1mexp,
@@ -230,20 +191,13 @@ LAX: dict[str, Callable[..., Any]] = {
     "less_equal": lax.le,
     "greater": lax.gt,
     "greater_equal": lax.ge,
-    "isnan": isnan,
-    "isinf": isinf,
-    "isfinite": isfinite,
     "logical_not": lax.bitwise_not,
     "logical_and": lax.bitwise_and,
     "logical_or": lax.bitwise_or,
     "logical_xor": lax.bitwise_xor,
-    "invert": lax.bitwise_not,
-    "left_shift": lax.shift_left,
-    "right_shift": right_shift,
-    "imag": imag,
-    "real": lambda x: lax.real(x) if x.dtype.kind == "c" else x,
-    "conj": lambda x: lax.conj(x) if x.dtype.kind == "c" else x,
-    "clip": clip,
+    "imag": jnp.imag,
+    "real": jnp.real,
+    "conj": jnp.conj,
 }
 """The functions that compute rows, given operands of one dtype in their common shape.
 
