@@ -13,16 +13,6 @@ from graphc.link.jax.lower.elementwise import enter, in_float32, is_integer
 from graphc.tensor.core.elementwise import ROWS
 
 
-@in_float32
-def hypot(a: Any, b: Any) -> Any:
-    """Scale by the larger operand, so that no square overflows; infinite if an operand is."""
-    a, b = lax.abs(a), lax.abs(b)
-    larger, smaller = lax.max(a, b), lax.min(a, b)
-    is_zero = larger == 0
-    ratio = smaller / jnp.where(is_zero, lax.full_like(larger, 1), larger)
-    y = larger * lax.sqrt(1 + ratio * ratio)
-    return jnp.where(jnp.isinf(a) | jnp.isinf(b), lax.full_like(y, np.inf), y)
-
 
 def fmod(a: Any, b: Any) -> Any:
     """Return NumPy's fmod, where an integer modulo zero is 0."""
@@ -84,14 +74,10 @@ def exponent(x: Any) -> Any:
     return lax.convert_element_type(jnp.frexp(x)[1], x.dtype)
 
 
-def bitwise_count(x: Any) -> Any:
-    x = lax.convert_element_type(x, np.uint8) if x.dtype == bool else x
-    return lax.convert_element_type(lax.population_count(magnitude(x)), np.uint8)
-
 
 COMPOSED = (
-    *(hypot, in_float32(lax.cbrt), fmod, logaddexp2),
-    *(gcd, lcm, ldexp, exponent, bitwise_count),
+    *(in_float32(jnp.hypot), in_float32(lax.cbrt), fmod, logaddexp2),
+    *(gcd, lcm, ldexp, exponent),
 )
 """Functions with the names of their rows."""
 
