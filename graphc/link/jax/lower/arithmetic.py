@@ -13,7 +13,6 @@ from graphc.link.jax.lower.elementwise import enter, in_float32, is_integer
 from graphc.tensor.core.elementwise import ROWS
 
 
-
 def fmod(a: Any, b: Any) -> Any:
     """Return NumPy's fmod, where an integer modulo zero is 0."""
     if not is_integer(a):
@@ -72,7 +71,6 @@ def ldexp(a: Any, b: Any) -> Any:
 @in_float32
 def exponent(x: Any) -> Any:
     return lax.convert_element_type(jnp.frexp(x)[1], x.dtype)
-
 
 
 COMPOSED = (

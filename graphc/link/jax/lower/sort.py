@@ -12,7 +12,6 @@ from jax import lax
 
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import has_symbols
-from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.sort import ArgSort, SearchSorted, Sort
 
 
@@ -67,10 +66,3 @@ def _bisect(x: Any, v: Any, *, right: bool) -> Any:
     return lax.while_loop(
         lambda ends: jnp.any(is_open(ends)), step, (low, low + jnp.asarray(x.shape[0]))
     )[0]
-
-
-def greatest(dtype: Any) -> Any:
-    """Return a value that no element is sorted behind."""
-    if dtype.kind == "c":
-        return complex(np.nan, np.nan)
-    return np.nan if dtype.kind in "fV" else dtype_range(dtype)[1]
