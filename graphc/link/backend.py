@@ -269,11 +269,7 @@ class Backend:
     ) -> Executable:
         """Return a function from arguments to a list of outputs, which the library can trace.
 
-        Args:
-            spec: The call specification.
-            program: Returns the program.
-            options: The options of the mode.
-            execute: The executable, which reuses no buffers.
+        The executable ``execute`` reuses no buffers.
         """
         return execute
 
@@ -363,9 +359,7 @@ class Backend:
     def missing(self, graph: ir.Graph, elsewhere: Container[ir.Node] = ()) -> list[ir.Node]:
         """Return the nodes without a lowering, also in the graphs of operations.
 
-        Args:
-            graph: The graph.
-            elsewhere: Nodes that are computed on the host.
+        Nodes ``elsewhere`` are computed on the host.
         """
         arguments = {*graph.inputs, *graph.leaves}
         is_missing: dict[Any, bool] = {}

@@ -42,12 +42,9 @@ Find = Callable[[Node], Iterator[Node]]
 
 @dataclass(frozen=True, slots=True)
 class FusionPattern:
-    """A pattern of nodes that one operation may replace.
+    """A pattern of nodes that one operation may replace; ``find`` yields nodes of the operation.
 
-    Attributes:
-        op: The class of the fused operation.
-        rule: The rule, by whose names reports and modes select or exclude the pattern.
-        find: Yields nodes of the operation that may replace a node.
+    Reports and modes select or exclude the pattern by its rule.
     """
 
     op: type

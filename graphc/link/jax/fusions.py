@@ -82,14 +82,7 @@ def _scopes(program: ProgramText, name: str) -> list[Scopes]:
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One run of an instruction.
-
-    Attributes:
-        name: The name of the instruction.
-        thread: The process and the thread that ran it.
-        start: The start, in microseconds.
-        end: The end, in microseconds.
-    """
+    """One run of an instruction by a thread of a process; times are in microseconds."""
 
     name: str
     thread: tuple[int, int]

@@ -188,13 +188,7 @@ def _parts(
 
 
 class _Sources:
-    """The operations that instructions come from.
-
-    Args:
-        program: The program's instructions, by name.
-        nodes: The operations by the numbers of their scopes.
-        ran: The names of the instructions that ran.
-    """
+    """The operations that instructions come from, given the names of the instructions that ran."""
 
     def __init__(
         self, program: Mapping[str, Instruction], nodes: Sequence[Node], ran: Collection[str]

@@ -233,12 +233,8 @@ REFUSED = re.compile(r"\[(export_function|import_function|write|read)\]|no Strea
 class Replayed(threading.local):
     """A function that MLX traces for each combination of shapes, and then runs without Python.
 
-    Python's function is called instead if MLX cannot save it, and in all threads but the first,
-    where MLX cannot run loaded programs.
-
-    Args:
-        traced: Function of arrays that returns a list of arrays, called while MLX traces.
-        plain: The same function, called while MLX does not trace.
+    Python's function ``plain`` is called instead if MLX cannot save it, and in all threads but the
+    first, where MLX cannot run loaded programs.
     """
 
     def __init__(self, traced: Callable[..., Any], plain: Callable[..., Any]) -> None:
@@ -272,11 +268,7 @@ def saved_program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callab
 
 
 class _ThreadAbilities(threading.local):
-    """Abilities of MLX in this thread.
-
-    Attributes:
-        replays: Whether MLX runs loaded programs in this thread.
-    """
+    """Whether MLX runs loaded programs in this thread."""
 
     def __init__(self) -> None:
         program = saved_program(lambda x: [x + x], [mx.array(1.0)])

@@ -146,13 +146,7 @@ def is_key(dtype: Any) -> bool:
 
 
 class Derived(JaxFunction):
-    """A function derived from another function.
-
-    Args:
-        inner: The other function.
-        suffix: What the name of the derived function adds to the other's.
-        parameters: The static parameters of the derivation.
-    """
+    """A function derived from another one, with a suffix to its name and static parameters."""
 
     __slots__ = ("inner", "parameters")
 

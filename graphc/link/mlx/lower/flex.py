@@ -151,15 +151,7 @@ class _AttentionCall:
 
 
 class _GroupArrays:
-    """The arrays of batches and heads that see the same blocks.
-
-    Attributes:
-        q: Scaled queries.
-        k: Keys.
-        v: Values.
-        columns: Keys as columns.
-        numbers: Numbers of the batches, and of the heads.
-    """
+    """The arrays, and numbers, of batches and heads that see the same blocks."""
 
     def __init__(self, call: _AttentionCall, group: HeadGroup) -> None:
         self.call = call

@@ -50,11 +50,7 @@ from graphc.tensor.special.special import LogSoftmax, Softmax, erf, erfinv
 class UnfusedFunction:
     """A function of graphs as a function of float64 arrays of one axis and one length.
 
-    Its operations are not fused with each other.
-
-    Attributes:
-        expand: Function of nodes that returns a node or a list of nodes.
-        arity: Number of its arguments.
+    Its operations are not fused with each other. ``expand`` returns a node or a list of nodes.
     """
 
     def __init__(self, expand: Callable[..., Any], arity: int) -> None:
