@@ -182,12 +182,9 @@ class Program:
         values: list[Any],
         last_uses: Mapping[int, list[int]] = NO_LAST_USES,
     ) -> None:
-        """Run steps, and store their results among the program's values.
+        """Run steps, and store their results among the program's values, by position.
 
-        Args:
-            steps: Steps of this program.
-            values: The program's values by position.
-            last_uses: For a step, by its result's position, the positions of values to drop.
+        After a step, the values of its ``last_uses`` are dropped.
         """
         for node, checks, compute, positions, result in steps:
             operands = [values[i] for i in positions]
@@ -249,11 +246,7 @@ def _length(x: Node, axis: int) -> _Length:
 
 
 class EqualLengths:
-    """Disjoint sets of equal lengths, so that each pair is checked once.
-
-    Args:
-        nodes: Nodes that have been computed, in topological order.
-    """
+    """Disjoint sets of equal lengths, also of computed nodes, so that each pair is checked once."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.parents: dict[_Length, _Length] = {}

@@ -39,12 +39,7 @@ CheckError = Callable[[int, int, int], GraphcError]
 
 @dataclass(frozen=True)
 class LoadedExecutable:
-    """A deserialized executable.
-
-    Attributes:
-        run: A function of arrays with the shapes, dtypes and device of the executable.
-        precise: Whether the executable depends on ``jax.default_matmul_precision``.
-    """
+    """A deserialized executable; ``precise`` if it depends on ``jax.default_matmul_precision``."""
 
     run: Callable[..., Any]
     precise: bool
