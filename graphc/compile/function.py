@@ -504,12 +504,14 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
-                nested = any(isinstance(x, list | tuple | dict) for x in containers)
+                if any(x.name == name for x in flatten(containers)) and name not in labels:
+                    problem = f"{self}: the input {name!r} is in a list, tuple or dict of inputs."
+                    raise ArgumentError(
+                        problem, "Pass one argument of that structure, by position."
+                    )
                 raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
-                    f"They are {self._parameters()}."
-                    + " A list, tuple or dict of inputs takes one argument of that structure, by "
-                    "position." * nested,
+                    f"They are {self._parameters()}.",
                 )
             index = labels.index(name)
             if values[index] is not MISSING:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from graphc.config import suggestion
 from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
 from graphc.ir import (
@@ -524,7 +525,7 @@ def load(name: str) -> Backend:
         return _loaded[name]
     if name not in names():
         remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
-        raise ModeError(f"mode={name!r} names no backend.", remedy)
+        raise ModeError(f"mode={name!r} names no backend.{suggestion('mode', name)}", remedy)
     package = f"graphc.link.{name.lower()}"
     with _lock, _preserved_random_state():
         try:

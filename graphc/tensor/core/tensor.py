@@ -236,6 +236,9 @@ class Tensor(TensorMethods):
             raise self._refuse("Iteration", remedy)
         return (self[i] for i in range(length))
 
+    # Operators of pandas, whose arrays come first, leave the operation to symbolic arrays.
+    __pandas_priority__ = 10_000
+
     # NumPy's own functions dispatch here.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
