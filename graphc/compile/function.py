@@ -504,7 +504,7 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
-                if any(x.name == name for x in flatten(containers)) and name not in labels:
+                if any(x.label == name for x in flatten(containers)) and name not in labels:
                     problem = f"{self}: the input {name!r} is in a list, tuple or dict of inputs."
                     raise ArgumentError(
                         problem, "Pass one argument of that structure, by position."

@@ -40,6 +40,7 @@ from graphc.link.host import Host, analyse
 from graphc.link.transformable import Transformable
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.tensor import import_dlpack
 
 if TYPE_CHECKING:
     from graphc.link.placement import Placement
@@ -461,10 +462,12 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
         ShardingError: If other processes have parts of the array.
     """
     try:
-        array = np.asarray(value)
+        array = np.asarray(import_dlpack(value))
     except RuntimeError:
         refuse_remote(value)
         raise
+    except BufferError as error:
+        raise TypeError(f"{error}; copy the array to the processor") from error
     except (TypeError, ValueError):
         # NumPy lacks dtypes of other libraries, such as MLX's bfloat16.
         library = type(value).__module__.partition(".")[0].upper()
