@@ -242,7 +242,7 @@ def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
     return broadcast_to(as_tensor(fill_value, dtype=dtype), mixed_entries("full", shape))
 
 
-def _filled(op: str, shape: Any, value: int, dtype: Any) -> Tensor:
+def _fill(op: str, shape: Any, value: int, dtype: Any) -> Tensor:
     number = np.array(value, numpy_dtype(dtype_name(dtype or config.floatX)))
     return broadcast_to(as_tensor(number), mixed_entries(op, shape))
 
@@ -256,7 +256,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.zeros((2, 3)).eval(mode="NUMPY").tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return _filled("zeros", shape, 0, dtype)
+    return _fill("zeros", shape, 0, dtype)
 
 
 @function
@@ -268,7 +268,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.ones((2, 3)).eval(mode="NUMPY").tolist()
         [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    return _filled("ones", shape, 1, dtype)
+    return _fill("ones", shape, 1, dtype)
 
 
 @function
@@ -280,7 +280,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.empty((2, 3)).eval(mode="NUMPY").tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return _filled("empty", shape, 0, dtype)
+    return _fill("empty", shape, 0, dtype)
 
 
 @function
