@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from graphc.capture.import_hooks import call_when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.hooks import Hook
@@ -32,6 +31,7 @@ from graphc.implicit.treedef import (
     with_arrays,
 )
 from graphc.ir import STATIC, TensorType
+from graphc.lazy import call_when_imported
 from graphc.tensor import Tensor
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from graphc import ir
+from graphc.config import suggestion
 from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
 from graphc.ir.sharding import MeshAxes
@@ -31,6 +32,7 @@ from graphc.tensor.arrays.repeat import RepeatIndices
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.core.tensor import import_dlpack
 
 if TYPE_CHECKING:
     from graphc.link.placement import Placement
@@ -435,10 +437,12 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
         ShardingError: If other processes have parts of the array.
     """
     try:
-        array = np.asarray(value)
+        array = np.asarray(import_dlpack(value))
     except RuntimeError:
         refuse_remote(value)
         raise
+    except BufferError as error:
+        raise TypeError(f"{error}; copy the array to the processor") from error
     except (TypeError, ValueError):
         # NumPy lacks dtypes of other libraries, such as MLX's bfloat16.
         library = type(value).__module__.partition(".")[0].upper()
@@ -499,7 +503,7 @@ def load(name: str) -> Backend:
         return _loaded[name]
     if name not in names():
         remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
-        raise ModeError(f"mode={name!r} names no backend.", remedy)
+        raise ModeError(f"mode={name!r} names no backend.{suggestion('mode', name)}", remedy)
     package = f"graphc.link.{name.lower()}"
     with _lock, _preserved_random_state():
         try:

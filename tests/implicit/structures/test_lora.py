@@ -18,6 +18,7 @@ from graphc.implicit import materializing
 from graphc.implicit.functions import implicit
 from graphc.implicit.quantized import quantize
 from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
@@ -306,3 +307,14 @@ def test_bases_and_ranks_that_make_no_adapter_are_refused(base: Any, rank: int) 
 def test_a_rank_is_asked_for() -> None:
     with pytest.raises(ImplicitArrayError, match="rank=None"):
         gt.implicit(LoRA, (4, 5), "float32")
+
+
+def test_a_key_decides_the_draws_of_an_adapter() -> None:
+    base = np.ones((4, 3))
+    data = np.asarray(jax.random.key_data(jax.random.key(7)))
+    first, again = (LoRA.of(base, 2, key=data) for _ in range(2))
+    np.testing.assert_array_equal(first.a, again.a)
+    np.testing.assert_array_equal(DoRA.of(base, 2, key=data).lora.a, first.a)
+    assert (first.a != LoRA.of(base, 2).a).any()
+    with pytest.raises(TypeError, match="key_data"):
+        LoRA.of(base, 2, key=jax.random.key(7))
