@@ -13,6 +13,7 @@ from graphc.ir import (
     Constant,
     Node,
     Pick,
+    dependencies_first,
     is_integer,
     replace_nodes,
     toposort,
@@ -38,67 +39,51 @@ Known = int | Node
 ArrayAxis = tuple[Node, int]
 """An array and one of its axes."""
 
-_lengths = Memo[dict[int, Known]]()
+_lengths = Memo[dict[int, Known | None]]()
+"""Lengths by axis; None for a length of the array's own, which would keep the array alive."""
 
 
 def length_of(x: Node, axis: int) -> Known:
     """Return one length of an array, in terms of nodes as near to the inputs as possible."""
-    own: dict[ArrayAxis, Node] = {}
-    stack = [(x, axis)]
-    while stack:
-        current = stack[-1]
-        if _has_length(current, own):
-            stack.pop()
-            continue
-        missing = [source for source in _sources(*current) if not _has_length(source, own)]
-        if not missing:
-            _compute(current, own)
-        stack += missing
-    return _result(x, axis, own)
+    done: set[ArrayAxis] = set()
+    for current in dependencies_first([(x, axis)], lambda item: _sources(*item), done):
+        done.add(current)
+        if not _is_computed(*current):
+            lengths = _lengths.get(current[0])
+            if lengths is None:
+                lengths = _lengths[current[0]] = {}
+            lengths[current[1]] = _compute(*current)
+    return _computed_length(x, axis)
 
 
-def _has_length(array_axis: ArrayAxis, own: dict[ArrayAxis, Node]) -> bool:
-    return array_axis in own or _cached_length(*array_axis) is not None
+def _is_computed(x: Node, axis: int) -> bool:
+    return x.type.shape[axis] is not None or axis in (_lengths.get(x) or ())
 
 
-def _result(x: Node, axis: int, own: dict[ArrayAxis, Node]) -> Known:
-    cached = _cached_length(x, axis)
-    return own[x, axis] if cached is None else cached
-
-
-def _cached_length(x: Node, axis: int) -> Known | None:
+def _computed_length(x: Node, axis: int) -> Known:
     static: int | None = x.type.shape[axis]
-    if static is not None:
-        return static
-    lengths = _lengths.get(x)
-    return None if lengths is None else lengths.get(axis)
+    length = _lengths[x][axis] if static is None else static
+    return _own_length(x, axis) if length is None else length
 
 
-def _compute(array_axis: ArrayAxis, own: dict[ArrayAxis, Node]) -> None:
-    """Compute a length from lengths that are computed already, and cache it."""
-    node, axis = array_axis
+def _compute(node: Node, axis: int) -> Known | None:
+    """Return a length in terms of lengths that are computed already; None for the array's own."""
     source, n = _by_type_rule(node, axis)
 
     def value(symbol: tuple[Any, ...]) -> Known:
         x: Node = source.inputs[symbol[1]]
-        return x if symbol[0] == "value" else _result(x, symbol[2], own)
+        return x if symbol[0] == "value" else _computed_length(x, symbol[2])
 
     length = evaluate(n, value, FUNCTIONS)
     if length is None:
         length = _by_operation(node, axis)
-    unknown = _own_length(node, axis)
-    if length is None or length is unknown:
-        # Not cached: the memo would keep the array alive.
-        own[array_axis] = unknown
-    else:
-        lengths = _lengths.get(node)
-        if lengths is None:
-            lengths = _lengths[node] = {}
-        lengths[axis] = length
+    return None if length is _own_length(node, axis) else length
 
 
 def _sources(node: Node, axis: int) -> list[ArrayAxis]:
-    """Return the lengths from which a length is computed."""
+    """Return the lengths from which a length is computed, if it is not computed yet."""
+    if _is_computed(node, axis):
+        return []
     source, n = _by_type_rule(node, axis)
     if isinstance(node.op, Reshape):
         return [(node.inputs[0], k) for k in range(node.inputs[0].type.ndim)]
