@@ -356,23 +356,6 @@ class Backend:
         """
         return None
 
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return the lines of a plan on which argument lengths are padded, or why none is.
-
-        Args:
-            program: The program.
-            options: The options of the mode.
-            arguments: The type of each argument, with its known lengths.
-            passed: The number of arguments that a call passes.
-        """
-        return ()
-
     def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """Return a copy of one of the backend's arrays on the same devices."""
         return self.array(self.numpy(value), type, options)

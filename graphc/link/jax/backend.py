@@ -335,22 +335,6 @@ class JAXBackend(Backend):
         spec = CallSpec.of(program.graph, program.host, single=False, facts={}, passed=passed)
         return placement(program, spec, layout, arguments, donated, wide=wide(program))
 
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        # Most programs are for exact lengths.
-        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
-
-        lines = plan_of_padding(program, options, arguments, passed)
-        if lines and layout_of(options) is not None:
-            return ["lengths: exact, as the mode has a mesh of devices"]
-        return lines
-
     def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """Return a copy of an array; the copy of an array on a mesh stays on the mesh."""
         if len(value.sharding.device_set) == 1:

@@ -22,7 +22,6 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
-from graphc.link.padding.arguments import PaddedAxis
 from graphc.link.slices import computed_lengths, with_lengths_of_slices
 
 MAX_EXACT = 4
@@ -144,7 +143,7 @@ class Specialized:
         copies = {i: x.copy() for i, x in values.items()}
         fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
         sliced = {i: copies[i] for i in self.sliced}
-        axes = [PaddedAxis(i, -1, 1, n) for i, n in bounds.items()]
+        axes = {(i, -1): (1, n) for i, n in bounds.items()}
         function = partial(self.traced.trace_padded, axes=axes) if bounds else self.traced.function
 
         def program(*passed: Any) -> Any:

@@ -424,19 +424,6 @@ class MLXBackend(Backend):
         """Return the graph with slices of fixed lengths at variable starts as gathers."""
         return with_slice_lengths(graph)
 
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        # Most programs are for exact lengths.
-        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
-
-        return plan_of_padding(program, options, arguments, passed)
-
     def analyse(self, graph: Graph) -> Host:
         """Return the host part; MLX refuses no shape, as values can be read between segments."""
         return analyse(graph)

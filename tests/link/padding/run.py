@@ -12,7 +12,7 @@ from graphc.ir import Graph, Node, TensorType
 from graphc.link.padding.counts import Count, passed_length
 from graphc.link.padding.graph import pad
 from graphc.link.padding.padded import PaddedArray, as_node
-from graphc.link.padding.results import PaddedResults
+from graphc.link.padding.program import PaddedResults
 from graphc.loop.evaluate import evaluate
 
 RANDOM = np.random.default_rng(0)
