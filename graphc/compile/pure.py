@@ -30,7 +30,7 @@ from graphc.grad.reverse import cotangents, typed_like
 from graphc.ir import Constant, Graph, Node, TensorType, rebuild, replace_nodes, to_gathered_form
 from graphc.ir.law import named_checks
 from graphc.link import Executable
-from graphc.link.checks import admit, unequal_arguments
+from graphc.link.checks import admit, compare_lengths, unequal_arguments
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.tensor import Tensor
@@ -309,12 +309,10 @@ class Pure:
     def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
         program = self._program
         # Of a batch the library passes an element, so that its program can't compare these lengths.
-        for check in self._named_checks:
-            a, m, b, n = check
-            for i in (a, b):
-                admit(i, program.inputs[i], arrays[i])
-            error = partial(unequal_arguments, program.inputs, check)
-            self._backend.equal_lengths(arrays[a].shape[m], arrays[b].shape[n], error)
+        for i in {i for a, _, b, _ in self._named_checks for i in (a, b)}:
+            admit(i, program.inputs[i], arrays[i])
+        error = partial(unequal_arguments, program.inputs)
+        compare_lengths(self._named_checks, arrays, self._backend.equal_lengths, error)
         values: dict[int, np.ndarray[Any, Any]] = {}
         for i in program.static:
             # A traced array has no value; the backend raises where it needs one.

@@ -26,7 +26,7 @@ from graphc.ir import Constant, Graph, Node, Op, Pick, TensorType, TupleType
 from graphc.ir.law import checks_of, law, named_checks
 from graphc.ir.lengths import AnyLength, evaluate
 from graphc.ir.op import is_own_class
-from graphc.link.checks import unequal_arguments, unequal_operands
+from graphc.link.checks import compare_lengths, unequal_arguments, unequal_operands
 from graphc.link.host import SliceLength, analyse
 from graphc.link.padding.by_numpy import OnLengths
 from graphc.link.padding.counts import (
@@ -121,10 +121,8 @@ def pad(
     """
     arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
     with padding(lengths, has_exact=has_exact) as record:
-        for check in named_checks(graph.inputs):
-            a, m, b, n = check
-            error = partial(unequal_arguments, graph.inputs, check)
-            agree(shape_of(values[a])[m], shape_of(values[b])[n], error)
+        error = partial(unequal_arguments, graph.inputs)
+        compare_lengths(named_checks(graph.inputs), _with_shapes(values), agree, error)
         host = analyse(graph).nodes
         results = trace(graph, dict(zip(arguments, values, strict=True)), host)
         buffers = [
@@ -202,12 +200,14 @@ def _without_rule(node: Node, values: Sequence[Any]) -> Any:
 
 def compare_operands(node: Node, values: Sequence[Any]) -> None:
     """Compare the lengths of a node's operands that must be equal."""
-    for check in checks_of(node):
-        a, m, b, n = check
-        error = partial(
-            unequal_operands, node, check, [SimpleNamespace(shape=shape_of(x)) for x in values]
-        )
-        agree(shape_of(values[a])[m], shape_of(values[b])[n], error)
+    checks = checks_of(node)
+    if checks:
+        operands = _with_shapes(values)
+        compare_lengths(checks, operands, agree, partial(unequal_operands, node, operands))
+
+
+def _with_shapes(values: Sequence[Any]) -> list[SimpleNamespace]:
+    return [SimpleNamespace(shape=shape_of(x)) for x in values]
 
 
 def _needs_rule(node: Node, values: Sequence[Any]) -> bool:
