@@ -27,7 +27,7 @@ from graphc.ir.law import checks_of, law, named_checks
 from graphc.ir.lengths import AnyLength, evaluate
 from graphc.ir.op import is_own_class
 from graphc.link.checks import compare_lengths, unequal_arguments, unequal_operands
-from graphc.link.host import SliceLength, analyse
+from graphc.link.host import SliceLength
 from graphc.link.padding.by_numpy import OnLengths
 from graphc.link.padding.counts import (
     Count,
@@ -101,6 +101,7 @@ class PaddedGraph(NamedTuple):
 
 def pad(
     graph: Graph,
+    host: Collection[Node],
     inputs: Sequence[Node],
     values: Sequence[Any],
     lengths: Sequence[Tensor] = (),
@@ -111,6 +112,7 @@ def pad(
 
     Args:
         graph: The program.
+        host: The nodes that NumPy computes where their operands are known.
         inputs: The inputs of the new graph.
         values: A value for each input and leaf of the program, in terms of the new inputs.
         lengths: The passed lengths, int64 scalars of the new graph.
@@ -123,7 +125,6 @@ def pad(
     with padding(lengths, has_exact=has_exact) as record:
         error = partial(unequal_arguments, graph.inputs)
         compare_lengths(named_checks(graph.inputs), _with_shapes(values), agree, error)
-        host = analyse(graph).nodes
         results = trace(graph, dict(zip(arguments, values, strict=True)), host)
         buffers = [
             as_node(y, node if isinstance(y, Count) else None)

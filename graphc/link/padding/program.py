@@ -67,7 +67,8 @@ def pad_program(
         padded = PaddedArray(inputs[-1], lengths, np.zeros((), node.type.numpy_dtype))
         values.append(counts.get(-1, padded if counts else inputs[-1]))
     inputs += [vector] * passes_lengths
-    return pad(program.graph, inputs, values, passed, has_exact=bool(axes))
+    host = program.host.nodes if program.host else ()
+    return pad(program.graph, host, inputs, values, passed, has_exact=bool(axes))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
