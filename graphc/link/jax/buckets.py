@@ -32,7 +32,7 @@ class JAXBuckets(Bucketed):
     """A program with padded arguments, compiled by JAX.
 
     Args:
-        exact, spec, axes: See ``Bucketed``.
+        exact, spec, options: See ``Bucketed``.
         traced: The program.
         context: Stores and records executables.
         device: The device of the mode, or None.
@@ -45,11 +45,11 @@ class JAXBuckets(Bucketed):
         exact: Executable,
         traced: TracedProgram,
         spec: CallSpec,
-        axes: tuple[Sequence[Axis], Sequence[Axis]],
+        options: Mapping[str, Any],
         context: CompileContext,
         device: Any,
     ) -> None:
-        super().__init__(exact, spec, axes)
+        super().__init__(exact, spec, options)
         self._traced = traced
         self._context = context
         self._device = device

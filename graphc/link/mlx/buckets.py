@@ -24,7 +24,7 @@ class MLXBuckets(Bucketed):
     """A program with padded arguments, compiled by MLX.
 
     Args:
-        exact, spec, axes: See ``Bucketed``.
+        exact, spec, options: See ``Bucketed``.
         program: Returns the program.
         compile: Returns an executable of a graph.
     """
@@ -36,10 +36,10 @@ class MLXBuckets(Bucketed):
         exact: Executable,
         program: Callable[[], Program],
         spec: CallSpec,
-        axes: tuple[Sequence[Axis], Sequence[Axis]],
+        options: Mapping[str, Any],
         compile: Compile,
     ) -> None:
-        super().__init__(exact, spec, axes)
+        super().__init__(exact, spec, options)
         self._program = program
         self._compile = compile
 

@@ -143,7 +143,7 @@ class Bucketed(ABC):
     Args:
         exact: The program compiled for each set of lengths.
         spec: The call specification of the program.
-        axes: The axes whose inputs declare buckets, and other axes that may be padded.
+        options: The options of the mode.
 
     Attributes:
         is_refused: Whether the program cannot be padded, so that all calls are exact.
@@ -152,10 +152,8 @@ class Bucketed(ABC):
 
     is_for_shapes: ClassVar[bool]
 
-    def __init__(
-        self, exact: Executable, spec: CallSpec, axes: tuple[Sequence[Axis], Sequence[Axis]]
-    ) -> None:
-        asked, self._others = axes
+    def __init__(self, exact: Executable, spec: CallSpec, options: Mapping[str, Any]) -> None:
+        asked, self._others = axes_of(spec, options)
         self._exact = exact
         self._spec = spec
         self._first: Mapping[Axis, int] | None = None
