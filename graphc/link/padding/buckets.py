@@ -21,11 +21,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from graphc.config import config
 from graphc.errors import GraphcError, RecompileError, ShapeError
 from graphc.ir import TensorType
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec, asks_for_buckets
+from graphc.link.compile_context import ExecutableCache
 from graphc.link.padding.program import PaddedAxes, PaddedResults, pad_program
 from graphc.link.program import Program
 
@@ -130,7 +130,7 @@ class BucketCache(NamedTuple):
     """
 
     axes: tuple[Axis, ...]
-    executables: dict[Any, Executable]
+    executables: ExecutableCache[Executable]
     calls: dict[tuple[Any, ...], Executable]
 
 
@@ -157,7 +157,7 @@ class Bucketed(ABC):
         self._exact = exact
         self._spec = spec
         self._first: Mapping[Axis, int] | None = None
-        self._padded = BucketCache(tuple(asked), {}, {})
+        self._padded = BucketCache(tuple(asked), ExecutableCache(), {})
         self._lock = threading.Lock()
         self.is_refused = False
 
@@ -235,8 +235,8 @@ class Bucketed(ABC):
         numbers = {x.argument: bucket_of(n, x.growth).high for x, n in pairs if x.axis < 0}
         buffers = pad_arguments(arguments, axes, lengths, self.pad)
         shapes = tuple([tuple(x.shape) for x in buffers]) if self.is_for_shapes else ()
-        execute = self._executable(
-            (shapes, *numbers.values()), current, lambda: self.compile(axes, shapes, numbers)
+        execute = current.executables.get_or_add(
+            (shapes, *numbers.values()), lambda: self.compile(axes, shapes, numbers)
         )
         results = execute(*buffers, np.array(lengths, np.int64))
         if not results.hold_for(lengths):
@@ -253,22 +253,8 @@ class Bucketed(ABC):
             if changed:
                 with self._lock:
                     axes = set(self._padded.axes) | set(changed)
-                    self._padded = BucketCache(tuple(sorted(axes)), {}, {})
+                    self._padded = BucketCache(tuple(sorted(axes)), ExecutableCache(), {})
                     self._first = {x: n for x, n in first.items() if x not in axes}
-
-    def _executable(
-        self, key: Any, current: BucketCache, compile: Callable[[], Executable]
-    ) -> Executable:
-        """Return the executable of a key; ``compile`` makes it at the first call."""
-        execute = current.executables.get(key)
-        if execute is not None:
-            return execute
-        with self._lock:
-            if key not in current.executables:
-                current.executables[key] = compile()
-                if len(current.executables) > config.specializations:
-                    current.executables.pop(next(iter(current.executables)))
-            return current.executables[key]
 
 
 def pad_arguments(
