@@ -50,7 +50,7 @@ class SymbolicLength:
         functions: The names of the functions in it.
         symbol: The input's length or value, or the named length, that this is; None for others.
         label: The text, or its digest if the text is long: equal for equal lengths alone, and the
-            same in every process. Labels order atoms, and the text of a length has those of others.
+            same in every process. Labels order atoms, and longer texts are made of labels.
 
     Example:
         >>> n, m = SymbolicLength.of("axis", 0, 0), SymbolicLength.of("axis", 1, 0)

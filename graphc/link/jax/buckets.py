@@ -89,7 +89,7 @@ class JAXBuckets(Bucketed):
         def program(*operands: Any) -> PaddedResults:
             *arguments, lengths = operands
             bounds = bounds_of(axes, [x.shape for x in arguments], numbers)
-            return self._traced.trace_padded(*arguments, axes=bounds, lengths=lengths)
+            return self._traced.trace_buffers(*arguments, axes=bounds, lengths=lengths)
 
         execute = Executables(
             program,

@@ -124,7 +124,7 @@ class Specialized:
         fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
         sliced = {i: copies[i] for i in self.sliced}
         axes = {(i, -1): (1, n) for i, n in bounds.items()}
-        function = partial(self.traced.trace_padded, axes=axes) if bounds else self.traced.function
+        function = partial(self.traced.trace_buffers, axes=axes) if bounds else self.traced.function
 
         def program(*passed: Any) -> Any:
             rest = iter(passed)

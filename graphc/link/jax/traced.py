@@ -28,7 +28,7 @@ class TracedProgram:
     Attributes:
         layout: The mesh of the arguments, for which the program is traced; None without a mesh.
         function: A function that returns the outputs, or the only output; if the number of steps of
-            a loop decides a length, the method ``trace_padded``.
+            a loop decides a length, the method ``trace_buffers``.
         is_padded: Whether the function returns ``PaddedResults``.
     """
 
@@ -41,7 +41,7 @@ class TracedProgram:
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
         self.is_padded = spec.follows
-        self.function = self.trace_padded if self.is_padded else self.exact
+        self.function = self.trace_buffers if self.is_padded else self.exact
 
     def exact(self, *arguments: Any) -> Any:
         """Return the outputs if all lengths are static."""
@@ -50,7 +50,7 @@ class TracedProgram:
         results = self._reshard(results, arguments)
         return results[0] if self.single else results
 
-    def trace_padded(
+    def trace_buffers(
         self, *arguments: Any, axes: PaddedAxes = MappingProxyType({}), lengths: Any = None
     ) -> PaddedResults:
         """Return the outputs for padded arguments, with their lengths.

@@ -45,10 +45,10 @@ def trace_with_symbols(trace: Callable[..., T], types: Sequence[TensorType]) -> 
 
     Assumptions about unknown lengths are tried in turn, the weakest first.
     """
-    return first_traced(trace, _assumptions(types))
+    return trace_first(trace, _assumptions(types))
 
 
-def first_traced(
+def trace_first(
     trace: Callable[..., T],
     candidates: Iterable[Arguments],
     hopeless: tuple[type[Exception], ...] = (),

@@ -107,10 +107,10 @@ class PaddedResults:
 
     def shapes(self, lengths: Sequence[int] = ()) -> list[tuple[int, ...]]:
         """Return the shape of each result for these passed lengths."""
-        known = [*lengths, *self.numbers]
+        values = [*lengths, *self.numbers]
         return [
             tuple(
-                [m if n is None else value_of(n, known) for n, m in zip(own, y.shape, strict=True)]
+                [m if n is None else value_of(n, values) for n, m in zip(own, y.shape, strict=True)]
             )
             for own, y in zip(self.lengths, self.buffers, strict=True)
         ]

@@ -29,7 +29,7 @@ from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.elementwise import add, cast, equal, maximum, minimum, multiply, where
-from graphc.tensor.core.shape import Length, Reshape
+from graphc.tensor.core.shape import Length, Reshape, complete_shape
 from graphc.tensor.core.specify import SpecifyShape, specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
@@ -48,7 +48,7 @@ def length_of(x: Node, axis: int) -> Known:
     done: set[ArrayAxis] = set()
     for current in dependencies_first([(x, axis)], lambda item: _sources(*item), done):
         done.add(current)
-        if not _is_computed(*current):
+        if not _has_length(*current):
             lengths = _lengths.get(current[0])
             if lengths is None:
                 lengths = _lengths[current[0]] = {}
@@ -56,7 +56,7 @@ def length_of(x: Node, axis: int) -> Known:
     return _computed_length(x, axis)
 
 
-def _is_computed(x: Node, axis: int) -> bool:
+def _has_length(x: Node, axis: int) -> bool:
     return x.type.shape[axis] is not None or axis in (_lengths.get(x) or ())
 
 
@@ -82,7 +82,7 @@ def _compute(node: Node, axis: int) -> Known | None:
 
 def _sources(node: Node, axis: int) -> list[ArrayAxis]:
     """Return the lengths from which a length is computed, if it is not computed yet."""
-    if _is_computed(node, axis):
+    if _has_length(node, axis):
         return []
     source, n = _by_type_rule(node, axis)
     if isinstance(node.op, Reshape):
@@ -103,12 +103,6 @@ def lengths_of(x: Node) -> list[Known]:
     return [length_of(x, axis) for axis in range(x.type.ndim)]
 
 
-def symbolic_length(shape: tuple[int | None, ...], symbolic: tuple[Node, ...], axis: int) -> Known:
-    """Return an entry of a shape whose Nones stand for the symbolic lengths in order."""
-    n = shape[axis]
-    return symbolic[shape[:axis].count(None)] if n is None else n
-
-
 def equal_lengths(a: Node, m: int, b: Node, n: int) -> bool:
     """Return whether axis m of a and axis n of b have equal lengths for all inputs."""
     first, second = length_of(a, m % a.type.ndim), length_of(b, n % b.type.ndim)
@@ -119,7 +113,7 @@ def declared_lengths(x: Node, axis: int) -> list[Known]:
     """Return the length of an axis, and the length to which x is broadcast or specified."""
     lengths = [length_of(x, axis)]
     if isinstance(x.op, BroadcastTo | SpecifyShape) and x.op.shape[axis] != -1:
-        lengths.append(symbolic_length(x.op.shape, x.inputs[1:], axis))
+        lengths.append(complete_shape(x.op.shape, x.inputs[1:])[axis])
     return lengths
 
 
@@ -215,7 +209,7 @@ def _by_operation(node: Node, axis: int) -> Known | None:
 
 def _of_reshape(op: Reshape, node: Node, axis: int) -> Known | None:
     """Return an entry of the new shape; for -1, divide the size by the lengths of other axes."""
-    others = [symbolic_length(op.shape, node.inputs[1:], at) for at in range(len(op.shape))]
+    others: list[Known] = complete_shape(op.shape, node.inputs[1:])
     own = others.pop(axis)
     if isinstance(own, int) and own >= 0:
         return own
