@@ -23,7 +23,7 @@ from graphc.errors import (
 from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
 from graphc.ir.law import checks_of, named_checks, source_axis
 from graphc.link.backend import Backend
-from graphc.link.checks import admit, unequal_arguments, unequal_operands
+from graphc.link.checks import admit, compare_lengths, unequal_arguments, unequal_operands
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.site import user_line
@@ -168,9 +168,8 @@ class Program:
         """
         for position, node in enumerate(self.graph.inputs):
             admit(position, node, arguments[position])
-        for check in self.named_checks:
-            error = partial(unequal_arguments, self.graph.inputs, check)
-            self._compare(check, arguments, error)
+        error = partial(unequal_arguments, self.graph.inputs)
+        compare_lengths(self.named_checks, arguments, self.backend.equal_lengths, error)
         values = [*arguments, *[None] * (len(self.positions) - len(arguments))]
         for position, value in self.constants:
             values[position] = value
@@ -199,14 +198,8 @@ class Program:
 
     def compare_lengths(self, node: Node, checks: Sequence[Check], operands: Sequence[Any]) -> None:
         """Raise if two lengths of a node's operands differ that must be equal."""
-        for check in checks:
-            self._compare(check, operands, partial(unequal_operands, node, check, operands))
-
-    def _compare(
-        self, check: Check, operands: Sequence[Any], error: Callable[[int, int], GraphcError]
-    ) -> None:
-        a, m, b, n = check
-        self.backend.equal_lengths(operands[a].shape[m], operands[b].shape[n], error)
+        error = partial(unequal_operands, node, operands)
+        compare_lengths(checks, operands, self.backend.equal_lengths, error)
 
     def _write(self) -> None:
         positions, lengths, observer = self.positions, EqualLengths(), _observer.get()

@@ -200,12 +200,8 @@ def _in_buckets(
         return exact
     # Most programs are for exact lengths.
     from graphc.link.jax.buckets import JAXBuckets  # noqa: PLC0415
-    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
 
-    axes = axes_of(spec, options)
-    if not any(axes):
-        return exact
-    return JAXBuckets(exact, traced, spec, axes, context, device_of(options))
+    return JAXBuckets(exact, traced, spec, options, context, device_of(options))
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:

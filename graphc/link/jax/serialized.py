@@ -19,7 +19,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.tree_util import tree_structure, tree_unflatten
 
 from graphc.errors import GraphcError
-from graphc.link.padding.results import PaddedResults
+from graphc.link.padding.program import PaddedResults
 
 LENGTH_BYTES = 4
 """The size of the header's length."""

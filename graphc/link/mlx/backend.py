@@ -66,11 +66,6 @@ def compile(
         return exact
     # Most programs are for exact lengths.
     from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
-    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
-
-    axes = axes_of(spec, options)
-    if not any(axes):
-        return exact
 
     def compile_padded(padded: Graph) -> Executable:
         new = Program(padded, backend, analyse(padded))
@@ -78,7 +73,7 @@ def compile(
         new_spec = CallSpec.of(padded, new.host, single=False, facts=facts)
         return compile_exact(new_spec, lambda: new, options, (), PaddedContext(context))
 
-    return MLXBuckets(exact, program, spec, axes, compile_padded)
+    return MLXBuckets(exact, program, spec, options, compile_padded)
 
 
 def compile_exact(

@@ -338,7 +338,9 @@ def test_axes_whose_lengths_a_backend_knows_when_it_compiles() -> None:
         arrays = [normal(lengths[0], columns), lengths[2], indices(1, 2), lengths[3]]
         for output in graph_outputs:
             expected = run_numpy([a, n, i, m], output, arrays)
-            padded = pad(Graph([a, n, i, m], [output]), [rows, scalar, positions, number], values)
+            padded = pad(
+                Graph([a, n, i, m], [output]), (), [rows, scalar, positions, number], values
+            )
             (result, *_) = evaluate(padded.graph, *map(np.asarray, arrays))
             np.testing.assert_array_equal(result[tuple(map(slice, expected.shape))], expected)
 
@@ -348,7 +350,7 @@ def test_a_step_and_an_index_that_are_known_when_the_graph_is_padded() -> None:
         for known in (2, -1):
             buffer, count = TensorType("float64", (9,))(), TensorType("int64", ())()
             values = [PaddedArray(buffer, (Count(count, 0, 9),)), np.asarray(known)]
-            padded = pad(Graph([x, n], [output]), [buffer, count], values)
+            padded = pad(Graph([x, n], [output]), (), [buffer, count], values)
             array = normal(5)
             (result, *_) = evaluate(padded.graph, np.pad(array, (0, 4)), np.int64(5))
             expected = run_numpy([x, n], output, [array, known])
