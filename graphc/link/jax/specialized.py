@@ -17,7 +17,7 @@ from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext, ExecutableCache
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, Inspect, in_64_bits
+from graphc.link.jax.executables import Executables, Inspect, fix_arguments, in_64_bits
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.slices import computed_lengths, with_lengths_of_slices
 
@@ -125,13 +125,11 @@ class Specialized:
         sliced = {i: copies[i] for i in self.sliced}
         axes = {(i, -1): (1, n) for i, n in bounds.items()}
         function = partial(self.traced.trace_buffers, axes=axes) if bounds else self.traced.function
+        function = fix_arguments(function, fixed)
 
         def program(*passed: Any) -> Any:
-            rest = iter(passed)
-            positions = range(len(passed) + len(fixed))
-            arguments = [fixed[i] if i in fixed else next(rest) for i in positions]
             with with_lengths_of_slices(lengths):
-                return function(*arguments)
+                return function(*passed)
 
         # Lengths below a bound are checked after the run; an error must leave arguments intact.
         reused = () if bounds else [i for i in self.donated if i not in fixed]
