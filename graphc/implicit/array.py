@@ -30,7 +30,8 @@ from graphc.implicit.treedef import (
     lengths_of,
     with_arrays,
 )
-from graphc.ir import STATIC, TensorType
+from graphc.ir import STATIC, Node, TensorType
+from graphc.ir.types import shape_text
 from graphc.lazy import call_when_imported
 from graphc.tensor import Tensor
 
@@ -334,8 +335,9 @@ def _describe(x: Any) -> str:
         return f"({', '.join(map(_describe, x))})"
     if declares_implicit(x) or not hasattr(x, "shape"):
         return repr(x)
-    lengths = ", ".join("?" if n is None else str(n) for n in lengths_of(x))
-    return f"{dtype_of(x)}[{lengths}]"
+    if isinstance(x, Node):
+        return x.type_text()
+    return f"{dtype_of(x)}[{shape_text(lengths_of(x))}]"
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
