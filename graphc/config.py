@@ -112,21 +112,7 @@ class Config:
         'float64'
     """
 
-    __slots__ = (
-        "cache_bytes",
-        "cache_dir",
-        "floatX",
-        "materialize",
-        "mode",
-        "programs",
-        "progress",
-        "recompile",
-        "returns",
-        "scan_returns_updates",
-        "specializations",
-        "traceback",
-        "warn_on_captured_constants",
-    )
+    __slots__ = tuple(sorted(("cache_dir", *DEFAULTS)))
 
     cache_bytes: int
     cache_dir: Path | None
