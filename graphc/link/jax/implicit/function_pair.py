@@ -252,8 +252,11 @@ def replace_derivative(name: str, array: Any, toward: Any) -> Any:
     """Return an array, made dense, with the derivative of another array."""
     if not is_traced([array, toward]):
         return densify(array)
-    replacement = _Replacement(lambda x, _: [densify(x)], lambda _, x: [x], name, None)
-    return apply_pair(replacement, [array, toward])[0][0]
+
+    def first(x: Any, _: Any) -> list[Any]:
+        return [densify(x)]
+
+    return apply_pair(_Replacement(first, first, name, None), [array, toward])[0][0]
 
 
 def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
