@@ -201,24 +201,19 @@ class Product(_Composed):
 
     # Linear systems, if all factors are square.
 
-    def _are_square(self) -> bool:
+    @property
+    def is_solvable(self) -> bool:
         return len({n for part in self.parts for n in lengths_of(part)[-2:]} | {None}) <= 2
 
     def solve(self, b: Any) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = numpy_like(self, b)
         return reduce(lambda x, part: xp.solve(part, x), self.parts, b)
 
     def inverse(self) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = self.xp
         return Product(tuple([xp.inv(part) for part in reversed(self.parts)]))
 
     def slogdet(self) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = self.xp
         signs, logs = zip(*[xp.slogdet(part) for part in self.parts], strict=True)
         return reduce(xp.multiply, signs), reduce(xp.add, logs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
@@ -37,11 +37,7 @@ class SquareDiagonal(Stacked):
         raise NotImplementedError
 
     def on_diagonal(self) -> Any:
-        """Return the diagonals."""
         return self.entries
-
-    def diagonal(self, offset: int) -> Any:
-        return NotImplemented if offset else self.entries
 
     def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
@@ -213,16 +209,8 @@ def diagonal_mask(xp: Any, n: Any) -> Any:
     return xp.equal(xp.expand_dims(indices, -1), indices)
 
 
-@runtime_checkable
-class WithDiagonal(Protocol):
-    """A structure that has a method for its diagonal."""
-
-    def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix."""
-
-
 def diagonal_of(xp: Any, x: Any) -> Any:
-    """Return the diagonals of square matrices, dense or ``WithDiagonal``, else NotImplemented."""
+    """Return the diagonals of square matrices, dense or structured, else NotImplemented."""
     if not is_implicit(x):
         return xp.diagonal(x, 0, -2, -1)
-    return x.on_diagonal() if isinstance(x, WithDiagonal) else NotImplemented
+    return x.on_diagonal() if isinstance(x, Structured) else NotImplemented

@@ -34,13 +34,11 @@ class Factored(Stacked):
     def join_columns(self, parts: Sequence[Any]) -> Any:
         """Concatenate the columns of factored matrices."""
 
-    @abstractmethod
-    def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix."""
+    def matrix_window(self, rows: range, columns: range) -> Any:
+        return self.slice_fields(rows, columns)
 
-    def diagonal(self, offset: int) -> Any:
-        m, n = self.matrix
-        return NotImplemented if offset or m is None or m != n else self.on_diagonal()
+    def cast(self, dtype: Any) -> Any:
+        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
     def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, type(self)) for x in others):

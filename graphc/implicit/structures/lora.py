@@ -21,14 +21,13 @@ from graphc.implicit.structures.factors import (
     check_factors,
     check_spec,
     join_columns,
-    keeps_products,
     product_diagonal,
     sum_product,
     sum_stack,
 )
 from graphc.implicit.structures.fill import accumulation_dtype, append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import as_slice, check_same_dtype, reduce_in_dtype
+from graphc.implicit.structures.stacked import check_same_dtype, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import Node, TensorType, is_inexact
 
@@ -229,6 +228,10 @@ class LoRA(Factored):
 
     # Linear systems with an implicit base: a system of the base, and one of ``rank`` rows.
 
+    @property
+    def is_solvable(self) -> bool:
+        return _is_structured(self.base)
+
     def _solve_update(self, xp: Any, *sides: Any) -> tuple[Any, Any, tuple[Any, ...]]:
         """Solve systems of the base for the scaled ``a`` and for other right sides.
 
@@ -246,15 +249,11 @@ class LoRA(Factored):
 
     def solve(self, b: Any) -> Any:
         """Apply Woodbury's identity; the result is NaN for a singular base."""
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = numpy_like(self, b)
         solved_a, inner, (y,) = self._solve_update(xp, b)
         return xp.subtract(y, xp.matmul(solved_a, xp.solve(inner, xp.matmul(self.b, y))))
 
     def inverse(self) -> Any:
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = self.xp
         solved_a, inner, _ = self._solve_update(xp)
         inverse = xp.inv(self.base)
@@ -263,8 +262,6 @@ class LoRA(Factored):
 
     def slogdet(self) -> Any:
         """Apply the matrix determinant lemma; the result is NaN for a singular base."""
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = self.xp
         _, inner, _ = self._solve_update(xp)
         (base_sign, base_log), (inner_sign, inner_log) = xp.slogdet(self.base), xp.slogdet(inner)
@@ -276,16 +273,6 @@ class LoRA(Factored):
         xp = self.xp
         base, a, b = [xp.swapaxes(x, -1, -2) for x in (self.base, self.a, self.b)]
         return LoRA(base, b, a, self.scale)
-
-    def matrix_window(self, rows: range, columns: range) -> Any:
-        xp = self.xp
-        row_slice, column_slice = as_slice(rows), as_slice(columns)
-        return LoRA(
-            xp.getitem(self.base, (..., row_slice, column_slice)),
-            xp.getitem(self.a, (..., row_slice, slice(None))),
-            xp.getitem(self.b, (..., slice(None), column_slice)),
-            self.scale,
-        )
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
@@ -316,9 +303,6 @@ class LoRA(Factored):
     def with_scale(self, base: Any, scale: Any) -> LoRA:
         """Return the same factors with another base and scale."""
         return LoRA(base, self.a, self.b, scale)
-
-    def cast(self, dtype: Any) -> Any:
-        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if f.linear:
