@@ -145,7 +145,18 @@ class ScaledQuantized(Quantized):
 
 
 @dataclass(frozen=True, repr=False)
-class NF4(Quantized):
+class OneScale(Quantized):
+    """The base of kinds that have one scale for each group, and one length of a code."""
+
+    packed: Any
+    scales: Any
+    group_size: int = aux_field(default=64)
+    transposed: bool = aux_field(default=False)
+    padding: int = aux_field(default=0, repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class NF4(OneScale):
     """The largest magnitude of each block, times one of 16 numbers in [-1, 1] for each element.
 
     The numbers are chosen such that codes of normally distributed elements are about equally
@@ -175,19 +186,13 @@ class NF4(Quantized):
         True
     """
 
-    packed: Any
-    scales: Any
-    group_size: int = aux_field(default=64)
-    transposed: bool = aux_field(default=False)
-    padding: int = aux_field(default=0, repr=False)
-
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
         return coding_for("nf4", 4, group_size)
 
 
 @dataclass(frozen=True, repr=False)
-class OneBit(Quantized):
+class OneBit(OneScale):
     """Signs, times the mean magnitude of each group: 32 elements in a word.
 
     ``quantize`` encodes zero as positive. The error of an element x of a group with mean magnitude
@@ -209,12 +214,6 @@ class OneBit(Quantized):
         >>> q, q.nbytes, w.nbytes
         (OneBit(uint32[256, 4], float32[256, 2], group_size=64, transposed=False), 6144, 131072)
     """
-
-    packed: Any
-    scales: Any
-    group_size: int = aux_field(default=64)
-    transposed: bool = aux_field(default=False)
-    padding: int = aux_field(default=0, repr=False)
 
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:

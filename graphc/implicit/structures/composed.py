@@ -81,7 +81,6 @@ class Sum(_Composed):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of rows and columns of each part."""
         m, n = lengths_of(self.parts[0])[-2:]
         return m, n
 
@@ -159,7 +158,6 @@ class Product(_Composed):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of the first factor and the columns of the last."""
         return lengths_of(self.parts[0])[-2], lengths_of(self.parts[-1])[-1]
 
     def materialize(self) -> Any:

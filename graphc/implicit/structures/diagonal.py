@@ -187,7 +187,6 @@ class Diagonal(SquareDiagonal):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of rows and columns, which are equal."""
         n = lengths_of(self.values)[-1]
         return n, n
 

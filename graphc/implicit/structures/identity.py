@@ -75,12 +75,10 @@ class Identity(SquareDiagonal):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of rows and columns, which are equal."""
         return self.n, self.n
 
     @property
     def entries(self) -> Any:
-        """The diagonals."""
         xp = self.xp
         return xp.broadcast_to(xp.expand_dims(self.scale, -1), (*xp.shape_of(self.scale), self.n))
 

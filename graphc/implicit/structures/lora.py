@@ -167,7 +167,6 @@ class LoRA(Factored):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of a and the columns of b."""
         return lengths_of(self.a)[-2], lengths_of(self.b)[-1]
 
     def materialize(self) -> Any:
@@ -195,7 +194,6 @@ class LoRA(Factored):
 
     @property
     def more(self) -> Any:
-        """The base."""
         return self.base
 
     def factors(self, xp: Any) -> tuple[Any, Any]:

@@ -85,7 +85,6 @@ class LowRank(Factored):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of u and the columns of v."""
         return lengths_of(self.u)[-2], lengths_of(self.v)[-1]
 
     @property

@@ -10,7 +10,6 @@ from graphc.link.jax.implicit import (
     ragged,
     rules,
     rules_stacks,
-    rules_uniform,
     sharded,
 )
 from graphc.link.jax.implicit.automatic import densify_layer
@@ -50,7 +49,6 @@ __all__ = [
     "ragged",
     "rules",
     "rules_stacks",
-    "rules_uniform",
     "sharded",
     "shardings",
     "straight_through",

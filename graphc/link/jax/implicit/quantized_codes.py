@@ -7,7 +7,16 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graphc.implicit.quantized.coding import DIGITS, FLOATS, WORD, Coding, digit, table_of
+from graphc.implicit.quantized.coding import (
+    DIGITS,
+    FLOATS,
+    NONLINEAR,
+    WORD,
+    Coding,
+    digit,
+    first_and_step,
+    table_of,
+)
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
@@ -35,12 +44,9 @@ def codes_at(coding: Coding, words: Any, position: Any) -> Any:
 
 def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
     """Decode codes; a table is read by selects, bit by bit, as XLA's gather is slower."""
-    if coding.kind == "affine":
-        return codes.astype(dtype)
-    if coding.kind == "1bit":
-        return (2 * codes - 1).astype(dtype)
-    if coding.kind in {"integer", "ternary", "ternary5", "w8a8"}:
-        return (codes - coding.zero).astype(dtype)
+    if coding.kind not in NONLINEAR:
+        first, step = first_and_step(coding.kind, coding.bits)
+        return (step * codes + first).astype(dtype)
     if coding.bits == 8:
         return _floats(coding, codes, dtype)
     table = table_of(coding.kind, coding.bits)
