@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 
-from graphc.implicit.policy import densify
-from graphc.implicit.stacks import is_elementwise
+from graphc.implicit.stacks import element_type
 from graphc.link.jax.implicit.avals import ImplicitAval
 
 
@@ -24,12 +23,8 @@ def element(kind: ImplicitAval, length: int) -> ImplicitAval | None:
         return None
     avals = tuple(_with_shape(aval, aval.shape[1:]) for aval in kind.avals)
     part = ImplicitAval(kind.treedef, avals)
-    dense = _dense_type(part)
-    n = _unused_length(kind)
-    if dense is None or _dense_type(_repeat(part, n)) != ((n, *dense[0]), dense[1]):
-        return None
-    shapes = tuple([(aval.shape, aval.dtype) for aval in part.avals])
-    return part if is_elementwise(kind.treedef, shapes) else None
+    shapes = tuple([(aval.shape, aval.dtype) for aval in avals])
+    return None if element_type(kind.treedef, shapes, False) is None else part
 
 
 @lru_cache(1024)
@@ -49,23 +44,3 @@ def _with_shape(aval: Any, shape: tuple[int, ...]) -> Any:
     if aval == jax.core.ShapedArray(aval.shape, aval.dtype):
         return jax.core.ShapedArray(shape, aval.dtype)
     return aval.update(shape=shape)
-
-
-def _unused_length(kind: ImplicitAval) -> int:
-    """Return a length that no axis has, and that is no product or sum of lengths."""
-    # A symbolic length differs from every number.
-    lengths = [n for aval in kind.avals for n in aval.shape if isinstance(n, int)]
-    longest: int = max([1, *lengths])
-    return 1 + 2 * longest
-
-
-def _dense_type(kind: ImplicitAval) -> Any:
-    """Return the shape and dtype of the dense array; None if the fields do not fit together."""
-    # Types without shardings, as on one device: the mesh is unknown here.
-    avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in kind.avals]
-    try:
-        program = jax.make_jaxpr(lambda *leaves: densify(kind.treedef.build(leaves)))(*avals)
-    except Exception:  # any error of the class: it has no arrays of these shapes
-        return None
-    (aval,) = program.out_avals
-    return aval.shape, aval.dtype
