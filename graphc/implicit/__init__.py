@@ -73,10 +73,12 @@ if TYPE_CHECKING:
         CSR as CSR,
     )
     from graphc.implicit.structures.coordinates import BCOO as BCOO
-    from graphc.implicit.structures.diagonal import Diagonal as Diagonal
+    from graphc.implicit.structures.diagonal import (
+        Diagonal as Diagonal,
+        Identity as Identity,
+    )
     from graphc.implicit.structures.dora import DoRA as DoRA
     from graphc.implicit.structures.fill import Fill as Fill
-    from graphc.implicit.structures.identity import Identity as Identity
     from graphc.implicit.structures.kernel_matrix import KernelMatrix as KernelMatrix
     from graphc.implicit.structures.kronecker import Kronecker as Kronecker
     from graphc.implicit.structures.lora import LoRA as LoRA
@@ -131,10 +133,9 @@ else:
             "graphc.implicit.structures.composed": "Product Sum",
             "graphc.implicit.structures.compressed": "CSC CSR",
             "graphc.implicit.structures.coordinates": "BCOO",
-            "graphc.implicit.structures.diagonal": "Diagonal",
+            "graphc.implicit.structures.diagonal": "Diagonal Identity",
             "graphc.implicit.structures.dora": "DoRA",
             "graphc.implicit.structures.fill": "Fill",
-            "graphc.implicit.structures.identity": "Identity",
             "graphc.implicit.structures.kernel_matrix": "KernelMatrix",
             "graphc.implicit.structures.kronecker": "Kronecker",
             "graphc.implicit.structures.lora": "LoRA",

@@ -1,7 +1,7 @@
 """Structures: the operations that implicit arrays support without densifying.
 
-``operations.py`` expresses graphc's operations in these methods, ``link/jax/implicit/rules.py`` JAX
-primitives.
+The handlers of ``operations.py`` call these methods for graphs, and ``link/jax/implicit/rules.py``
+calls the same handlers, or the methods, for JAX's primitives.
 """
 
 from __future__ import annotations

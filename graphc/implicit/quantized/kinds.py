@@ -9,7 +9,14 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.base import Quantized
-from graphc.implicit.quantized.coding import BITS, FLOATS, Coding, coding_for
+from graphc.implicit.quantized.coding import (
+    BITS,
+    FLOATS,
+    NONLINEAR,
+    Coding,
+    coding_for,
+    first_and_step,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,19 +136,24 @@ class ScaledQuantized(Quantized):
         return coding_for(*ELEMENTS[element], group_size)
 
     def add_number(self, c: Any) -> Any:
-        coding = self.coding
-        if coding.kind in FLOATS or coding.has_digits:
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return AffineQuantized(
-            self.packed,
-            self.scales,
-            xp.subtract(c, xp.multiply(self.scales, coding.zero)),
-            bits=coding.bits,
-            group_size=self.group_size,
-            transposed=self.transposed,
-            padding=self.padding,
-        )
+        return _add_to_codes(self, c)
+
+
+def _add_to_codes(x: Quantized, c: Any) -> Any:
+    """Return the sum with a number as affine codes, if the numbers of codes are equally spaced."""
+    coding = x.coding
+    if coding.kind in NONLINEAR or coding.has_digits:
+        return NotImplemented
+    xp, (first, step) = numpy_like(x, c), first_and_step(coding.kind, coding.bits)
+    return AffineQuantized(
+        x.packed,
+        x.scales if step == 1 else xp.multiply(x.scales, step),
+        xp.add(c, xp.multiply(x.scales, first)),
+        bits=coding.bits,
+        group_size=coding.group_size,
+        transposed=x.transposed,
+        padding=x.padding,
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,6 +165,9 @@ class OneScale(Quantized):
     group_size: int = aux_field(default=64)
     transposed: bool = aux_field(default=False)
     padding: int = aux_field(default=0, repr=False)
+
+    def add_number(self, c: Any) -> Any:
+        return _add_to_codes(self, c)
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,16 +233,3 @@ class OneBit(OneScale):
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
         return coding_for("1bit", 1, group_size)
-
-    def add_number(self, c: Any) -> Any:
-        # The codes 0 and 1 differ by two magnitudes.
-        xp = numpy_like(self, c)
-        return AffineQuantized(
-            self.packed,
-            xp.multiply(self.scales, 2),
-            xp.subtract(c, self.scales),
-            bits=1,
-            group_size=self.group_size,
-            transposed=self.transposed,
-            padding=self.padding,
-        )

@@ -9,8 +9,8 @@ from graphc.link.jax.implicit import (
     derived,
     ragged,
     rules,
-    rules_stacks,
     sharded,
+    stacks,
 )
 from graphc.link.jax.implicit.automatic import densify_layer
 from graphc.link.jax.implicit.avals import merge_trees
@@ -48,9 +48,9 @@ __all__ = [
     "quantized_matmul",
     "ragged",
     "rules",
-    "rules_stacks",
     "sharded",
     "shardings",
+    "stacks",
     "straight_through",
     "where_now",
     "with_derivative_of",

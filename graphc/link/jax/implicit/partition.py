@@ -21,8 +21,7 @@ from graphc.implicit.partition import Spec, leaf_specs, stack_specs
 from graphc.implicit.policy import densify
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.link.jax.explicit import axes_of, entry_of, spec_of
-from graphc.link.jax.implicit.avals import ImplicitAval
-from graphc.link.jax.implicit.stacks import element
+from graphc.link.jax.implicit.avals import ImplicitAval, element
 from graphc.link.jax.varying import vary, varying_axes
 
 Sizes = Mapping[Any, int]
