@@ -24,7 +24,7 @@ from graphc.implicit.operators import ArrayOperators
 from graphc.implicit.treedef import (
     NoArrayError,
     Treedef,
-    build_unchecked,
+    build_array,
     check_static,
     declares_implicit,
     dtype_of,
@@ -367,7 +367,7 @@ def _register(tree_util: Any, cls: Any) -> None:
         read_children, read_static = readers()
         return read_children(x), read_static(x)
 
-    unflatten = partial(build_unchecked, cls)
+    unflatten = partial(build_array, cls)
     tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.treedef import build_unchecked, field_names_of
+from graphc.implicit.treedef import build_array, field_names_of
 from graphc.ir import Node
 
 Path = tuple[Any, ...]
@@ -141,7 +141,7 @@ def _default_dict(kind: ContainerType, parts: list[Any]) -> Any:
 
 
 def _implicit_array(kind: ContainerType, parts: list[Any]) -> Any:
-    return build_unchecked(kind.cls, kind.static, parts)
+    return build_array(kind.cls, kind.static, parts)
 
 
 def _implicit_tensor(kind: ContainerType, parts: list[Any]) -> Any:

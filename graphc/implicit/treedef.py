@@ -51,7 +51,7 @@ def field_names_of(cls: Any) -> FieldNames:
     )
 
 
-def build_unchecked(cls: Any, static: Sequence[Any], parts: Sequence[Any]) -> Any:
+def build_array(cls: Any, static: Sequence[Any], parts: Sequence[Any]) -> Any:
     """Build an implicit array without its checks: a JAX tree may hold any objects."""
     names = field_names_of(cls)
     x, put = object.__new__(cls), object.__setattr__
@@ -63,7 +63,7 @@ def build_unchecked(cls: Any, static: Sequence[Any], parts: Sequence[Any]) -> An
 def with_arrays(x: Any, parts: Sequence[Any]) -> Any:
     """Return a copy with other arrays, unchecked."""
     static = [getattr(x, name) for name in field_names_of(type(x)).static]
-    return build_unchecked(type(x), static, parts)
+    return build_array(type(x), static, parts)
 
 
 def lengths_of(x: Any) -> tuple[int | None, ...]:
@@ -282,8 +282,8 @@ def _flatten(x: Any, leaves: list[Any]) -> Any:
 
 def _build(treedef: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(treedef, Treedef):
-        parts = [_build(part, leaves) for part in treedef.parts]
-        return build_unchecked(treedef.cls, treedef.static, parts)
+        values = [_build(part, leaves) for part in treedef.parts]
+        return build_array(treedef.cls, treedef.static, values)
     if isinstance(treedef, tuple):
         return tuple([_build(part, leaves) for part in treedef])
     return None if treedef is None else next(leaves)
