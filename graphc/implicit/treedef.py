@@ -62,8 +62,9 @@ def build_array(cls: Any, static: Sequence[Any], parts: Sequence[Any]) -> Any:
 
 def with_arrays(x: Any, parts: Sequence[Any]) -> Any:
     """Return a copy with other arrays, unchecked."""
-    static = [getattr(x, name) for name in field_names_of(type(x)).static]
-    return build_array(type(x), static, parts)
+    cls: Any = type(x)
+    static = [getattr(x, name) for name in field_names_of(cls).static]
+    return build_array(cls, static, parts)
 
 
 def lengths_of(x: Any) -> tuple[int | None, ...]:

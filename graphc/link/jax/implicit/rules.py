@@ -397,7 +397,7 @@ def _reduction_handler(name: str) -> Callable[..., Any]:
     return reduce
 
 
-HANDLERS = {
+HANDLERS: dict[str, Callable[..., Any]] = {
     **dict(_row_handlers()),
     **{name: _reduction_handler(function) for name, function in REDUCTIONS.items()},
     **{name: _rename(handler, names) for name, (handler, names) in RENAMED.items()},
