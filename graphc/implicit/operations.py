@@ -20,7 +20,7 @@ from graphc.implicit.treedef import Treedef, dtype_of
 from graphc.ir import Op, dtype_name, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import BroadcastTo
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.index import EVERYTHING, Index, IndexUpdate
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.reduce import (
@@ -115,7 +115,7 @@ def _shard(x: ImplicitArray, *, sharding: Any, role: str) -> Any:
     return constrain_fields(x, sharding, f"shard({x!r})")
 
 
-@register(Diagonal)
+@register(MatrixDiagonal)
 def _diagonal(x: Structured, *, offset: int) -> Any:
     return NotImplemented if None in x.shape[-2:] else x.diagonal(offset)
 

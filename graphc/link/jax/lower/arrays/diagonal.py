@@ -8,11 +8,11 @@ import numpy as np
 from jax import lax
 
 from graphc.link.jax.backend import backend
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal, diagonal_length
 
 
-@backend.lower(Diagonal)
-def diagonal(op: Diagonal, x: Any) -> Any:
+@backend.lower(MatrixDiagonal)
+def diagonal(op: MatrixDiagonal, x: Any) -> Any:
     """Read a diagonal: its elements lie one row and one column apart."""
     *batch, n, m = x.shape
     count = diagonal_length(n, m, op.offset)
