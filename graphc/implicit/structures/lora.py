@@ -313,15 +313,6 @@ class LoRA(Factored):
             return self.fieldwise(lambda x, own: f(x))
         return NotImplemented
 
-    def scale_along(self, vector: Any, axis: int) -> Any:
-        xp = numpy_like(self, vector)
-        ndim = self.ndim - axis
-        weights = append_axes(xp, vector, ndim)
-        base = xp.multiply(self.base, weights)
-        if ndim == 1:
-            return LoRA(base, self.a, xp.multiply(self.b, weights), self.scale)
-        return LoRA(base, xp.multiply(self.a, weights), self.b, self.scale)
-
     def _add(self, f: ElementwiseFunction, other: Any) -> Any:
         if not isinstance(other, Factored):
             return self.with_scale(f(self.base, other), self.scale)

@@ -145,14 +145,6 @@ class LowRank(Factored):
             return LowRank(self.u, f(self.v))
         return LowRank(f(self.u), self.v)
 
-    def scale_along(self, vector: Any, axis: int) -> Any:
-        xp = numpy_like(self, vector)
-        ndim = self.ndim - axis
-        weights = append_axes(xp, vector, ndim)
-        if ndim == 1:
-            return LowRank(self.u, xp.multiply(self.v, weights))
-        return LowRank(xp.multiply(self.u, weights), self.v)
-
     def _add_number(self, c: Any) -> Any:
         """Add a 0-d array as one more rank."""
         xp = numpy_like(self, c)
