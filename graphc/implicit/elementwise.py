@@ -29,7 +29,7 @@ from graphc.implicit.structured import (
     is_scalar,
     scaling,
 )
-from graphc.implicit.structures.coordinates import BCOO, bcoo_from_entries
+from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
