@@ -44,7 +44,7 @@ def convert_where(tree: Any, where: Where, convert: Callable[[Any, str, T], Any]
     Raises:
         ImplicitArrayError: If ``where`` is given and matches no array.
     """
-    result, used = _convert_selected(tree, [(predicate(where), recipe)], convert)
+    result, used = _convert_arrays(tree, [(predicate(where), recipe)], convert)
     if where is not None and not used:
         raise ImplicitArrayError(
             f"quantize(where={where!r}) fits no array of the tree.",
@@ -70,7 +70,7 @@ def convert_by_rules(
         ImplicitArrayError: If a rule is no regular expression, or is the first match of no array.
     """
     choices = [(predicate(_compile(rule)), recipe) for rule, recipe in rules]
-    result, used = _convert_selected(tree, choices, convert)
+    result, used = _convert_arrays(tree, choices, convert)
     for i, (rule, _) in enumerate(rules):
         if i not in used:
             raise ImplicitArrayError(
@@ -81,7 +81,7 @@ def convert_by_rules(
     return result
 
 
-def _convert_selected(
+def _convert_arrays(
     tree: Any,
     choices: Sequence[tuple[Callable[[Path, Any], bool], T | None]],
     convert: Callable[[Any, str, T], Any],
