@@ -15,7 +15,7 @@ import graphc
 
 ROOT = Path(graphc.__file__).parent
 
-PUBLIC_TWICE = {"BlockDiagonal", "Diagonal", "Drawing", "Sum"}
+PUBLIC_TWICE = {"Drawing", "Sum"}
 """Structures of matrices that users know by these names, and operations with the same names."""
 
 PARTICIPLE = re.compile(r"_?[a-z]{2,}ed|_?(made|found|given|known|taken|kept|held|told|said)")

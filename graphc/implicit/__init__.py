@@ -68,15 +68,17 @@ if TYPE_CHECKING:
         Product as Product,
         Sum as Sum,
     )
-    from graphc.implicit.structures.compressed import (
+    from graphc.implicit.structures.diagonal import (
+        Diagonal as Diagonal,
+        Identity as Identity,
+    )
+    from graphc.implicit.structures.dora import DoRA as DoRA
+    from graphc.implicit.structures.fill import Fill as Fill
+    from graphc.implicit.structures.formats import (
+        BCOO as BCOO,
         CSC as CSC,
         CSR as CSR,
     )
-    from graphc.implicit.structures.coordinates import BCOO as BCOO
-    from graphc.implicit.structures.diagonal import Diagonal as Diagonal
-    from graphc.implicit.structures.dora import DoRA as DoRA
-    from graphc.implicit.structures.fill import Fill as Fill
-    from graphc.implicit.structures.identity import Identity as Identity
     from graphc.implicit.structures.kernel_matrix import KernelMatrix as KernelMatrix
     from graphc.implicit.structures.kronecker import Kronecker as Kronecker
     from graphc.implicit.structures.lora import LoRA as LoRA
@@ -129,12 +131,10 @@ else:
             "graphc.implicit.structured": "Structured",
             "graphc.implicit.structures.block_diagonal": "BlockDiagonal",
             "graphc.implicit.structures.composed": "Product Sum",
-            "graphc.implicit.structures.compressed": "CSC CSR",
-            "graphc.implicit.structures.coordinates": "BCOO",
-            "graphc.implicit.structures.diagonal": "Diagonal",
+            "graphc.implicit.structures.diagonal": "Diagonal Identity",
             "graphc.implicit.structures.dora": "DoRA",
             "graphc.implicit.structures.fill": "Fill",
-            "graphc.implicit.structures.identity": "Identity",
+            "graphc.implicit.structures.formats": "BCOO CSC CSR",
             "graphc.implicit.structures.kernel_matrix": "KernelMatrix",
             "graphc.implicit.structures.kronecker": "Kronecker",
             "graphc.implicit.structures.lora": "LoRA",

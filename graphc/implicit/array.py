@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -23,6 +23,7 @@ from graphc.implicit.operators import ArrayOperators
 from graphc.implicit.treedef import (
     NoArrayError,
     Treedef,
+    build_array,
     check_static,
     declares_implicit,
     dtype_of,
@@ -368,16 +369,7 @@ def _register(tree_util: Any, cls: Any) -> None:
         read_children, read_static = readers()
         return read_children(x), read_static(x)
 
-    def unflatten(static: Any, children: Any) -> Any:
-        names = field_names_of(cls)
-        x = object.__new__(cls)
-        put = object.__setattr__
-        for name, child in zip(names.parts, children, strict=True):
-            put(x, name, child)
-        for name, value in zip(names.static, static, strict=True):
-            put(x, name, value)
-        return x
-
+    unflatten = partial(build_array, cls)
     tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
 
 

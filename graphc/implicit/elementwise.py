@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import as_number, is_zero_at, number_of
 from graphc.implicit.layout import (
@@ -27,7 +29,7 @@ from graphc.implicit.structured import (
     is_scalar,
     scaling,
 )
-from graphc.implicit.structures.coordinates import BCOO, bcoo_from_entries
+from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
@@ -56,6 +58,16 @@ def integer_power(x: Structured, exponent: int) -> Any:
         if (y := x.elementwise(f)) is not NotImplemented:
             return y
     return _power(x, exponent)
+
+
+@structural
+def power(a: Any, b: Any) -> Any:
+    """Raise an array to a power; a known integer needs products and reciprocals alone."""
+    number = number_of(b)
+    is_known = isinstance(a, Structured) and number is not None and np.isfinite(number)
+    is_integer = is_known and number == np.round(number.real)
+    y = integer_power(a, int(number.real)) if is_integer else NotImplemented
+    return binary("power", a, b) if y is NotImplemented else y
 
 
 BINARY = (
@@ -326,6 +338,8 @@ def sparse_of(x: Any) -> BCOO | None:
 
 def reduce(x: Structured, name: str, axes: tuple[int, ...]) -> Any:
     """Reduce a structure over axes, as a sparse matrix if the structure itself cannot."""
+    if name in {"max", "min"} and 0 in [x.shape[axis] for axis in axes]:
+        return NotImplemented
     y = x.reduce(name, axes)
     if y is not NotImplemented:
         return y

@@ -92,37 +92,8 @@ def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
     return run
 
 
-@overload
-def use_implicit(
-    f: Callable[..., Any], *, materialize: str | None = None
-) -> Callable[..., Any]: ...
-
-
-@overload
-def use_implicit(
-    f: None = None, *, materialize: str | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
-
-
-def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:
-    """Return ``implicit(f)``: an older name of ``implicit``.
-
-    Args:
-        f: As for ``implicit``.
-        materialize: As for ``implicit``.
-
-    Returns:
-        The result of ``implicit``.
-
-    Raises:
-        ArgumentError: If ``f`` is not a function.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> print(use_implicit(jnp.add)(1, jnp.ones(2)))
-        [2. 2.]
-    """
-    return implicit(f, materialize=materialize)
+use_implicit = implicit
+"""An older name of ``implicit``."""
 
 
 def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:

@@ -324,10 +324,10 @@ def _module(name: str) -> Any:
 
 
 def has_implicit(values: Iterable[Any]) -> bool:
-    return any(
-        isinstance(x, ImplicitArray) or (isinstance(x, list | tuple) and has_implicit(x))
-        for x in values
-    )
+    for x in values:
+        if isinstance(x, ImplicitArray) or (isinstance(x, list | tuple) and has_implicit(x)):
+            return True
+    return False
 
 
 expand_graph: Hook[[Sequence[Node]], list[Any]] = Hook("graphs in which handlers replace nodes")

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.treedef import field_names_of
+from graphc.implicit.treedef import build_array, field_names_of
 from graphc.ir import Node
 
 Path = tuple[Any, ...]
@@ -141,12 +141,7 @@ def _default_dict(kind: ContainerType, parts: list[Any]) -> Any:
 
 
 def _implicit_array(kind: ContainerType, parts: list[Any]) -> Any:
-    # Without checks: the leaves of a tree need not be arrays.
-    x: Any = object.__new__(kind.cls)
-    named = zip(field_names_of(kind.cls).static, kind.static, strict=True)
-    for name, value in [*zip(kind.keys, parts, strict=True), *named]:
-        object.__setattr__(x, name, value)
-    return x
+    return build_array(kind.cls, kind.static, parts)
 
 
 def _implicit_tensor(kind: ContainerType, parts: list[Any]) -> Any:

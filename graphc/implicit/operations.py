@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
-from graphc.implicit import dot, elementwise, index
+from graphc.implicit import dot, elementwise, index, layout
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import is_same_number, number_of
-from graphc.implicit.layout import broadcast, expand_dims, reshape, squeeze, structural, transpose
+from graphc.implicit.layout import structural
 from graphc.implicit.partition import constrain_fields
 from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of
-from graphc.ir import Op, numpy_dtype
+from graphc.ir import Op, dtype_name, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import BroadcastTo
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.index import EVERYTHING, Index, IndexUpdate
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.reduce import (
@@ -69,20 +68,22 @@ def _dot_general(a: Any, b: Any, *, contract: Any, batch_axes: Any) -> Any:
 
 @register(Transpose)
 @structural
-def _transpose(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return transpose(x, axes)
+def transpose(x: Structured, *, axes: tuple[int, ...]) -> Any:
+    """Permute the axes of a structured array."""
+    return layout.transpose(x, axes)
 
 
 @register(ExpandDims)
 @structural
 def _expand_dims(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return expand_dims(x, axes)
+    return layout.expand_dims(x, axes)
 
 
 @register(Squeeze)
 @structural
-def _squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
-    return squeeze(x, axes)
+def squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
+    """Remove axes of length 1."""
+    return layout.squeeze(x, axes)
 
 
 @register(Reshape)
@@ -94,13 +95,13 @@ def _reshape(x: Structured, *symbolic: Any, shape: tuple[int | None, ...]) -> An
     if -1 in shape and (not product or x.size % product):
         return NotImplemented
     lengths: list[Any] = [x.size // product if n == -1 else n for n in shape]
-    return reshape(x, lengths) if math.prod(lengths) == x.size else NotImplemented
+    return layout.reshape(x, lengths) if math.prod(lengths) == x.size else NotImplemented
 
 
 @register(BroadcastTo)
 @structural
 def _broadcast_to(x: Structured, *symbolic: Any, shape: Any, repeated: Any) -> Any:
-    return broadcast(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
+    return layout.broadcast(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
 
 
 @register(SpecifyShape)
@@ -114,7 +115,7 @@ def _shard(x: ImplicitArray, *, sharding: Any, role: str) -> Any:
     return constrain_fields(x, sharding, f"shard({x!r})")
 
 
-@register(Diagonal)
+@register(MatrixDiagonal)
 def _diagonal(x: Structured, *, offset: int) -> Any:
     return NotImplemented if None in x.shape[-2:] else x.diagonal(offset)
 
@@ -156,14 +157,16 @@ def _index_update(x: Any, value: Any, *symbolic: Any, entries: Any, accumulate: 
 
 
 @register(Split)
-def _split(x: Structured, *symbolic: Any, axis: int, sizes: Any) -> Any:
+def split(x: Structured, *symbolic: Any, axis: int, sizes: Any) -> Any:
+    """Split a structured array into slices of these lengths."""
     if None in (*sizes, *x.shape) or sum(sizes) != x.shape[axis]:
         return NotImplemented
     return index.split(x, sizes, axis)
 
 
 @register(Concatenate)
-def _concatenate(*xs: Any, axis: int) -> Any:
+def concatenate(*xs: Any, axis: int) -> Any:
+    """Concatenate implicit arrays along an axis."""
     return index.concatenate(xs, axis)
 
 
@@ -171,8 +174,10 @@ def _concatenate(*xs: Any, axis: int) -> Any:
 
 
 @register(Cast)
-def _cast(x: Structured, *, dtype: str) -> Any:
-    return x if x.dtype == numpy_dtype(dtype) else x.cast(numpy_dtype(dtype))
+def cast(x: Structured, *, dtype: Any) -> Any:
+    """Cast a structured array to another dtype."""
+    dtype = numpy_dtype(dtype_name(dtype))
+    return x if x.dtype == dtype else x.cast(dtype)
 
 
 @register(Where)
@@ -180,57 +185,43 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return elementwise.where(condition, a, b)
 
 
-@register(gt.power)
-def _power(x: Structured, exponent: Any) -> Any:
-    value = number_of(exponent)
-    if value is None:
-        return NotImplemented
-    is_integral = np.isfinite(value) and value == np.round(value.real)
-    y = elementwise.integer_power(x, int(value.real)) if is_integral else NotImplemented
-    return elementwise.binary("power", x, exponent) if y is NotImplemented else y
-
-
 @register(ROWS["clip"])
 def _clip(x: Any, low: Any, high: Any) -> Any:
     return elementwise.clip(x, low, high)
 
 
-def _enter_unary(row: Elementwise) -> None:
-    @register(row)
-    def apply(x: Structured) -> Any:
+def row_handler(row: Elementwise) -> Callable[..., Any]:
+    """Return the handler of an elementwise function of one or two operands, of any library."""
+
+    def unary(x: Structured, **_: Any) -> Any:
         return elementwise.unary(row.row, x)
 
+    def binary(a: Any, b: Any, **_: Any) -> Any:
+        if row.row in elementwise.ARITHMETIC:
+            return elementwise.arithmetic(row.row, a, b)
+        return elementwise.power(a, b) if row.row == "power" else elementwise.binary(row.row, a, b)
 
-def _enter_binary(row: Elementwise) -> None:
-    @register(row)
-    def apply(a: Any, b: Any) -> Any:
-        return elementwise.arithmetic(row.row, a, b)
-
-
-def _enter_other_binary(row: Elementwise) -> None:
-    @register(row)
-    def apply(a: Any, b: Any) -> Any:
-        return elementwise.binary(row.row, a, b)
+    return unary if row.arity == 1 else binary
 
 
 def _enter_reduction(op: type[Reduction]) -> None:
     @register(op)
     def reduce(x: Structured, *, axes: tuple[int, ...]) -> Any:
-        lengths = [x.shape[axis] for axis in axes]
-        if 0 in lengths and issubclass(op, Max | Min):
-            return NotImplemented
         # A structure has no default for the extreme of an empty slice.
-        if None in lengths and op in {MaxWithDefault, MinWithDefault}:
+        if op in {MaxWithDefault, MinWithDefault} and None in [x.shape[axis] for axis in axes]:
             return NotImplemented
         return elementwise.reduce(x, REDUCTIONS[op], axes)
 
 
-for _row in [row for row in ROWS.values() if row.arity == 1]:
-    _enter_unary(_row)
-for _name in elementwise.ARITHMETIC:
-    _enter_binary(ROWS[_name])
-for _name in elementwise.BINARY:
-    _enter_other_binary(ROWS[_name])
+HANDLED_ROWS = [
+    row
+    for row in ROWS.values()
+    if row.arity == 1 or row.row in {*elementwise.ARITHMETIC, *elementwise.BINARY}
+]
+"""The elementwise functions with handlers, in graphs and in JAX programs."""
+
+for _row in HANDLED_ROWS:
+    register(_row)(row_handler(_row))
 for _op in REDUCTIONS:
     _enter_reduction(_op)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from graphc.errors import ImplicitArrayError, ShardingError
@@ -153,7 +154,7 @@ def _complete(x: ImplicitArray, spec: Spec, specs: list[Spec], subject: str) -> 
     """
     if not any(specs):
         return specs  # all fields are 0-d, and every device has them
-    leaves = _stack_specs(x, spec, specs)
+    leaves = stack_specs(spec, specs, partial(_is_stack, x))
     present = {name for leaf in leaves for entry in leaf for name in names_in(entry)}
     for axis, entry in enumerate(spec):
         if not present.issuperset(names_in(entry)):
@@ -166,14 +167,18 @@ def _complete(x: ImplicitArray, spec: Spec, specs: list[Spec], subject: str) -> 
     return leaves
 
 
-def _stack_specs(x: ImplicitArray, spec: Spec, specs: list[Spec]) -> list[Spec]:
-    """Shard a stack's arrays along the leading axis if its class does not define their specs."""
-    named = [axis for axis, entry in enumerate(spec) if names_in(entry)]
-    if named != [0] or any(names_in(entry) for leaf in specs for entry in leaf):
-        return specs
+def _is_stack(x: ImplicitArray) -> bool:
     treedef, leaves = Treedef.of(x)
     types = tuple([TensorType(dtype_name(dtype_of(y)), lengths_of(y)) for y in leaves])
-    if element(treedef, types) is None:
+    return element(treedef, types) is not None
+
+
+def stack_specs(spec: Spec, specs: list[Spec], is_stack: Callable[[], bool]) -> list[Spec]:
+    """Shard a stack's arrays along the leading axis if its class does not define their specs."""
+    replicated = (None, (), OPEN)
+    sharded = [axis for axis, entry in enumerate(spec) if entry not in replicated]
+    has_own = any(entry not in replicated for leaf in specs for entry in leaf)
+    if sharded != [0] or has_own or not is_stack():
         return specs
     return [(spec[0], *leaf[1:]) for leaf in specs]
 

@@ -11,7 +11,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit.array import with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
-from graphc.implicit.structures.compressed import CSC
+from graphc.implicit.structures.formats import CSC
 from graphc.implicit.structures.sparse import Sparse
 from graphc.ir import Node, is_complex, picks
 from graphc.tensor import as_tensor

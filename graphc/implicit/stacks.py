@@ -102,26 +102,37 @@ def element(treedef: Treedef, types: Types) -> Types | None:
     return inner if of_elements(treedef, inner) is not None else None
 
 
-@lru_cache(1024)
 def of_elements(treedef: Treedef, types: Types) -> TensorType | None:
     """Return the type of one element of a stack; None if the class has no stacks."""
-    single = _dense_type(treedef, types)
-    # A length that no axis has, nor any product or sum of lengths that the class may form.
-    n = 1 + 2 * max([1, *[n for type in types for n in type.shape if n is not None]])
-    stacked = _dense_type(treedef, tuple([type.with_shape((n, *type.shape)) for type in types]))
-    if single is None or stacked != single.with_shape((n, *single.shape)):
-        return None
     shapes = tuple([(type.shape, type.numpy_dtype) for type in types])
+    single = element_type(treedef, shapes, True)
+    return None if single is None else TensorType(dtype_name(single[1]), single[0])
+
+
+@lru_cache(1024)
+def element_type(treedef: Treedef, shapes: Shapes, symbolic: bool) -> Any:
+    """Return the shape and dtype of one element of a stack; None if the class has no stacks.
+
+    Args:
+        treedef: The tree structure of one element.
+        shapes: The types of the arrays of one element.
+        symbolic: Whether the arrays are symbolic.
+    """
+    single = _dense_type(treedef, shapes, symbolic)
+    # A length that no axis has, nor any product or sum of lengths that the class may form.
+    n = 1 + 2 * max([1, *[n for shape, _ in shapes for n in shape if isinstance(n, int)]])
+    stacked = tuple([((n, *shape), dtype) for shape, dtype in shapes])
+    if single is None or _dense_type(treedef, stacked, symbolic) != ((n, *single[0]), single[1]):
+        return None
     return single if is_elementwise(treedef, shapes) else None
 
 
-def _dense_type(treedef: Treedef, types: Types) -> TensorType | None:
-    shapes = tuple([(type.shape, type.numpy_dtype) for type in types])
+def _dense_type(treedef: Treedef, shapes: Shapes, symbolic: bool) -> Any:
+    """Return the shape and dtype of the dense array; None if the fields do not fit together."""
     try:
-        shape, dtype = infer_type(treedef, shapes, True)
+        return infer_type(treedef, shapes, symbolic)
     except ImplicitArrayError:
         return None
-    return TensorType(dtype_name(dtype), shape)
 
 
 def _is_deep(treedef: Treedef, fields: Sequence[Node], depth: int) -> bool:

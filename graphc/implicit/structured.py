@@ -1,7 +1,7 @@
 """Structures: the operations that implicit arrays support without densifying.
 
-``operations.py`` expresses graphc's operations in these methods, ``link/jax/implicit/rules.py`` JAX
-primitives.
+The handlers of ``operations.py`` call these methods for graphs, and ``link/jax/implicit/rules.py``
+calls the same handlers, or the methods, for JAX's primitives.
 """
 
 from __future__ import annotations
@@ -148,6 +148,11 @@ class Structured(ImplicitArray):
 
     # Linear systems, of square matrices of floating numbers.
 
+    @property
+    def is_solvable(self) -> bool:
+        """Whether the methods below apply, for example because all blocks are square."""
+        return True
+
     def solve(self, b: Any) -> Any:
         """Return the x with ``self @ x = b``, for a dense b ``(*batch, n, k)``.
 
@@ -239,12 +244,14 @@ class Structured(ImplicitArray):
     def diagonal(self, offset: int) -> Any:
         """Return the diagonal of the last two axes, ``offset`` columns to the right.
 
-        By default the main diagonal of square matrices, of a structure with a method
-        ``on_diagonal``.
+        By default the main diagonal of square matrices, from ``on_diagonal``.
         """
-        main = getattr(type(self), "on_diagonal", None)
         is_main = not offset and self.shape[-1] == self.shape[-2]
-        return main(self) if main is not None and is_main else NotImplemented
+        return self.on_diagonal() if is_main else NotImplemented
+
+    def on_diagonal(self) -> Any:
+        """Return the elements at (i, i) of each square matrix."""
+        return NotImplemented
 
     def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         """Concatenate this array and others, all implicit, along an axis."""

@@ -28,14 +28,15 @@ DIAGONAL = GENERAL | {"diagonal", "tridiagonal", "lower triangular", "upper tria
 
 
 def _fits(a: Structured, assume: str) -> bool:
-    if not is_square(a):
+    if not can_solve(a):
         return False
     return assume in (DIAGONAL if isinstance(a, SquareDiagonal) else GENERAL)
 
 
-def is_square(a: Structured) -> bool:
-    """Return whether an array consists of square matrices of floating numbers."""
-    return a.ndim >= 2 and a.shape[-1] == a.shape[-2] and is_inexact(str(a.dtype))
+def can_solve(a: Structured) -> bool:
+    """Return whether an array consists of solvable square matrices of floating numbers."""
+    is_square = a.ndim >= 2 and a.shape[-1] == a.shape[-2] and is_inexact(str(a.dtype))
+    return is_square and a.is_solvable
 
 
 def solution(a: Structured, b: Any) -> Any:

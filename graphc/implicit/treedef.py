@@ -51,17 +51,20 @@ def field_names_of(cls: Any) -> FieldNames:
     )
 
 
-def with_arrays(x: Any, parts: Sequence[Any]) -> Any:
-    """Return a copy with other arrays, unchecked: a JAX tree may hold any objects."""
-    cls: Any = type(x)
+def build_array(cls: Any, static: Sequence[Any], parts: Sequence[Any]) -> Any:
+    """Build an implicit array without its checks: a JAX tree may hold any objects."""
     names = field_names_of(cls)
-    copy = object.__new__(cls)
-    put = object.__setattr__
-    for name, part in zip(names.parts, parts, strict=True):
-        put(copy, name, part)
-    for name in names.static:
-        put(copy, name, getattr(x, name))
-    return copy
+    x, put = object.__new__(cls), object.__setattr__
+    for name, value in zip((*names.parts, *names.static), (*parts, *static), strict=True):
+        put(x, name, value)
+    return x
+
+
+def with_arrays(x: Any, parts: Sequence[Any]) -> Any:
+    """Return a copy with other arrays, unchecked."""
+    cls: Any = type(x)
+    static = [getattr(x, name) for name in field_names_of(cls).static]
+    return build_array(cls, static, parts)
 
 
 def lengths_of(x: Any) -> tuple[int | None, ...]:
@@ -280,14 +283,8 @@ def _flatten(x: Any, leaves: list[Any]) -> Any:
 
 def _build(treedef: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(treedef, Treedef):
-        x: Any = object.__new__(treedef.cls)
-        put = object.__setattr__
-        names = field_names_of(treedef.cls)
-        for name, part in zip(names.parts, treedef.parts, strict=True):
-            put(x, name, _build(part, leaves))
-        for name, value in zip(names.static, treedef.static, strict=True):
-            put(x, name, value)
-        return x
+        values = [_build(part, leaves) for part in treedef.parts]
+        return build_array(treedef.cls, treedef.static, values)
     if isinstance(treedef, tuple):
         return tuple([_build(part, leaves) for part in treedef])
     return None if treedef is None else next(leaves)

@@ -11,7 +11,7 @@ from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, reacha
 from graphc.ir.law import deciding_inputs
 from graphc.loop.step import LoopStep, stand_in
 from graphc.tensor.arrays.broadcast import BroadcastTo
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.split import Split
@@ -31,7 +31,7 @@ CHEAP = (
     Cast,
     Concatenate,
     Constant,
-    Diagonal,
+    MatrixDiagonal,
     Elementwise,
     ExpandDims,
     FromDiagonal,

@@ -586,6 +586,34 @@ def sum_of_chain(w: Any, steps: int) -> Any:
     return w.sum()
 
 
+def test_effects_of_a_custom_jvp_happen_though_its_result_is_unused(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    @jax.custom_jvp
+    def loud(x: Any) -> Any:
+        jax.debug.print("sum {}", x.sum())
+        return 2 * x
+
+    @loud.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return loud(*primals), 2 * tangents[0]
+
+    @implicit
+    def loss(w: Any, x: Any) -> Any:
+        loud(w)
+        return (w @ x).sum()
+
+    w, x = Diagonal(jnp.ones(3)), jnp.ones(3)
+    for transform in (
+        jax.jit,
+        lambda f: jax.jit(jax.grad(f)),
+        lambda f: jax.jit(jax.value_and_grad(f)),
+    ):
+        transform(loss)(w, x)
+        jax.effects_barrier()
+        assert capfd.readouterr().out == "sum 3.0\n"
+
+
 def test_a_batched_function_knows_the_name_of_its_axis() -> None:
     @jax.custom_jvp
     def total(x: Any, w: Any) -> Any:

@@ -14,6 +14,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError, MaterializeError
 from graphc.implicit import (
+    Diagonal,
     ImplicitArray,
     aux_field,
     implicit,
@@ -270,3 +271,10 @@ def test_a_product_over_the_other_axis() -> None:
 def test_trees_treat_them_as_leaves_where_asked_to() -> None:
     assert tree_map(lambda x: type(x).__name__, {"w": weight()}) == {"w": "Int8"}
     assert len(jax.tree.leaves({"w": weight()})) == 2
+
+
+def test_a_power_by_infinity_is_that_of_the_dense_array() -> None:
+    x = Diagonal(jnp.asarray([0.5, 2.0]))
+    with materializing("error"):
+        y = implicit(lambda x: x**jnp.inf)(x)
+    np.testing.assert_array_equal(y.materialize(), [[0.0, 0.0], [0.0, np.inf]])

@@ -15,9 +15,8 @@ import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, materialize_nested, materializing
 from graphc.implicit.functions import implicit
-from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.diagonal import Diagonal, Identity
 from graphc.implicit.structures.fill import Fill
-from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.one_hot import OneHot

@@ -18,7 +18,7 @@ import numpy as np
 from graphc.ir import Leaf, Node, Pick, TupleType, is_inexact, numpy_dtype, toposort
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.cumulative import CumExtreme
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.reduce import All, Any_, ArgExtreme, AxisComposite, Extreme
@@ -50,9 +50,9 @@ EXACT_ROWS = {
 """Elementwise functions that round nothing: all others do."""
 
 EXACT = (
-    All, Any_, ArgExtreme, ArgSort, BroadcastTo, Concatenate, CumExtreme, Diagonal, ExpandDims,
-    Extreme, FromDiagonal, Index, Length, Pick, RepeatIndices, Reshape, Shape, Sort, SpecifyShape,
-    Split, Squeeze, Transpose, Where,
+    All, Any_, ArgExtreme, ArgSort, BroadcastTo, Concatenate, CumExtreme, ExpandDims, Extreme,
+    FromDiagonal, Index, Length, MatrixDiagonal, Pick, RepeatIndices, Reshape, Shape, Sort,
+    SpecifyShape, Split, Squeeze, Transpose, Where,
 )  # fmt: skip
 """Operations that move values, or choose among them."""
 

@@ -11,7 +11,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.krylov.calculus import Calculus, Map
 from graphc.implicit.krylov.pivoted import LowRankPreconditioner
-from graphc.implicit.structures.compressed import CSR
+from graphc.implicit.structures.formats import CSR
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_float, promote
 

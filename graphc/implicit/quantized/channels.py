@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import aux_field, with_fields
+from graphc.implicit.array import aux_field, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction
 from graphc.implicit.structures.stacked import (
@@ -31,9 +31,20 @@ class OfChannels(Stacked):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The number of rows and columns."""
         rows, columns = lengths_of(self.of)[-2:]
         return rows, columns
+
+    def _has_channels(self, numbers: Any) -> bool:
+        """Return whether an array has a number for each row, or column."""
+        of = lengths_of(self.of)
+        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
+        return len(of) >= 2 and channels == lengths_of(numbers)
+
+    def cast(self, dtype: Any) -> Any:
+        if not is_inexact(dtype_name(dtype)):
+            return NotImplemented
+        fields = {k: x for k, x in fields_of(self).items() if is_inexact(str(dtype_of(x)))}
+        return with_fields(self, {k: self.xp.cast(x, dtype_name(dtype)) for k, x in fields.items()})
 
     def matrix_transpose(self) -> Any:
         own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
@@ -65,11 +76,10 @@ class ChannelScaled(OfChannels):
     columns: bool = aux_field(default=False)
 
     def check(self) -> None:
-        of, factors = lengths_of(self.of), lengths_of(self.factors)
-        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
-        if len(of) < 2 or channels != factors:
+        if not self._has_channels(self.factors):
+            of, factors = list(lengths_of(self.of)), list(lengths_of(self.factors))
             raise ImplicitArrayError(
-                f"ChannelScaled: a matrix of shape {list(of)}, factors of {list(factors)}.",
+                f"ChannelScaled: a matrix of shape {of}, factors of {factors}.",
                 f"Give a factor for each {'column' if self.columns else 'row'}.",
             )
         check_same_dtype(self, of=self.of, factors=self.factors)
@@ -98,14 +108,6 @@ class ChannelScaled(OfChannels):
         if self.columns:
             return rows * self.factors
         return rows * xp.expand_dims(xp.take(self.factors, index, 0), -1)
-
-    def cast(self, dtype: Any) -> Any:
-        if not is_inexact(dtype_name(dtype)):
-            return NotImplemented
-        xp, kind = self.xp, dtype_name(dtype)
-        return with_fields(
-            self, {"of": xp.cast(self.of, kind), "factors": xp.cast(self.factors, kind)}
-        )
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if not f.linear:
@@ -140,12 +142,11 @@ class ChannelPermuted(OfChannels):
     columns: bool = aux_field(default=False)
 
     def check(self) -> None:
-        of, order = lengths_of(self.of), lengths_of(self.order)
-        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
-        if len(of) < 2 or channels != order or not is_integer(dtype_name(dtype_of(self.order))):
+        dtype = dtype_of(self.order)
+        if not self._has_channels(self.order) or not is_integer(dtype_name(dtype)):
+            of, order = list(lengths_of(self.of)), list(lengths_of(self.order))
             raise ImplicitArrayError(
-                f"ChannelPermuted: a matrix of shape {list(of)}, an order of "
-                f"{dtype_of(self.order)}{list(order)}.",
+                f"ChannelPermuted: a matrix of shape {of}, an order of {dtype}{order}.",
                 f"Give an integer for each {'column' if self.columns else 'row'}.",
             )
 
@@ -183,11 +184,6 @@ class ChannelPermuted(OfChannels):
         if self.columns:
             return xp.take(materialize_unchecked(xp.take(self.of, index, 0)), self.indices, -1)
         return materialize_unchecked(xp.take(self.of, xp.take(self.indices, index, 0), 0))
-
-    def cast(self, dtype: Any) -> Any:
-        if not is_inexact(dtype_name(dtype)):
-            return NotImplemented
-        return with_fields(self, {"of": self.xp.cast(self.of, dtype_name(dtype))})
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if not f.linear:

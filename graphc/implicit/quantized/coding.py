@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,6 +52,9 @@ Source: Micikevicius et al., FP8 formats for deep learning, arXiv:2209.05433, 20
 Project, Microscaling Formats (MX) Specification 1.0, 2023.
 """
 
+NONLINEAR = {"nf4", *FLOATS}
+"""The kinds whose numbers are not equally spaced."""
+
 LARGEST_OF = {
     **dict.fromkeys(("float4_e2m1fn", "mxfp4", "nvfp4"), 6.0),
     **dict.fromkeys(("float8_e4m3fn", "mxfp8"), 448.0),
@@ -77,26 +79,15 @@ def table_of(kind: str, bits: int) -> np.ndarray[Any, Any]:
         # Codes of NaN and infinity, which encoding never produces, have arbitrary numbers here.
         values = np.where(codes == magnitude, 1, -1) * units * scale
     else:
-        first, step = {"affine": (0, 1), "1bit": (-1, 2)}.get(kind, (-(2 ** (bits - 1)), 1))
+        first, step = first_and_step(kind, bits)
         values = first + step * codes
     return values.astype("float32")  # type: ignore[no-any-return]
 
 
-def _counts(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
-    # A signed integer is converted in one instruction.
-    return xp.cast(xp.cast(codes, "int32"), dtype)
-
-
-def _signs(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
-    return xp.cast(2 * xp.cast(codes, "int32") - 1, dtype)
-
-
-def _digits(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
-    return xp.cast(xp.cast(codes, "int32") - 1, dtype)
-
-
-def _integers(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
-    return xp.cast(xp.cast(codes, "int32") - 2 ** (bits - 1), dtype)
+def first_and_step(kind: str, bits: int) -> tuple[int, int]:
+    """Return the number of code 0, and the step between numbers, of an equally spaced kind."""
+    lines = {"affine": (0, 1), "1bit": (-1, 2), "ternary5": (-1, 1)}
+    return lines.get(kind, (-(2 ** (bits - 1)), 1))
 
 
 MAX_LITERAL = 8
@@ -113,18 +104,6 @@ def _from_table(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
         values = xp.where(codes < MAX_LITERAL, first, second)
     return xp.cast(values, dtype)
 
-
-VALUES: dict[str, Callable[..., Any]] = {
-    "affine": _counts,
-    "integer": _integers,
-    "ternary": _integers,
-    "ternary5": _digits,
-    "w8a8": _integers,
-    "nf4": _from_table,
-    "1bit": _signs,
-    **dict.fromkeys(FLOATS, _from_table),
-}
-"""The function from codes to numbers before they are scaled, for each kind."""
 
 BITS = {
     "affine": (1, 2, 3, 4, 5, 6, 8),
@@ -218,7 +197,13 @@ class Coding:
 
     def values(self, xp: Any, codes: Any, dtype: Any) -> Any:
         """Return the numbers that codes represent, before they are scaled."""
-        return VALUES[self.kind](xp, codes, dtype, self.kind, self.bits)
+        if self.kind in NONLINEAR:
+            return _from_table(xp, codes, dtype, self.kind, self.bits)
+        first, step = first_and_step(self.kind, self.bits)
+        # A signed integer is converted in one instruction.
+        codes = xp.cast(codes, "int32")
+        codes = codes if step == 1 else step * codes
+        return xp.cast(codes + first if first else codes, dtype)
 
     def pack(self, xp: Any, codes: Any) -> Any:
         """Pack codes, unsigned integers below ``2**bits``, into words."""

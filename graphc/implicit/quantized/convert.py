@@ -173,7 +173,7 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
                 "quantize(where=...) of an array.", "Omit where: it selects arrays of a tree."
             )
         return _convert(tree, "the array", recipe)
-    return convert_where(tree, where, lambda x, name: _convert(x, name, recipe))
+    return convert_where(tree, where, _convert, recipe)
 
 
 def dequantize(tree: Any) -> Any:

@@ -160,12 +160,10 @@ class DoubleQuantized(Quantized):
 
     @property
     def block(self) -> int:
-        """The number of neighbours that slices and reshapes do not separate."""
         return self.group_size * self.per_factor
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype."""
         return dtype_of(self.factors)
 
     @property

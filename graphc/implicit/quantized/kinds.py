@@ -9,7 +9,14 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.base import Quantized
-from graphc.implicit.quantized.coding import BITS, FLOATS, Coding, coding_for
+from graphc.implicit.quantized.coding import (
+    BITS,
+    FLOATS,
+    NONLINEAR,
+    Coding,
+    coding_for,
+    first_and_step,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,23 +136,42 @@ class ScaledQuantized(Quantized):
         return coding_for(*ELEMENTS[element], group_size)
 
     def add_number(self, c: Any) -> Any:
-        coding = self.coding
-        if coding.kind in FLOATS or coding.has_digits:
-            return NotImplemented
-        xp = numpy_like(self, c)
-        return AffineQuantized(
-            self.packed,
-            self.scales,
-            xp.subtract(c, xp.multiply(self.scales, coding.zero)),
-            bits=coding.bits,
-            group_size=self.group_size,
-            transposed=self.transposed,
-            padding=self.padding,
-        )
+        return _add_to_codes(self, c)
+
+
+def _add_to_codes(x: Quantized, c: Any) -> Any:
+    """Return the sum with a number as affine codes, if the numbers of codes are equally spaced."""
+    coding = x.coding
+    if coding.kind in NONLINEAR or coding.has_digits:
+        return NotImplemented
+    xp, (first, step) = numpy_like(x, c), first_and_step(coding.kind, coding.bits)
+    return AffineQuantized(
+        x.packed,
+        x.scales if step == 1 else xp.multiply(x.scales, step),
+        xp.add(c, xp.multiply(x.scales, first)),
+        bits=coding.bits,
+        group_size=coding.group_size,
+        transposed=x.transposed,
+        padding=x.padding,
+    )
 
 
 @dataclass(frozen=True, repr=False)
-class NF4(Quantized):
+class OneScale(Quantized):
+    """The base of kinds that have one scale for each group, and one length of a code."""
+
+    packed: Any
+    scales: Any
+    group_size: int = aux_field(default=64)
+    transposed: bool = aux_field(default=False)
+    padding: int = aux_field(default=0, repr=False)
+
+    def add_number(self, c: Any) -> Any:
+        return _add_to_codes(self, c)
+
+
+@dataclass(frozen=True, repr=False)
+class NF4(OneScale):
     """The largest magnitude of each block, times one of 16 numbers in [-1, 1] for each element.
 
     The numbers are chosen such that codes of normally distributed elements are about equally
@@ -175,19 +201,13 @@ class NF4(Quantized):
         True
     """
 
-    packed: Any
-    scales: Any
-    group_size: int = aux_field(default=64)
-    transposed: bool = aux_field(default=False)
-    padding: int = aux_field(default=0, repr=False)
-
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
         return coding_for("nf4", 4, group_size)
 
 
 @dataclass(frozen=True, repr=False)
-class OneBit(Quantized):
+class OneBit(OneScale):
     """Signs, times the mean magnitude of each group: 32 elements in a word.
 
     ``quantize`` encodes zero as positive. The error of an element x of a group with mean magnitude
@@ -210,25 +230,6 @@ class OneBit(Quantized):
         (OneBit(uint32[256, 4], float32[256, 2], group_size=64, transposed=False), 6144, 131072)
     """
 
-    packed: Any
-    scales: Any
-    group_size: int = aux_field(default=64)
-    transposed: bool = aux_field(default=False)
-    padding: int = aux_field(default=0, repr=False)
-
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
         return coding_for("1bit", 1, group_size)
-
-    def add_number(self, c: Any) -> Any:
-        # The codes 0 and 1 differ by two magnitudes.
-        xp = numpy_like(self, c)
-        return AffineQuantized(
-            self.packed,
-            xp.multiply(self.scales, 2),
-            xp.subtract(c, self.scales),
-            bits=1,
-            group_size=self.group_size,
-            transposed=self.transposed,
-            padding=self.padding,
-        )

@@ -100,7 +100,6 @@ class Microscaled(Quantized):
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype."""
         return dtype_of(self.factor)
 
     def scales_of(self) -> Any:

@@ -32,28 +32,20 @@ def path_string(path: Path) -> str:
     return "/".join(map(str, path))
 
 
-def convert_where(tree: Any, where: Where, convert: Callable[[Any, str], Any]) -> Any:
+def convert_where(tree: Any, where: Where, convert: Callable[[Any, str, T], Any], recipe: T) -> Any:
     """Return a tree in which selected arrays are converted; implicit ones are unchanged.
 
     Args:
         tree: A nested container.
         where: As for ``quantize``.
-        convert: Called with an array and its description for errors.
+        convert: Called with an array, its description for errors, and the recipe.
+        recipe: The last argument of ``convert``.
 
     Raises:
         ImplicitArrayError: If ``where`` is given and matches no array.
     """
-    is_selected, count = predicate(where), 0
-
-    def convert_selected(path: Path, x: Any) -> Any:
-        nonlocal count
-        if not _is_dense(x) or not is_selected(path, x):
-            return x
-        count += 1
-        return convert(x, _describe(path))
-
-    result = tree_map_with_path(convert_selected, tree)
-    if where is not None and not count:
+    result, used = _convert_arrays(tree, [(predicate(where), recipe)], convert)
+    if where is not None and not used:
         raise ImplicitArrayError(
             f"quantize(where={where!r}) fits no array of the tree.",
             "A pattern is compared with keys joined by '/', as layers/0/w.",
@@ -77,21 +69,8 @@ def convert_by_rules(
     Raises:
         ImplicitArrayError: If a rule is no regular expression, or is the first match of no array.
     """
-    patterns = [_compile(rule) for rule, _ in rules]
-    used: set[int] = set()
-
-    def convert_by_rule(path: Path, x: Any) -> Any:
-        if not _is_dense(x):
-            return x
-        name = path_string(path)
-        for i, pattern in enumerate(patterns):
-            if pattern.search(name):
-                used.add(i)
-                recipe = rules[i][1]
-                return x if recipe is None else convert(x, _describe(path), recipe)
-        return x
-
-    result = tree_map_with_path(convert_by_rule, tree)
+    choices = [(predicate(_compile(rule)), recipe) for rule, recipe in rules]
+    result, used = _convert_arrays(tree, choices, convert)
     for i, (rule, _) in enumerate(rules):
         if i not in used:
             raise ImplicitArrayError(
@@ -102,6 +81,27 @@ def convert_by_rules(
     return result
 
 
+def _convert_arrays(
+    tree: Any,
+    choices: Sequence[tuple[Callable[[Path, Any], bool], T | None]],
+    convert: Callable[[Any, str, T], Any],
+) -> tuple[Any, set[int]]:
+    """Convert each dense array by the first choice that selects it; return which were used."""
+    used: set[int] = set()
+
+    def convert_by_first(path: Path, x: Any) -> Any:
+        if is_implicit(x) or not is_array(x):
+            return x
+        for i, (selects, recipe) in enumerate(choices):
+            if selects(path, x):
+                used.add(i)
+                name = f"the array at {path_string(path)!r}"
+                return x if recipe is None else convert(x, name, recipe)
+        return x
+
+    return tree_map_with_path(convert_by_first, tree), used
+
+
 def _compile(rule: str) -> re.Pattern[str]:
     try:
         return re.compile(rule)
@@ -110,14 +110,6 @@ def _compile(rule: str) -> re.Pattern[str]:
             f"quantize: the rule {rule!r} is no regular expression: {error}.",
             "Escape what has a meaning there, by re.escape.",
         ) from error
-
-
-def _is_dense(x: Any) -> bool:
-    return not is_implicit(x) and is_array(x)
-
-
-def _describe(path: Path) -> str:
-    return f"the array at {path_string(path)!r}"
 
 
 def predicate(where: Where) -> Callable[[Path, Any], bool]:

@@ -197,22 +197,17 @@ class BlockDiagonal(Stacked):
     # Linear systems, where all blocks are square.
 
     @property
-    def square_blocks(self) -> bool:
-        """Whether each block is known to have as many columns as rows."""
+    def is_solvable(self) -> bool:
         return are_square(*self.arrays)
 
     def solve(self, b: Any) -> Any:
-        if not self.square_blocks:
-            return NotImplemented
         xp = numpy_like(self, b)
         return self._join(xp, self.map_blocks(xp.solve, self._split(xp, b, -2, -1)), -2)
 
     def inverse(self) -> Any:
-        return BlockDiagonal(self.map_blocks(self.xp.inv)) if self.square_blocks else NotImplemented
+        return BlockDiagonal(self.map_blocks(self.xp.inv))
 
     def slogdet(self) -> Any:
-        if not self.square_blocks:
-            return NotImplemented
         xp = self.xp
         pairs = self.map_blocks(xp.slogdet)
         signs, logs = [
@@ -221,8 +216,6 @@ class BlockDiagonal(Stacked):
         return xp.prod(signs, -1), xp.sum(logs, -1)
 
     def det(self) -> Any:
-        if not self.square_blocks:
-            return NotImplemented
         xp = self.xp
         return xp.prod(self._stack(xp, self.map_blocks(xp.det)), -1)
 
@@ -329,8 +322,7 @@ class BlockDiagonal(Stacked):
         return tuple([xp.getitem(x, (..., slice(*i), slice(*j))) for i, j in pairs])
 
     def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix, if the blocks are square."""
-        if not self.square_blocks:
+        if not self.is_solvable:
             return NotImplemented
         xp = self.xp
         diagonals = self.map_blocks(lambda block: xp.diagonal(block, 0, -2, -1))

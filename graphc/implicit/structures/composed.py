@@ -81,7 +81,6 @@ class Sum(_Composed):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of rows and columns of each part."""
         m, n = lengths_of(self.parts[0])[-2:]
         return m, n
 
@@ -159,7 +158,6 @@ class Product(_Composed):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of the first factor and the columns of the last."""
         return lengths_of(self.parts[0])[-2], lengths_of(self.parts[-1])[-1]
 
     def materialize(self) -> Any:
@@ -201,24 +199,19 @@ class Product(_Composed):
 
     # Linear systems, if all factors are square.
 
-    def _are_square(self) -> bool:
+    @property
+    def is_solvable(self) -> bool:
         return len({n for part in self.parts for n in lengths_of(part)[-2:]} | {None}) <= 2
 
     def solve(self, b: Any) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = numpy_like(self, b)
         return reduce(lambda x, part: xp.solve(part, x), self.parts, b)
 
     def inverse(self) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = self.xp
         return Product(tuple([xp.inv(part) for part in reversed(self.parts)]))
 
     def slogdet(self) -> Any:
-        if not self._are_square():
-            return NotImplemented
         xp = self.xp
         signs, logs = zip(*[xp.slogdet(part) for part in self.parts], strict=True)
         return reduce(xp.multiply, signs), reduce(xp.add, logs)

@@ -110,7 +110,6 @@ class DoRA(Stacked):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The adapter's rows and columns."""
         rows, columns = lengths_of(self.lora)[-2:]
         return rows, columns
 

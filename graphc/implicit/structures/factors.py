@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import ImplicitArray
+from graphc.implicit.array import ImplicitArray, fields_of, with_fields
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.stacked import Stacked, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import is_complex, is_inexact
@@ -34,13 +36,19 @@ class Factored(Stacked):
     def join_columns(self, parts: Sequence[Any]) -> Any:
         """Concatenate the columns of factored matrices."""
 
-    @abstractmethod
-    def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix."""
+    def matrix_window(self, rows: range, columns: range) -> Any:
+        return self.slice_fields(rows, columns)
 
-    def diagonal(self, offset: int) -> Any:
-        m, n = self.matrix
-        return NotImplemented if offset or m is None or m != n else self.on_diagonal()
+    def scale_along(self, vector: Any, axis: int) -> Any:
+        xp = numpy_like(self, vector)
+        weights = append_axes(xp, vector, self.ndim - axis)
+        side = "columns" if axis == self.ndim - 1 else "rows"
+        specs, fields = self.matrix_specs("rows", "columns"), fields_of(self)
+        scaled = [name for name in fields if side in specs.get(name, ())]
+        return with_fields(self, {name: xp.multiply(fields[name], weights) for name in scaled})
+
+    def cast(self, dtype: Any) -> Any:
+        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
     def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, type(self)) for x in others):

@@ -123,7 +123,6 @@ class Fill(Structured):
         return xp.broadcast_to(self.append_axes(self.ndim), shape)
 
     def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix."""
         xp, ndim = self.xp, self.ndim - 1
         if self.depth > ndim:
             return xp.diagonal(self.number, 0, -2, -1)

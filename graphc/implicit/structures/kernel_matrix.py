@@ -176,7 +176,6 @@ class KernelMatrix(Stacked):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The numbers of points of rows and of columns."""
         return lengths_of(self.x)[-2], lengths_of(self._columns)[-2]
 
     def materialize(self) -> Any:

@@ -142,8 +142,7 @@ class Kronecker(Stacked):
     # Linear systems, where both factors are square.
 
     @property
-    def square_factors(self) -> bool:
-        """Whether each factor is known to have as many columns as rows."""
+    def is_solvable(self) -> bool:
         return are_square(self.left, self.right)
 
     @property
@@ -152,8 +151,6 @@ class Kronecker(Stacked):
         return lengths_of(self.left)[-1], lengths_of(self.right)[-1]
 
     def solve(self, b: Any) -> Any:
-        if not self.square_factors:
-            return NotImplemented
         xp = numpy_like(self, b)
         p, r = self.orders
         *batch, _, k = xp.shape_of(b)
@@ -165,14 +162,12 @@ class Kronecker(Stacked):
 
     def inverse(self) -> Any:
         """Return the inverse ``(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹``."""
-        if not self.square_factors:
-            return NotImplemented
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.inv(part))
 
     def slogdet(self) -> Any:
         """Return sign and log of ``det(A ⊗ B) = det(A)ʳ det(B)ᵖ`` for A of p rows and B of r."""
-        if not self.square_factors or self.dtype.kind == "c":
+        if self.dtype.kind == "c":
             return NotImplemented
         xp = self.xp
         p, r = self.orders

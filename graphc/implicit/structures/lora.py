@@ -21,14 +21,13 @@ from graphc.implicit.structures.factors import (
     check_factors,
     check_spec,
     join_columns,
-    keeps_products,
     product_diagonal,
     sum_product,
     sum_stack,
 )
 from graphc.implicit.structures.fill import accumulation_dtype, append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import as_slice, check_same_dtype, reduce_in_dtype
+from graphc.implicit.structures.stacked import check_same_dtype, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import Node, TensorType, is_inexact
 
@@ -171,7 +170,6 @@ class LoRA(Factored):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of a and the columns of b."""
         return lengths_of(self.a)[-2], lengths_of(self.b)[-1]
 
     def materialize(self) -> Any:
@@ -199,7 +197,6 @@ class LoRA(Factored):
 
     @property
     def more(self) -> Any:
-        """The base."""
         return self.base
 
     def factors(self, xp: Any) -> tuple[Any, Any]:
@@ -232,6 +229,10 @@ class LoRA(Factored):
 
     # Linear systems with an implicit base: a system of the base, and one of ``rank`` rows.
 
+    @property
+    def is_solvable(self) -> bool:
+        return _is_structured(self.base)
+
     def _solve_update(self, xp: Any, *sides: Any) -> tuple[Any, Any, tuple[Any, ...]]:
         """Solve systems of the base for the scaled ``a`` and for other right sides.
 
@@ -249,15 +250,11 @@ class LoRA(Factored):
 
     def solve(self, b: Any) -> Any:
         """Apply Woodbury's identity; the result is NaN for a singular base."""
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = numpy_like(self, b)
         solved_a, inner, (y,) = self._solve_update(xp, b)
         return xp.subtract(y, xp.matmul(solved_a, xp.solve(inner, xp.matmul(self.b, y))))
 
     def inverse(self) -> Any:
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = self.xp
         solved_a, inner, _ = self._solve_update(xp)
         inverse = xp.inv(self.base)
@@ -266,8 +263,6 @@ class LoRA(Factored):
 
     def slogdet(self) -> Any:
         """Apply the matrix determinant lemma; the result is NaN for a singular base."""
-        if not _is_structured(self.base):
-            return NotImplemented
         xp = self.xp
         _, inner, _ = self._solve_update(xp)
         (base_sign, base_log), (inner_sign, inner_log) = xp.slogdet(self.base), xp.slogdet(inner)
@@ -279,16 +274,6 @@ class LoRA(Factored):
         xp = self.xp
         base, a, b = [xp.swapaxes(x, -1, -2) for x in (self.base, self.a, self.b)]
         return LoRA(base, b, a, self.scale)
-
-    def matrix_window(self, rows: range, columns: range) -> Any:
-        xp = self.xp
-        row_slice, column_slice = as_slice(rows), as_slice(columns)
-        return LoRA(
-            xp.getitem(self.base, (..., row_slice, column_slice)),
-            xp.getitem(self.a, (..., row_slice, slice(None))),
-            xp.getitem(self.b, (..., slice(None), column_slice)),
-            self.scale,
-        )
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
@@ -320,9 +305,6 @@ class LoRA(Factored):
         """Return the same factors with another base and scale."""
         return LoRA(base, self.a, self.b, scale)
 
-    def cast(self, dtype: Any) -> Any:
-        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
-
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if f.linear:
             return self.with_scale(f(self.base), f(self.scale_or_ones(self.xp)))
@@ -333,15 +315,6 @@ class LoRA(Factored):
         if f.name == "conj":
             return self.fieldwise(lambda x, own: f(x))
         return NotImplemented
-
-    def scale_along(self, vector: Any, axis: int) -> Any:
-        xp = numpy_like(self, vector)
-        ndim = self.ndim - axis
-        weights = append_axes(xp, vector, ndim)
-        base = xp.multiply(self.base, weights)
-        if ndim == 1:
-            return LoRA(base, self.a, xp.multiply(self.b, weights), self.scale)
-        return LoRA(base, xp.multiply(self.a, weights), self.b, self.scale)
 
     def _add(self, f: ElementwiseFunction, other: Any) -> Any:
         if not isinstance(other, Factored):

@@ -16,7 +16,6 @@ from graphc.implicit.structures.factors import (
     check_factors,
     check_spec,
     join_columns,
-    keeps_products,
     product_diagonal,
     sum_product,
     sum_stack,
@@ -24,7 +23,7 @@ from graphc.implicit.structures.factors import (
 from graphc.implicit.structures.fill import Fill, append_axes
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import as_slice, check_same_dtype, length_sum, product
+from graphc.implicit.structures.stacked import check_same_dtype, length_sum, product
 from graphc.implicit.structures.zeros import Zeros
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType
@@ -86,7 +85,6 @@ class LowRank(Factored):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """The rows of u and the columns of v."""
         return lengths_of(self.u)[-2], lengths_of(self.v)[-1]
 
     @property
@@ -95,7 +93,6 @@ class LowRank(Factored):
         return lengths_of(self.u)[-1]
 
     def factors(self, xp: Any) -> tuple[Any, Any]:
-        """Return u and v."""
         return self.u, self.v
 
     def materialize(self) -> Any:
@@ -122,19 +119,11 @@ class LowRank(Factored):
         xp = self.xp
         return LowRank(xp.swapaxes(self.v, -1, -2), xp.swapaxes(self.u, -1, -2))
 
-    def matrix_window(self, rows: range, columns: range) -> Any:
-        xp = self.xp
-        u = xp.getitem(self.u, (..., as_slice(rows), slice(None)))
-        return LowRank(u, xp.getitem(self.v, (..., slice(None), as_slice(columns))))
-
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         return xp.matmul(xp.getitem(self.u, index), self.v)
 
     # Element by element.
-
-    def cast(self, dtype: Any) -> Any:
-        return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if f.linear:
@@ -155,14 +144,6 @@ class LowRank(Factored):
         if u_size is not None and v_size is not None and v_size < u_size:
             return LowRank(self.u, f(self.v))
         return LowRank(f(self.u), self.v)
-
-    def scale_along(self, vector: Any, axis: int) -> Any:
-        xp = numpy_like(self, vector)
-        ndim = self.ndim - axis
-        weights = append_axes(xp, vector, ndim)
-        if ndim == 1:
-            return LowRank(self.u, xp.multiply(self.v, weights))
-        return LowRank(xp.multiply(self.u, weights), self.v)
 
     def _add_number(self, c: Any) -> Any:
         """Add a 0-d array as one more rank."""

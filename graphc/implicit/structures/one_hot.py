@@ -206,7 +206,6 @@ class OneHot(Structured):
         return xp.squeeze(xp.take_along_axis(x, at, self.axis), self.axis)
 
     def on_diagonal(self) -> Any:
-        """Return the elements at (i, i) of each matrix, of equal lengths."""
         xp = self.xp
         hits = xp.equal(self.indices, xp.arange(self.classes))
         return xp.where(hits, self.values(xp), xp.zeros_like(self.values(xp)))

@@ -81,7 +81,6 @@ class Sparse(Stacked):
 
     @property
     def matrix(self) -> tuple[int, int]:
-        """The numbers of rows and columns of one matrix."""
         lengths: tuple[int, int] = vars(self)["lengths"]
         return lengths
 

@@ -83,6 +83,17 @@ class Stacked(Structured):
             self, {name: apply(part, own_axes[name]) for name, part in fields_of(self).items()}
         )
 
+    def slice_fields(self, rows: range, columns: range) -> Any:
+        """Slice the axes of fields that ``matrix_specs`` calls rows or columns."""
+        xp, everything = self.xp, slice(None)
+
+        def slice_axes(name: str, part: Any) -> Any:
+            own = [axis or everything for axis in specs.get(name, ())]
+            return xp.getitem(part, (..., *own)) if own and part is not None else part
+
+        specs = self.matrix_specs(as_slice(rows), as_slice(columns))
+        return with_fields(self, {k: slice_axes(k, part) for k, part in fields_of(self).items()})
+
     def cast_fields(self, dtype: Any) -> Any:
         xp = self.xp
         return self.fieldwise(lambda part, own: xp.cast(part, dtype))

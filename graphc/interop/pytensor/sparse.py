@@ -11,7 +11,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.implicit.node import ImplicitTensor
-from graphc.implicit.structures.compressed import CSC, CSR
+from graphc.implicit.structures.formats import CSC, CSR
 from graphc.interop.pytensor.application import Application, Refusal, constant_integer, length
 from graphc.interop.pytensor.index import index_of
 from graphc.tensor.core.tensor import Tensor, as_tensor

@@ -13,12 +13,12 @@ from graphc.rewrite.facts.matrices import is_square, is_uniform
 from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.structure import facts_of, facts_step
 from graphc.tensor.core.tensor import Tensor
-from graphc.tensor.linalg.patterned import BlockDiagonal, cuts
+from graphc.tensor.linalg.patterned import BlockDiagonalMatrix, cuts
 
 
 def block_diagonal(*blocks: Tensor) -> Tensor:
     """Return the matrix with these blocks along its diagonal."""
-    return Tensor.make(BlockDiagonal(), *blocks)
+    return Tensor.make(BlockDiagonalMatrix(), *blocks)
 
 
 def square_blocks(x: Node) -> tuple[Tensor, ...] | None:
@@ -30,7 +30,7 @@ def square_blocks(x: Node) -> tuple[Tensor, ...] | None:
         >>> square_blocks(gt.linalg.block_diag(a, b)) == (a, b)
         True
     """
-    has_blocks = isinstance(x.op, BlockDiagonal) and all(map(_is_square, x.inputs))
+    has_blocks = isinstance(x.op, BlockDiagonalMatrix) and all(map(_is_square, x.inputs))
     return x.inputs if has_blocks else None  # type: ignore[return-value]
 
 
@@ -52,7 +52,7 @@ def rows_for(blocks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
 
 
 @facts_step.register
-def _of_blocks(op: BlockDiagonal, node: Node) -> MatrixFacts:
+def _of_blocks(op: BlockDiagonalMatrix, node: Node) -> MatrixFacts:
     facts = [_of_block(x) for x in node.inputs]
     selection = all(x.selection for x in facts)
     if not all(map(_is_square, node.inputs)):

@@ -8,7 +8,7 @@ from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, leng
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.core.elementwise import sqrt
 from graphc.tensor.core.shape import entries
 from graphc.tensor.core.tensor import Tensor
@@ -35,7 +35,7 @@ def cholesky_of_diagonal(node: Node, op: Cholesky) -> Node | None:
     if not facts.is_diagonal or is_complex(x.type.dtype):
         return None
     static, symbolic = entries("cholesky", lengths_of(node)[-2:])
-    roots = sqrt(Tensor.make(Diagonal(0), *inputs_with_checks(node)))
+    roots = sqrt(Tensor.make(MatrixDiagonal(0), *inputs_with_checks(node)))
     factor = Tensor.make(FromDiagonal(static, 0), roots, *symbolic)
     return admit(factor, node)
 

@@ -15,7 +15,7 @@ from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import CHEAP, OTHER_SIDE, is_transpose
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.reduce import prod, sum
 from graphc.tensor.core.axes import Transpose, expand_dims
 from graphc.tensor.core.elementwise import abs, cast, sign
@@ -24,7 +24,7 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 from graphc.tensor.linalg.determinant import OF_DIAGONAL, Adjugate, Det, SlogDet
 from graphc.tensor.linalg.dot import DotGeneral
 from graphc.tensor.linalg.inverse import Inverse
-from graphc.tensor.linalg.patterned import BlockDiagonal
+from graphc.tensor.linalg.patterned import BlockDiagonalMatrix
 
 
 def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
@@ -166,7 +166,7 @@ def _count(n: Known, dtype: str) -> Tensor:
     return cast(n, dtype) if isinstance(n, Node) else as_tensor(n, dtype=dtype)
 
 
-@rewrite("specialize", Det, Pick, beside=[BlockDiagonal, SlogDet])
+@rewrite("specialize", Det, Pick, beside=[BlockDiagonalMatrix, SlogDet])
 def det_of_blocks(node: Node, op: Any) -> Node | None:
     """``det(block_diagonal(a, b))`` is ``det(a) * det(b)``, and so for ``slogdet``."""
     spec = _matrix_and_solver(node)
@@ -185,7 +185,7 @@ def det_of_triangle(node: Node, op: Any) -> Node | None:
     if spec is None or spec[1] not in OF_DIAGONAL:
         return None
     source = node.inputs[0] if isinstance(op, Pick) else node
-    diagonal = Tensor.make(Diagonal(0), *inputs_with_checks(source))
+    diagonal = Tensor.make(MatrixDiagonal(0), *inputs_with_checks(source))
     if isinstance(op, Det):
         return prod(diagonal, -1)
     return sum(log(abs(diagonal)), -1) if op.index else prod(sign(diagonal), -1)

@@ -7,7 +7,7 @@ from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks
 from graphc.rewrite.facts.matrices import factors_of, is_square, is_uniform, kron_factors
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.arrays.create import Eye
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import Transpose, squeeze, swapaxes
 from graphc.tensor.core.elementwise import Cast, Elementwise, multiply
@@ -18,11 +18,11 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 
 def _diagonal(x: Node) -> Tensor:
-    return Tensor.make(Diagonal(0), x)
+    return Tensor.make(MatrixDiagonal(0), x)
 
 
-@rewrite("canonicalize", Diagonal, beside=[FromDiagonal, Eye, Assume, Transpose])
-def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal, beside=[FromDiagonal, Eye, Assume, Transpose])
+def diagonal_of_rearranged(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(diag(d))`` is ``d``, and ``diagonal(a.T)`` is ``diagonal(a)``."""
     (x,) = node.inputs
     match x.op:
@@ -39,8 +39,8 @@ def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
     return None
 
 
-@rewrite("canonicalize", Diagonal)
-def diagonal_of_elements(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal)
+def diagonal_of_elements(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(exp(a))`` is ``exp(diagonal(a))``."""
     (x,) = node.inputs
     if not isinstance(x.op, Elementwise | Cast):
@@ -57,14 +57,14 @@ def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
     last = y.type.ndim - 1
     if is_uniform(y) and last:
         return squeeze(y, last)
-    if node.op != Diagonal(0) or not is_square(x):
+    if node.op != MatrixDiagonal(0) or not is_square(x):
         return None
     single = [axis for axis in range(max(last - 1, 0), last + 1) if y.type.shape[axis] == 1]
     return squeeze(y, single[0]) if single and last else y if not last else None
 
 
-@rewrite("canonicalize", Diagonal, beside=[DotGeneral])
-def diagonal_of_dot(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal, beside=[DotGeneral])
+def diagonal_of_dot(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(a @ b)`` is ``sum(a * b.T, -1)``."""
     (x,) = node.inputs
     factors = factors_of(x)
@@ -77,8 +77,8 @@ def diagonal_of_dot(node: Node, op: Diagonal) -> Node | None:
     return admit(sum(multiply(a, b), -1), node)
 
 
-@rewrite("canonicalize", Diagonal)
-def diagonal_of_kron(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal)
+def diagonal_of_kron(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(kron(a, b))`` is ``kron(diagonal(a), diagonal(b))``."""
     (x,) = node.inputs
     pair = kron_factors(x)

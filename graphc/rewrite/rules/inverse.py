@@ -9,7 +9,7 @@ from graphc.rewrite.facts.matrices import is_square, kron_factors, times
 from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import OTHER_SIDE, is_transpose, solve_with
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.core.axes import Transpose, matrix_transpose
 from graphc.tensor.core.shape import entries
 from graphc.tensor.core.tensor import Tensor
@@ -17,7 +17,7 @@ from graphc.tensor.linalg.dot import DotGeneral
 from graphc.tensor.linalg.inverse import Inverse
 from graphc.tensor.linalg.linalg import kron
 from graphc.tensor.linalg.mirror import adjoint
-from graphc.tensor.linalg.patterned import BlockDiagonal
+from graphc.tensor.linalg.patterned import BlockDiagonalMatrix
 
 
 def inverse_of(x: Node, assume: str = "gen") -> Tensor:
@@ -76,7 +76,7 @@ def inverse_of_diagonal(node: Node, op: Inverse) -> Node | None:
     if op.assume != "diagonal":
         return None
     static, symbolic = entries("inv", lengths_of(node)[-2:])
-    result = Tensor.make(FromDiagonal(static, 0), 1 / Tensor.make(Diagonal(0), x), *symbolic)
+    result = Tensor.make(FromDiagonal(static, 0), 1 / Tensor.make(MatrixDiagonal(0), x), *symbolic)
     return admit(result, node)
 
 
@@ -90,7 +90,7 @@ def inverse_of_kron(node: Node, op: Inverse) -> Node | None:
     return fit_to(kron(*map(inverse_of, pair)), node)
 
 
-@rewrite("canonicalize", Inverse, beside=[BlockDiagonal])
+@rewrite("canonicalize", Inverse, beside=[BlockDiagonalMatrix])
 def inverse_of_blocks(node: Node, op: Inverse) -> Node | None:
     """``inv(block_diagonal(a, b))`` is ``block_diagonal(inv(a), inv(b))``."""
     blocks = square_blocks(node.inputs[0])

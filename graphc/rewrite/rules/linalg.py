@@ -11,7 +11,7 @@ from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import identity_for
 from graphc.tensor.arrays.create import Eye
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.arrays.reduce import Sum
 from graphc.tensor.core.axes import Transpose, swapaxes
 from graphc.tensor.core.elementwise import Where, conj, multiply
@@ -36,7 +36,7 @@ def dot_with_diagonal(node: Node, op: DotGeneral) -> Node | None:
         if _is_diagonal(x) and summed < 0 <= free and free not in others and is_square(x):
             scale_labels = [*labels[side][:-2], free]
             renamed = [free if label == summed else label for label in others]
-            scale = align_axes(Tensor.make(Diagonal(0), x), scale_labels, result)
+            scale = align_axes(Tensor.make(MatrixDiagonal(0), x), scale_labels, result)
             other, axis = node.inputs[1 - side], others.index(summed)
             if 1 in {other.type.shape[axis], x.type.shape[-1]}:
                 other = with_lengths(other, {axis: length_of(x, x.type.ndim - 1)})
@@ -130,7 +130,7 @@ def sum_with_diagonal(node: Node, op: Sum) -> Node | None:
         return None
     if not is_square(x) or not facts_of(x).is_diagonal:
         return None
-    return Tensor.make(Sum((*op.axes[:-2], n - 2)), Tensor.make(Diagonal(0), x))
+    return Tensor.make(Sum((*op.axes[:-2], n - 2)), Tensor.make(MatrixDiagonal(0), x))
 
 
 @rewrite("canonicalize", Transpose)

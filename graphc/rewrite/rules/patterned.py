@@ -12,7 +12,7 @@ from graphc.rewrite.facts.matrices import MatrixFactor, factors_of, times
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import is_transpose
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import Transpose, matrix_transpose
 from graphc.tensor.core.tensor import Tensor
@@ -20,26 +20,26 @@ from graphc.tensor.linalg.assume import Assume
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.dot import DotGeneral, matmul
 from graphc.tensor.linalg.mirror import Mirror
-from graphc.tensor.linalg.patterned import BlockDiagonal
+from graphc.tensor.linalg.patterned import BlockDiagonalMatrix
 
 
-@rewrite("canonicalize", Transpose, beside=[BlockDiagonal])
+@rewrite("canonicalize", Transpose, beside=[BlockDiagonalMatrix])
 def transpose_of_blocks(node: Node, op: Transpose) -> Node | None:
     """``block_diagonal(a, b).T`` is ``block_diagonal(a.T, b.T)``."""
     (x,) = node.inputs
-    if not is_transpose(node) or not isinstance(x.op, BlockDiagonal):
+    if not is_transpose(node) or not isinstance(x.op, BlockDiagonalMatrix):
         return None
     return admit(block_diagonal(*map(matrix_transpose, x.inputs)), node)
 
 
-@rewrite("canonicalize", DotGeneral, beside=[BlockDiagonal, Transpose])
+@rewrite("canonicalize", DotGeneral, beside=[BlockDiagonalMatrix, Transpose])
 def dot_with_blocks(node: Node, op: DotGeneral) -> Node | None:
     """``block_diagonal(a, b) @ x`` multiplies each block with its rows of ``x``."""
     product = _product_of_blocks(node)
     if product is not None:
         return product
     for side, x in enumerate(node.inputs):
-        factor = times(node, side) if isinstance(x.op, BlockDiagonal) else None
+        factor = times(node, side) if isinstance(x.op, BlockDiagonalMatrix) else None
         if factor is not None:
             blocks = _blocks(factor.x, factor.transposed)
             rows = length_of(factor.x, factor.x.ndim - (2 if factor.transposed else 1))
@@ -57,7 +57,7 @@ def _blocks(x: Node, is_transposed: bool) -> tuple[Tensor, ...]:
 
 def _product_of_blocks(node: Node) -> Node | None:
     factors: Sequence[MatrixFactor] = factors_of(node) or ()
-    if not factors or not all(isinstance(x.op, BlockDiagonal) for x, _ in factors):
+    if not factors or not all(isinstance(x.op, BlockDiagonalMatrix) for x, _ in factors):
         return None
     a_blocks, b_blocks = (_blocks(*factor) for factor in factors)
     if len(a_blocks) != len(b_blocks):
@@ -68,7 +68,7 @@ def _product_of_blocks(node: Node) -> Node | None:
     return admit(block_diagonal(*[matmul(a, b) for a, b in pairs]), node)
 
 
-@rewrite("canonicalize", Cholesky, beside=[BlockDiagonal])
+@rewrite("canonicalize", Cholesky, beside=[BlockDiagonalMatrix])
 def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
     """``cholesky(block_diagonal(a, b))`` is ``block_diagonal(cholesky(a), cholesky(b))``."""
     (x,) = node.inputs
@@ -78,7 +78,7 @@ def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
     return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
-@rewrite("canonicalize", Mirror, beside=[BlockDiagonal])
+@rewrite("canonicalize", Mirror, beside=[BlockDiagonalMatrix])
 def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
     """``mirror(block_diagonal(a, b))`` is ``block_diagonal(mirror(a), mirror(b))``."""
     (x,) = node.inputs
@@ -88,7 +88,7 @@ def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
     return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
-@rewrite("canonicalize", Assume, beside=[BlockDiagonal])
+@rewrite("canonicalize", Assume, beside=[BlockDiagonalMatrix])
 def assumption_of_blocks(node: Node, op: Assume) -> Node | None:
     """``assume(block_diagonal(a, b), fact)`` assumes the fact of each block."""
     (x,) = node.inputs
@@ -99,8 +99,8 @@ def assumption_of_blocks(node: Node, op: Assume) -> Node | None:
     return admit(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
 
-@rewrite("canonicalize", Diagonal, beside=[BlockDiagonal])
-def diagonal_of_blocks(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal, beside=[BlockDiagonalMatrix])
+def diagonal_of_blocks(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(block_diagonal(a, b))`` is ``concatenate([diagonal(a), diagonal(b)])``."""
     (x,) = node.inputs
     blocks = square_blocks(x)

@@ -19,7 +19,7 @@ from graphc.tensor.core.shape import reshape
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.linalg.dot import DotGeneral, matmul
 from graphc.tensor.linalg.inverse import Inverse
-from graphc.tensor.linalg.patterned import BlockDiagonal
+from graphc.tensor.linalg.patterned import BlockDiagonalMatrix
 from graphc.tensor.linalg.solve import Solve
 from graphc.tensor.linalg.triangular import SolveTriangular
 
@@ -177,7 +177,7 @@ def solve_of_kron(node: Node, op: Solve) -> Node | None:
     return admit(reshape(swapaxes(reshape(last, [m, n, k]), 0, 1), [n * m, k]), node)
 
 
-@rewrite("canonicalize", Solve, SolveTriangular, beside=[BlockDiagonal])
+@rewrite("canonicalize", Solve, SolveTriangular, beside=[BlockDiagonalMatrix])
 def solve_of_blocks(node: Node, op: Solve | SolveTriangular) -> Node | None:
     """``solve(block_diagonal(a, b), c)`` solves for each block by itself."""
     a, b = node.inputs

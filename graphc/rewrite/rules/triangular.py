@@ -7,7 +7,7 @@ from typing import Any
 from graphc.ir import Node
 from graphc.rewrite.facts.masks import mask_bands
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.elementwise import Where
 from graphc.tensor.linalg.determinant import Det
 from graphc.tensor.linalg.inverse import Inverse
@@ -33,8 +33,8 @@ def triangle_that_is_read(node: Node, op: Any) -> Node | None:
     return node.with_inputs([x, *rest]) if unread and x.type is a.type else None
 
 
-@rewrite("canonicalize", Diagonal, beside=[Where])
-def diagonal_of_triangle(node: Node, op: Diagonal) -> Node | None:
+@rewrite("canonicalize", MatrixDiagonal, beside=[Where])
+def diagonal_of_triangle(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(tril(a))`` is ``diagonal(a)``."""
     (a,) = node.inputs
     if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:

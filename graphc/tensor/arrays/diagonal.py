@@ -32,7 +32,7 @@ def diagonal_length(n: int, m: int, offset: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagonal(Op):
+class MatrixDiagonal(Op):
     """A diagonal of the matrix in the last two axes: ``offset`` above the main one."""
 
     offset: int
@@ -96,7 +96,7 @@ class FromDiagonal(Op):
         return y
 
     def pullback(self, g: Tensor, y: Tensor, v: Tensor, *symbolic: Tensor) -> Sequence[Any]:
-        return (Tensor.make(Diagonal(self.offset), g), *(None for _ in symbolic))
+        return (Tensor.make(MatrixDiagonal(self.offset), g), *(None for _ in symbolic))
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, v: Tensor, *symbolic: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
@@ -130,7 +130,7 @@ def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     """
     a = as_tensor(a)
     rows, columns = _plane("diagonal", axis1, axis2, a.ndim)
-    return Tensor.make(Diagonal(int(offset)), moveaxis(a, (rows, columns), (-2, -1)))
+    return Tensor.make(MatrixDiagonal(int(offset)), moveaxis(a, (rows, columns), (-2, -1)))
 
 
 def _plane(op: str, axis1: int, axis2: int, ndim: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Op, TensorType
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
@@ -127,7 +127,7 @@ def cholesky(
     (x,), dtype = in_floats("cholesky", x)
     factor = Tensor.make(Cholesky(), x if lower else adjoint(x))
     if on_error == "raise":
-        factor = REFUSED(factor, logical_not(isnan(real(Tensor.make(Diagonal(0), factor)))))
+        factor = REFUSED(factor, logical_not(isnan(real(Tensor.make(MatrixDiagonal(0), factor)))))
     return cast(factor if lower else adjoint(factor), dtype)
 
 

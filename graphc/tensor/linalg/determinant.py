@@ -12,7 +12,7 @@ from graphc.ir import MakeTuple, Node, TensorType, TupleType, is_complex, picks,
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange, eye, ones_like, zeros_like
 from graphc.tensor.arrays.cumulative import cumprod
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import Composite, max, prod, sum
@@ -54,14 +54,14 @@ def _exchange_sign(exchanges: Tensor, dtype: str) -> Tensor:
 def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
     """Return numbers whose product is the determinant, and a sign to multiply it with, if any."""
     if assume in OF_DIAGONAL:
-        return Tensor.make(Diagonal(0), check_square(a)), None
+        return Tensor.make(MatrixDiagonal(0), check_square(a)), None
     packed, exchanges, _ = factors(check_square(a))
-    return Tensor.make(Diagonal(0), packed), _exchange_sign(exchanges, a.dtype)
+    return Tensor.make(MatrixDiagonal(0), packed), _exchange_sign(exchanges, a.dtype)
 
 
 def _roots(a: Tensor) -> Tensor:
     """Return numbers whose product, squared, is the determinant of a positive definite matrix."""
-    return Tensor.make(Diagonal(0), lower_factor(a))
+    return Tensor.make(MatrixDiagonal(0), lower_factor(a))
 
 
 class Det(SquareComposite):
@@ -83,10 +83,10 @@ class Det(SquareComposite):
     def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
         """Return ``g`` times the adjugate, which exists for singular matrices too."""
         if self.assume in OF_DIAGONAL:
-            diagonal = Tensor.make(Diagonal(0), a)
+            diagonal = Tensor.make(MatrixDiagonal(0), a)
             product = prod(diagonal, -1)
             (by_diagonal,) = product.op.pullback(g, product, diagonal)
-            return Tensor.make(Diagonal(0), a).op.pullback(by_diagonal, diagonal, a)
+            return Tensor.make(MatrixDiagonal(0), a).op.pullback(by_diagonal, diagonal, a)
         if self.assume == "pos":
             return (_expand_to_matrices(g * y) * Tensor.make(Inverse("pos"), a),)
         return (_expand_to_matrices(g) * adjoint(Tensor.make(Adjugate(self.assume), a)),)
@@ -118,7 +118,9 @@ class Adjugate(SquareComposite):
         small = where(equal(largest, 0), 1, largest) * tiny
         is_diagonal = equal(expand_dims(arange(n), 1), arange(n))
         nearby = where(is_diagonal & equal(packed, 0), cast(small, a.dtype), packed)
-        product = prod(Tensor.make(Diagonal(0), nearby), -1) * _exchange_sign(exchanges, a.dtype)
+        product = prod(Tensor.make(MatrixDiagonal(0), nearby), -1) * _exchange_sign(
+            exchanges, a.dtype
+        )
         identity = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
         return solve_by_lu(nearby, order, identity, False) * _expand_to_matrices(product)
 
@@ -152,7 +154,7 @@ class AdjugateSlope(Composite):
         u, s, vh = picks(Node.make(SVD(False), a))
         turned = matmul(adjoint(u), matmul(k, adjoint(vh)))
         rest = cast(_products_without_two(s), a.dtype)
-        own = sum(rest * row(Tensor.make(Diagonal(0), turned)), -1)
+        own = sum(rest * row(Tensor.make(MatrixDiagonal(0), turned)), -1)
         inner = matmul(adjoint(vh), matmul(on_diagonal(own) - rest * turned, adjoint(u)))
         unit = Tensor.make(Det("gen"), u) * Tensor.make(Det("gen"), vh)
         return inner * _expand_to_matrices(unit)
@@ -217,7 +219,7 @@ class SlogDet(SquareComposite):
         if gradient is None:
             return (None,)
         if self.assume in OF_DIAGONAL:
-            diagonal = Tensor.make(Diagonal(0), a)
+            diagonal = Tensor.make(MatrixDiagonal(0), a)
             by_diagonal = expand_dims(gradient, gradient.ndim) / conj(diagonal)
             return diagonal.op.pullback(by_diagonal, diagonal, a)
         return (_expand_to_matrices(gradient) * adjoint(Tensor.make(Inverse(self.assume), a)),)

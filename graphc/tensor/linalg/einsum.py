@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.reduce import Any_, Sum
 from graphc.tensor.core.axes import moveaxis, transpose
 from graphc.tensor.core.shape import length
@@ -210,7 +210,7 @@ def _diagonal(x: Tensor, i: int, j: int, label: Label) -> Tensor:
     # Checks at run time that both lengths are equal, where one is unknown.
     size = length(x, -2 if n is not None else -1)
     square = specify_shape(x, [*[None] * (x.ndim - 2), size, size])
-    return Tensor.make(Diagonal(0), square)
+    return Tensor.make(MatrixDiagonal(0), square)
 
 
 # The order of the products.

@@ -33,7 +33,7 @@ def cuts(x: Tensor, sizes: Sequence[Any], axis: int) -> list[Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockDiagonal(Composite):
+class BlockDiagonalMatrix(Composite):
     """Matrices of one dtype and equal leading axes as diagonal blocks, zero elsewhere."""
 
     name = "block_diag"
@@ -103,7 +103,7 @@ def block_diag(*matrices: TensorLike) -> Tensor:
     xs = [as_tensor(x, ndim=rank) for x in xs]
     front = broadcast_lengths(xs, 2)
     xs = [broadcast_to(x, (*front, *lengths(x)[-2:])) for x in xs]
-    return xs[0] if len(xs) == 1 else Tensor.make(BlockDiagonal(), *xs)
+    return xs[0] if len(xs) == 1 else Tensor.make(BlockDiagonalMatrix(), *xs)
 
 
 def _vectors(op: str, *values: Any) -> list[Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphc.errors import ArgumentError
 from graphc.ir import TensorType, is_complex
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.arrays.reduce import Composite, sum
 from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.axes import expand_dims, matrix_transpose
@@ -80,7 +80,7 @@ def _whole(x: Tensor) -> Tensor:
 
 def _diagonal_part(x: Tensor) -> Tensor:
     static, symbolic = entries("solve", (length(x, -2), length(x, -1)))
-    return Tensor.make(FromDiagonal(static, 0), Tensor.make(Diagonal(0), x), *symbolic)
+    return Tensor.make(FromDiagonal(static, 0), Tensor.make(MatrixDiagonal(0), x), *symbolic)
 
 
 def _tridiagonal_part(x: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def _triangular(a: Tensor, b: Tensor, transposed: bool, *, lower: bool) -> Tenso
 
 
 def _diagonal(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
-    return b / expand_dims(Tensor.make(Diagonal(0), check_square(a)), a.ndim - 1)
+    return b / expand_dims(Tensor.make(MatrixDiagonal(0), check_square(a)), a.ndim - 1)
 
 
 def _orthogonal(a: Tensor, b: Tensor, transposed: bool) -> Tensor:

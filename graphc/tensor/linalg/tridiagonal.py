@@ -13,7 +13,7 @@ from graphc.errors import ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.ir.lengths import agree, common, greatest
 from graphc.tensor.arrays.broadcast import batch_of, one_slice
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import squeeze
@@ -102,7 +102,7 @@ def _shift_earlier(x: Tensor) -> Tensor:
 
 def diagonals(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the diagonals below, on and above the main one."""
-    low, d, up = (Tensor.make(Diagonal(k), a) for k in (-1, 0, 1))
+    low, d, up = (Tensor.make(MatrixDiagonal(k), a) for k in (-1, 0, 1))
     return low, d, up
 
 

@@ -15,8 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import materializing
 from graphc.implicit.functions import implicit
-from graphc.implicit.structures.diagonal import Diagonal
-from graphc.implicit.structures.identity import Identity
+from graphc.implicit.structures.diagonal import Diagonal, Identity
 from graphc.implicit.structures.low_rank import LowRank
 from tests.implicit.cases import CASES
 from tests.implicit.protocol import answers, confirm, numbers

@@ -17,9 +17,8 @@ from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.implicit import materializing
 from graphc.implicit.functions import implicit
 from graphc.implicit.quantized import quantize
-from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.diagonal import Diagonal, Identity
 from graphc.implicit.structures.dora import DoRA
-from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.zeros import Zeros

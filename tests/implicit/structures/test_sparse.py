@@ -16,8 +16,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import BoundsError, ImplicitArrayError
 from graphc.implicit import materializing, with_fields
-from graphc.implicit.structures.compressed import CSC, CSR
-from graphc.implicit.structures.coordinates import BCOO
+from graphc.implicit.structures.formats import BCOO, CSC, CSR
 from graphc.link import names
 from tests.implicit.protocol import ALIKE, answers, confirm, numbers, slope_agrees
 from tests.implicit.reference import Case, check, named, runs

@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.axes import Squeeze
 from tests.rewrite.arrays import Example, make
 
@@ -24,11 +24,11 @@ VALUES: dict[Node, Any] = {
 
 
 def main(x: Node) -> Any:
-    return make(Diagonal(0), x)
+    return make(MatrixDiagonal(0), x)
 
 
 def above(x: Node) -> Any:
-    return make(Diagonal(1), x)
+    return make(MatrixDiagonal(1), x)
 
 
 EXAMPLES: dict[str, list[Example]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.rewrite.rules.linalg import kron_times
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.axes import ExpandDims
 from tests.rewrite.arrays import Example, make
 
@@ -31,14 +31,14 @@ kron = gt.linalg.kron
 
 
 def scales(x: Node, axis: int) -> Any:
-    return make(ExpandDims((axis,)), make(Diagonal(0), x))
+    return make(ExpandDims((axis,)), make(MatrixDiagonal(0), x))
 
 
 EXAMPLES: dict[str, list[Example]] = {
     "dot_with_diagonal": [
         (gt.diag(v) @ b, scales(gt.diag(v), 1) * b),
         (b.T @ gt.diag(v), b.T * scales(gt.diag(v), 0)),
-        (gt.diag(v) @ v, make(Diagonal(0), gt.diag(v)) * v),
+        (gt.diag(v) @ v, make(MatrixDiagonal(0), gt.diag(v)) * v),
         (
             gt.matmul(stack * gt.eye(4), stack),
             scales(stack * gt.eye(4), 2) * stack,
@@ -56,8 +56,8 @@ EXAMPLES: dict[str, list[Example]] = {
         (kron(a, t).T @ kron(a, t), kron(a.T @ a, t.T @ t)),
     ],
     "sum_with_diagonal": [
-        ((a * gt.eye(4)).sum(), make(Diagonal(0), a * gt.eye(4)).sum()),
-        ((gt.diag(v) * stack).sum((1, 2)), make(Diagonal(0), gt.diag(v) * stack).sum(1)),
+        ((a * gt.eye(4)).sum(), make(MatrixDiagonal(0), a * gt.eye(4)).sum()),
+        ((gt.diag(v) * stack).sum((1, 2)), make(MatrixDiagonal(0), gt.diag(v) * stack).sum(1)),
     ],
     "transpose_of_symmetric": [
         ((a @ a.T).T, a @ a.T),

@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.linalg.assume import Assume
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.mirror import Mirror
@@ -41,7 +41,7 @@ def cholesky(x: Node) -> Any:
 
 
 def main(x: Node) -> Any:
-    return make(Diagonal(0), x)
+    return make(MatrixDiagonal(0), x)
 
 
 def rows(*parts: Node) -> Any:
@@ -92,5 +92,5 @@ LEFT_ALONE: dict[str, list[Node]] = {
         make(Assume((), ("orthogonal",)), blocks(a, b)),
         make(symmetric, blocks(open_a, open_b)),
     ],
-    "diagonal_of_blocks": [make(Diagonal(1), blocks(a, b)), main(blocks(tall, wide))],
+    "diagonal_of_blocks": [make(MatrixDiagonal(1), blocks(a, b)), main(blocks(tall, wide))],
 }

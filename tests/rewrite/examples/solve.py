@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node, picks
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.axes import ExpandDims
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.determinant import Adjugate, Det, SlogDet
@@ -76,7 +76,7 @@ def column(x: Node) -> Any:
 
 
 def main(x: Node) -> Any:
-    return make(Diagonal(0), x)
+    return make(MatrixDiagonal(0), x)
 
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -193,7 +193,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "diagonal_of_triangle": [
         (main(low), main(a)),
-        (make(Diagonal(-1), gt.triu(a, -1)), make(Diagonal(-1), a)),
+        (make(MatrixDiagonal(-1), gt.triu(a, -1)), make(MatrixDiagonal(-1), a)),
     ],
     "inverse_by_structure": [
         (inv(low), inv(low, "lower triangular")),
@@ -326,7 +326,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     ],
     "diagonal_of_triangle": [
         main(gt.tril(a, -1)),
-        make(Diagonal(1), low),
+        make(MatrixDiagonal(1), low),
         main(gt.where(a > 0, a, 0.0)),
     ],
     "inverse_of_inverse": [inv(inv(a), "lower triangular"), inv(inv(a, "lower triangular"))],

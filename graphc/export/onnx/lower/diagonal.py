@@ -8,14 +8,14 @@ import graphc.tensor as gt
 from graphc.export.onnx.builder import as_length, emit, vector
 from graphc.export.onnx.lowering import by_graph, by_parts, onnx
 from graphc.ir import is_complex
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
 from graphc.tensor.linalg.mirror import Mirror
 from graphc.tensor.signal.pad import Pad
 
 
-@onnx.lower(Diagonal)
+@onnx.lower(MatrixDiagonal)
 @by_graph
-def diagonal(op: Diagonal, x: Any) -> Any:
+def diagonal(op: MatrixDiagonal, x: Any) -> Any:
     rows, columns = max(-op.offset, 0), max(op.offset, 0)
     n, m = x.shape[-2:]
     count = gt.maximum(gt.minimum(n - rows, m - columns), 0)

@@ -9,9 +9,8 @@ from graphc.link.jax.implicit import (
     derived,
     ragged,
     rules,
-    rules_stacks,
-    rules_uniform,
     sharded,
+    stacks,
 )
 from graphc.link.jax.implicit.automatic import densify_layer
 from graphc.link.jax.implicit.avals import merge_trees
@@ -49,10 +48,9 @@ __all__ = [
     "quantized_matmul",
     "ragged",
     "rules",
-    "rules_stacks",
-    "rules_uniform",
     "sharded",
     "shardings",
+    "stacks",
     "straight_through",
     "where_now",
     "with_derivative_of",

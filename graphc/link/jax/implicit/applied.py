@@ -155,8 +155,10 @@ def _run(*arrays: Any, function: FunctionApplication | _Batched) -> list[Any]:
     return list(function.run(*arrays))
 
 
-def _abstract(*types: Any, function: FunctionApplication | _Batched) -> list[Any]:
-    return list(jax.make_jaxpr(function.run)(*types).out_avals)
+def _abstract(*types: Any, function: FunctionApplication | _Batched) -> tuple[list[Any], Any]:
+    """Return the types of the results, and the effects: JAX drops unused equations without."""
+    program = jax.make_jaxpr(function.run)(*types)
+    return list(program.out_avals), program.effects
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: FunctionApplication) -> Any:
@@ -196,7 +198,7 @@ def _batch(
 
 
 applied_p.def_impl(_run)  # type: ignore[no-untyped-call]
-applied_p.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+applied_p.def_effectful_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
 mlir.register_lowering(applied_p, mlir.lower_fun(_run, multiple_results=True))
 ad.primitive_jvps[applied_p] = _jvp
 ad.primitive_transposes[applied_p] = _transpose

@@ -8,6 +8,7 @@ two implicit arrays are called.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,7 +23,6 @@ from graphc.implicit.functions import implicit
 from graphc.implicit.policy import ConversionError, arguments_only, materializing
 from graphc.link.jax.implicit.avals import replace_at
 from graphc.link.jax.implicit.interpreter import report_at
-from graphc.link.jax.implicit.modules import call_with_modules, modules_in
 from graphc.link.jax.implicit.trace import run_leaves, trace_and_run
 from graphc.site import Site, derived_from, where
 
@@ -125,3 +125,43 @@ def at_primitives(
 
     with materializing(policy), derived_from(site), report_at(where(site)):
         return implicit(run)(*[values[i] for i in positions])
+
+
+# Modules of Flax's nnx. JAX traces a function of copies, whose variables hold tracers. The final
+# values are results of the traced function, and the modules are updated with them after the call.
+
+
+def modules_in(*trees: Any) -> list[Any]:
+    """Return the distinct ``nnx`` modules that trees of arguments contain."""
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is None:
+        return []
+    leaves = jax.tree.leaves(trees, is_leaf=_is_leaf(nnx))
+    return list({id(x): x for x in leaves if isinstance(x, nnx.Module)}.values())
+
+
+def call_with_modules(
+    modules: Sequence[Any], function: Callable[..., Any], args: Sequence[Any], kwargs: Any
+) -> Any:
+    """Call a function of modules, or a module, and update the modules with the changes."""
+    nnx = sys.modules["flax.nnx"]
+    structure, state = nnx.split(list(modules))
+    is_leaf = _is_leaf(nnx)
+    leaves, tree = jax.tree.flatten((function, tuple(args), kwargs), is_leaf=is_leaf)
+    index_of = {id(x): i for i, x in enumerate(modules)}
+    indices = [index_of.get(id(x)) for x in leaves]
+    others = [None if i is not None else x for x, i in zip(leaves, indices, strict=True)]
+
+    def run(state: Any, others: Sequence[Any]) -> tuple[Any, Any]:
+        copies = nnx.merge(structure, state)
+        leaves = [x if i is None else copies[i] for x, i in zip(others, indices, strict=True)]
+        function, args, kwargs = jax.tree.unflatten(tree, leaves)
+        return function(*args, **kwargs), nnx.state(copies)
+
+    result, new_state = trace_and_run(run, (state, others), {})
+    nnx.update(list(modules), new_state)
+    return result
+
+
+def _is_leaf(nnx: Any) -> Callable[[Any], bool]:
+    return lambda x: is_implicit(x) or isinstance(x, nnx.Module)

@@ -16,7 +16,7 @@ from jax.extend.core import JaxprEqn
 
 from graphc.errors import MaterializeError
 from graphc.implicit.policy import deferred_reports
-from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
+from graphc.link.jax.implicit.avals import ImplicitAvals, element, flatten, stack, unflatten
 from graphc.link.jax.implicit.calls import fill_unused, rebind
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
@@ -24,7 +24,6 @@ from graphc.link.jax.implicit.interpreter import (
     rule,
 )
 from graphc.link.jax.implicit.scans import Scan
-from graphc.link.jax.implicit.stacks import element, stack
 from graphc.link.jax.implicit.trace import trace_and_run
 from graphc.link.jax.implicit.transform import (
     RequestedResults,

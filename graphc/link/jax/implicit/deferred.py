@@ -155,21 +155,19 @@ class DeferredResult(ImplicitArray):
         """Return the result as the function's rule computes it, and the result's tangent."""
         key = tuple(map(id, [self.of, *self.arrays, *tangents]))
         if key not in cache:
+            wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
+
+            def push(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
+                ts = self._operands(replace_at(tangents, wrt, directions))
+                index, inner = self.of.index, {} if self._stack else cache
+                pushed = self.of.function.jvp(self._operands(arrays), ts, [index], inner)
+                return pushed and (pushed[0][index], pushed[1][index])
+
+            pushed = self._map_stack(push)(self.arrays, [tangents[i] for i in wrt])
             # The entry holds the objects of its key, so that no other object gets their ids.
-            cache[key] = self._push_forward(tangents, cache), self, tuple(tangents)
-        pushed: tuple[Any, Any] = cache[key][0]
-        return pushed
-
-    def _push_forward(self, tangents: Sequence[Any], cache: Cache) -> tuple[Any, Any]:
-        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
-
-        def push(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
-            ts = self._operands(replace_at(tangents, wrt, directions))
-            index, inner = self.of.index, {} if self._stack else cache
-            pushed = self.of.function.jvp(self._operands(arrays), ts, [index], inner)
-            return pushed and (pushed[0][index], pushed[1][index])
-
-        return self._map_stack(push)(self.arrays, [tangents[i] for i in wrt]) or (self, None)
+            cache[key] = pushed or (self, None), self, tuple(tangents)
+        result: tuple[Any, Any] = cache[key][0]
+        return result
 
     def _operands(self, arrays: Sequence[Any]) -> Any:
         return jax.tree.unflatten(self.of.tree, [arrays[i] for i in self.of.indices])

@@ -1,11 +1,8 @@
-"""Rules for functions with custom derivatives or batches, which handlers may run through.
-
-The derivative of ``jax.custom_jvp`` and ``jax.custom_vjp`` functions stays the user's rule.
-"""
+"""Rules for functions with custom derivatives or batches, whose values handlers compute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,31 +20,18 @@ from graphc.link.jax.implicit.interpreter import bind_equation, inline, rule, wh
 from graphc.link.jax.implicit.partition import aval_of
 
 
-@rule("custom_jvp_call")
-def custom_jvp_call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a function with a custom JVP rule, which stays its derivative."""
-    return FunctionPair(**_versions(eqn))(operands)
-
-
-@rule("custom_vjp_call")
-def custom_vjp_call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Run a function with a custom VJP rule, which stays its derivative.
-
-    A rule need not be linear, so the cotangents of all uses of a result must be added up first. An
-    implicit result therefore comes with an array of zeros, which JAX differentiates.
-    """
-    return FunctionPair(**_versions(eqn))(operands, add_up=True)
-
-
-def _versions(eqn: JaxprEqn) -> Mapping[str, Any]:
-    """Return the attributes of an equation as a ``FunctionPair``."""
-    return {
-        "value": lambda *operands: inline(eqn.params["call_jaxpr"], operands),
-        "dense": lambda *operands: bind_equation(eqn, operands),
-        "name": eqn.primitive.name,
-        "key": key_of(eqn.primitive, eqn.params),
-        "where": where_of(eqn),
-    }
+@rule("custom_jvp_call", "custom_vjp_call")
+def custom_derivative(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Run a function with a custom JVP or VJP rule, which stays its derivative."""
+    function = FunctionPair(
+        lambda *operands: inline(eqn.params["call_jaxpr"], operands),
+        lambda *operands: bind_equation(eqn, operands),
+        eqn.primitive.name,
+        key_of(eqn.primitive, eqn.params),
+        where_of(eqn),
+    )
+    # A VJP rule need not be linear, so the cotangents of all uses of a result are added up first.
+    return function(operands, add_up=eqn.primitive.name == "custom_vjp_call")
 
 
 @rule("custom_lin")

@@ -17,8 +17,6 @@ import jax.numpy as jnp
 
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import (
-    deferred_reports,
-    densify,
     enforce_policy,
     materialized,
     materializing,
@@ -220,40 +218,6 @@ def apply_pair(
     arrays = FunctionApplication(pair, program, tree, sources).apply(leaves)
     count = len(arrays) - len(implicit)
     return unflatten(kinds, arrays[:count]), dict(zip(implicit, arrays[count:], strict=True))
-
-
-class _Replacement(FunctionPair):
-    """An array with the derivative of another array, as a function of both."""
-
-    def jvp(
-        self,
-        operands: Sequence[Any],
-        tangents: Sequence[Any],
-        outputs: Sequence[int],
-        cache: Cache,
-    ) -> Pushed | None:
-        with self.original_context():
-            toward, t = push_forward(self.densify, operands[1], tangents[1], cache)
-        if t is None:
-            return None
-        with deferred_reports():  # the array was reported when it became dense
-            return apply_pair(self, [operands[0], toward])[0], {0: t}
-
-    def transpose(
-        self, operands: Sequence[Any], wanted: Sequence[bool], gs: Mapping[int, Any]
-    ) -> list[Any]:
-        count = len(jax.tree.leaves(operands[0]))
-        with self.original_context():
-            grads = pull_back(self.densify, operands[1], gs[0], wanted[count:])
-        return [*[None] * count, *grads]
-
-
-def replace_derivative(name: str, array: Any, toward: Any) -> Any:
-    """Return an array, made dense, with the derivative of another array."""
-    if not is_traced([array, toward]):
-        return densify(array)
-    replacement = _Replacement(lambda x, _: [densify(x)], lambda _, x: [x], name, None)
-    return apply_pair(replacement, [array, toward])[0][0]
 
 
 def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:

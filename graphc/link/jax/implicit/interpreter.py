@@ -23,15 +23,15 @@ from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, primitives
 
 from graphc.errors import HandlerError, ImplicitArrayError
-from graphc.implicit.array import OPENING, ImplicitArray
+from graphc.implicit.array import OPENING, ImplicitArray, is_implicit
 from graphc.implicit.dispatch import by_default
+from graphc.implicit.functions import implicit
 from graphc.implicit.policy import materialized, policy_of
 from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, reshard, spec_of
 from graphc.link.jax.implicit import automatic
 from graphc.link.jax.implicit.known import known_numbers, note_number, note_repeated
-from graphc.link.jax.implicit.nested import retry_with_traced_fields
 from graphc.link.jax.jaxprs import UnreadResult, walk
 from graphc.link.jax.releases import bind
 from graphc.link.jax.varying import vary, varying_axes
@@ -250,7 +250,7 @@ def _call_handler(
         except ImplicitArrayError:
             raise
         except TypeError as error:
-            y = retry_with_traced_fields(partial(handler, **eqn.params), operands, error)
+            y = _retry_with_traced_fields(partial(handler, **eqn.params), operands, error)
         return y if several or y is NotImplemented else [y]
 
     try:
@@ -262,6 +262,47 @@ def _call_handler(
             error.add_note(note)
         raise
     return results if results is NotImplemented else check_results(eqn, results, name)
+
+
+def _retry_with_traced_fields(
+    handler: Callable[..., Any], operands: Sequence[Any], error: TypeError
+) -> Any:
+    """Call a handler again, with the implicit fields of its operands as arrays that JAX traces.
+
+    A handler gets operands as objects, whose fields may be implicit too. A function of JAX does not
+    take implicit fields; if the fields are traced, its primitives are dispatched to their handlers.
+
+    Args:
+        handler: A function of operands.
+        operands: Arrays, some implicit.
+        error: The error that the handler raised for the operands.
+
+    Raises:
+        TypeError: If no field is implicit, or the handler fails again: ``error``.
+        ImplicitArrayError: If the handler raises one when it is called again, for example because
+            the policy forbids to densify an array.
+    """
+    fields, treedefs = zip(*map(_flatten_once, operands), strict=True)
+    if not any(map(is_implicit, [x for leaves in fields for x in leaves])):
+        raise error
+
+    def run(*fields: Any) -> Any:
+        return handler(*map(jax.tree.unflatten, treedefs, fields))
+
+    try:
+        return implicit(run)(*fields)
+    except ImplicitArrayError:
+        raise
+    except Exception:  # the handler needs the objects: the first error says what is wrong
+        raise error from None
+
+
+def _flatten_once(x: Any) -> tuple[list[Any], Any]:
+    """Flatten an operand to its fields, which may be implicit."""
+    if not isinstance(x, ImplicitArray):
+        return [x], jax.tree.structure(0)
+    leaves, treedef = jax.tree.flatten(x, is_leaf=lambda leaf: leaf is not x and is_implicit(leaf))
+    return leaves, treedef
 
 
 MAX_DEPTH = 50

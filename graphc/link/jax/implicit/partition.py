@@ -17,12 +17,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.partition import Spec, leaf_specs
+from graphc.implicit.partition import Spec, leaf_specs, stack_specs
 from graphc.implicit.policy import densify
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.link.jax.explicit import axes_of, entry_of, spec_of
-from graphc.link.jax.implicit.avals import ImplicitAval
-from graphc.link.jax.implicit.stacks import element
+from graphc.link.jax.implicit.avals import ImplicitAval, element
 from graphc.link.jax.varying import vary, varying_axes
 
 Sizes = Mapping[Any, int]
@@ -52,7 +51,7 @@ class Partition:
         full_spec = _pad_spec(spec, dense.ndim)
         even_spec = full_spec
         while True:
-            leaves = _leaf_specs(kind, dense, even_spec, sizes)
+            leaves = _leaf_specs(kind, dense, even_spec)
             uneven = {axis for axes in _uneven_axes(kind, leaves, sizes) for axis in axes}
             if not uneven:
                 return cls(kind, full_spec, tuple(leaves), sizes)
@@ -85,16 +84,14 @@ def _pad_spec(spec: Sequence[Any], ndim: int) -> Spec:
     return (*entries, *[None] * (ndim - len(entries)))
 
 
-def _leaf_specs(kind: ImplicitAval, dense: Any, spec: Spec, sizes: Sizes) -> list[Spec]:
+def _leaf_specs(kind: ImplicitAval, dense: Any, spec: Spec) -> list[Spec]:
     """Return the specs of the fields: of a stack along its leading axis if the class has none."""
-    specs = leaf_specs(dense, spec)
-    sharded = [axis for axis, entry in enumerate(spec) if axes_of(entry)]
-    if sharded != [0] or any(axes_of(entry) for leaf in specs for entry in leaf):
-        return specs
-    (length, *others) = {aval.shape[:1] for aval in kind.avals} or {()}
-    if others or not length or element(kind, *length) is None:
-        return specs
-    return [(spec[0], *leaf[1:]) for leaf in specs]
+
+    def is_stack() -> bool:
+        (length, *others) = {aval.shape[:1] for aval in kind.avals} or {()}
+        return bool(length and not others and element(kind, *length))
+
+    return stack_specs(spec, leaf_specs(dense, spec), is_stack)
 
 
 def _uneven_axes(
@@ -143,7 +140,7 @@ def unshard(kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition 
     """
     shard = kind.like()
     full_spec = _pad_spec(spec, shard.ndim)
-    leaves = tuple(_leaf_specs(kind, shard, full_spec, sizes))
+    leaves = tuple(_leaf_specs(kind, shard, full_spec))
     for aval, leaf in zip(kind.avals, leaves, strict=True):
         # Devices that share a field must have equal arrays.
         axes = {axis for entry in full_spec for axis in axes_of(entry)}

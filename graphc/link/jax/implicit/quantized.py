@@ -26,8 +26,7 @@ from graphc.implicit.quantized.matmul import round_rows
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
-from graphc.link.jax.implicit.quantized_blocks import CHEAP, zeros
-from graphc.link.jax.implicit.quantized_codes import codes_at, values_of
+from graphc.link.jax.implicit.quantized_blocks import CHEAP, codes_at, values_of, zeros
 from graphc.link.jax.varying import varying_together
 
 BLOCK = 2**18

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.implicit import dot, elementwise, index
+from graphc.implicit import dot, elementwise, index, operations
 from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import (
     StructureLost,
@@ -18,18 +19,16 @@ from graphc.implicit.layout import (
     expand_dims,
     require,
     reshape,
-    squeeze,
     structural,
     transpose,
 )
 from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
+from graphc.implicit.structures.fill import Fill
 from graphc.link.jax.implicit.interpreter import where_now
 from graphc.link.jax.implicit.primitives import primitive, rows_of_primitives
-
-BINARY = {"add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}
-"""NumPy's names of primitives of two operands."""
+from graphc.tensor.core.elementwise import ROWS
 
 REDUCTIONS = {
     "reduce_sum": "sum",
@@ -81,22 +80,10 @@ def at_precision(precision: Any) -> AbstractContextManager[Any]:
 # Rearranged elements.
 
 
-@register("transpose")
-@structural
-def _transpose(x: Structured, *, permutation: Any) -> Any:
-    return transpose(x, _ints(permutation))
-
-
 @register("reshape")
 @structural
 def _reshape(x: Structured, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
     return NotImplemented if dimensions else reshape(x, _ints(new_sizes))
-
-
-@register("squeeze")
-@structural
-def _squeeze(x: Structured, *, dimensions: Any) -> Any:
-    return squeeze(x, _ints(dimensions))
 
 
 @register("broadcast_in_dim")
@@ -274,26 +261,12 @@ def default_fill_value(dtype: Any) -> Any:
     return bounds.max if dtype.kind == "u" else bounds.min
 
 
-@register("concatenate")
-def _concatenate(*xs: Any, dimension: int) -> Any:
-    return index.concatenate(xs, int(dimension))
-
-
+@structural
 def _stack(*xs: Any, axis: int) -> Any:
     return index.concatenate([expand_dims(x, (int(axis),)) for x in xs], int(axis))
 
 
-def _split(x: Structured, *, sizes: Any, axis: int) -> Any:
-    return index.split(x, _ints(sizes), int(axis))
-
-
 # Elementwise operations.
-
-
-@register("convert_element_type")
-def _cast(x: Structured, *, new_dtype: Any, **_: Any) -> Any:
-    dtype = jnp.dtype(new_dtype)
-    return x if x.dtype == dtype else x.cast(dtype)
 
 
 @register("select_n")
@@ -321,20 +294,9 @@ def _rsqrt(x: Structured, **_: Any) -> Any:
     return elementwise.unary("reciprocal", root) if isinstance(root, Structured) else 1 / root
 
 
-@register("ne")
 def _not_equal(a: Any, b: Any, **_: Any) -> Any:
     # JAX writes isnan(x) as x != x.
     return elementwise.unary("isnan", a) if a is b else elementwise.binary("not_equal", a, b)
-
-
-@register("pow")
-def _power(a: Any, b: Any, **_: Any) -> Any:
-    value = number_of(b)
-    if isinstance(a, Structured) and value is not None and value == np.round(value.real):
-        y = elementwise.integer_power(a, int(value.real))
-        if y is not NotImplemented:
-            return y
-    return elementwise.binary("power", a, b)
 
 
 @register("round")
@@ -343,55 +305,107 @@ def _round(x: Structured, *, rounding_method: Any) -> Any:
     return elementwise.unary("round", x) if to_even else NotImplemented
 
 
-def _register(name: str, handler: Callable[..., Any]) -> None:
-    """Register a handler if this version of JAX has the primitive."""
-    if primitive(name) is not None:
-        register(name)(handler)
+# Arrays of one number, if the results are such arrays too.
+
+FILLING = jax.lax.GatherScatterMode.FILL_OR_DROP
 
 
-def _register_unary(name: str, function: str) -> None:
-    def apply(x: Structured, **_: Any) -> Any:
-        return elementwise.unary(function, x)
-
-    _register(name, apply)
+def _with_shape(x: Fill, shape: Any) -> Any:
+    """Return an array of the same number; NotImplemented for a stack of numbers."""
+    return NotImplemented if x.depth else x.with_value(x.value, tuple(map(int, shape)))
 
 
-def _register_binary(name: str, function: str) -> None:
-    def apply(a: Any, b: Any, **_: Any) -> Any:
-        return elementwise.arithmetic(function, a, b)
+# After the handler of structured arrays, which fills slices out of bounds.
+@register("gather", precedence=-1)
+def _gather_number(x: Fill, indices: Any, *, mode: Any, **parameters: Any) -> Any:
+    if mode == FILLING:
+        return NotImplemented
+    types: Any = [jax.core.ShapedArray(operand.shape, operand.dtype) for operand in (x, indices)]
 
-    _register(name, apply)
+    def gather(*operands: Any) -> Any:
+        return jax.lax.gather_p.bind(*operands, mode=mode, **parameters)
 
-
-def _register_paired(name: str, function: str) -> None:
-    def apply(a: Any, b: Any, **_: Any) -> Any:
-        return elementwise.binary(function, a, b)
-
-    _register(name, apply)
-
-
-def _register_reduction(name: str, function: str) -> None:
-    def apply(x: Structured, *, axes: Any, **_: Any) -> Any:
-        empty = 0 in [x.shape[axis] for axis in axes]
-        if (empty and function in {"max", "min"}) or (
-            x.dtype != bool and function in {"any", "all"}
-        ):
-            return NotImplemented
-        return elementwise.reduce(x, function, _ints(axes))
-
-    _register(name, apply)
+    return _with_shape(x, jax.eval_shape(gather, *types).shape)
 
 
-_register("stack", structural(_stack))
-_register("split", _split)
-for _name, _row in rows_of_primitives().items():
-    if _row.arity == 1 and hasattr(jnp, _row.name):
-        _register_unary(_name, _row.name)
-for _name, _function in BINARY.items():
-    _register_binary(_name, _function)
-for _name, _row in rows_of_primitives().items():
-    if _row.row in elementwise.BINARY and _name not in {"ne", "pow"}:
-        _register_paired(_name, _row.row)
-_register_paired("rem", "fmod")
-for _name, _function in REDUCTIONS.items():
-    _register_reduction(_name, _function)
+@register("pad")
+def _pad_number(x: Fill, value: Any, *, padding_config: Any) -> Any:
+    if not is_same_number(x, value):
+        return NotImplemented
+    lengths = [
+        low + high + n + max(n - 1, 0) * interior
+        for n, (low, high, interior) in zip(x.shape, padding_config, strict=True)
+    ]
+    return _with_shape(x, lengths)
+
+
+@register("sort")
+def _sort_number(x: Fill, **_: Any) -> Any:
+    return [x]
+
+
+def _keep(x: Fill, **_: Any) -> Any:
+    return x
+
+
+def _keep_zeros(x: Fill, **_: Any) -> Any:
+    return x if number_of(x) == 0 else NotImplemented
+
+
+# Operations that graphs have too: one handler serves both.
+
+RENAMED: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "concatenate": (operations.concatenate, {"dimension": "axis"}),
+    "convert_element_type": (operations.cast, {"new_dtype": "dtype"}),
+    "split": (operations.split, {"axis": "axis", "sizes": "sizes"}),
+    "squeeze": (operations.squeeze, {"dimensions": "axes"}),
+    "transpose": (operations.transpose, {"permutation": "axes"}),
+}
+"""By primitive, the handler of the operation, and its parameters by their names in JAX."""
+
+ROW_NAMES = {"add_any": "add", "div": "divide", "pow": "power", "rem": "fmod"}
+"""Primitives that are elementwise functions for some dtypes only, or under another name."""
+
+
+def _rename(handler: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
+    @functools.wraps(handler)
+    def apply(*xs: Any, **parameters: Any) -> Any:
+        return handler(*xs, **{own: _plain(parameters[name]) for name, own in names.items()})
+
+    return apply
+
+
+def _plain(parameter: Any) -> Any:
+    """Convert NumPy integers, which JAX would trace, to Python's."""
+    if isinstance(parameter, tuple | list):
+        return _ints(parameter)
+    return int(parameter) if isinstance(parameter, int | np.integer) else parameter
+
+
+def _row_handlers() -> Iterator[tuple[str, Callable[..., Any]]]:
+    rows = {**rows_of_primitives(), **{name: ROWS[row] for name, row in ROW_NAMES.items()}}
+    for name, row in rows.items():
+        if row in operations.HANDLED_ROWS and (row.arity > 1 or hasattr(jnp, row.name)):
+            yield name, operations.row_handler(row)
+
+
+def _reduction_handler(name: str) -> Callable[..., Any]:
+    def reduce(x: Structured, *, axes: Any, **_: Any) -> Any:
+        is_bitwise = name in {"any", "all"} and x.dtype != bool
+        return NotImplemented if is_bitwise else elementwise.reduce(x, name, _ints(axes))
+
+    return reduce
+
+
+HANDLERS: dict[str, Callable[..., Any]] = {
+    **dict(_row_handlers()),
+    **{name: _reduction_handler(function) for name, function in REDUCTIONS.items()},
+    **{name: _rename(handler, names) for name, (handler, names) in RENAMED.items()},
+    **dict.fromkeys(("cummax", "cummin"), _keep),
+    **dict.fromkeys(("cumprod", "cumsum", "reduce_precision"), _keep_zeros),
+    "ne": _not_equal,
+    "stack": _stack,
+}
+for _name, _handler in HANDLERS.items():
+    if primitive(_name) is not None:  # each release of JAX lacks some
+        register(_name)(_handler)

@@ -1,71 +1,99 @@
-"""Stacks of implicit arrays: implicit arrays whose leading axis is a batch."""
+"""Handlers of JAX's primitives along the leading axis of stacks, field by field.
+
+Stacks exist of every class whose ``materialize`` takes axes in front of the array's as batches.
+The class's own handlers go first.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from graphc.implicit.policy import densify
-from graphc.implicit.stacks import is_elementwise
-from graphc.link.jax.implicit.avals import ImplicitAval
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.registry import register
+from graphc.link.jax.implicit.avals import element, flatten, stack
+from graphc.link.jax.implicit.primitives import primitive
+from graphc.link.jax.implicit.rules import dense_index, gather_rows
 
-
-@lru_cache(1024)
-def element(kind: ImplicitAval, length: int) -> ImplicitAval | None:
-    """Return the abstract value of a stack's elements; None if the array is not a stack.
-
-    An array is a stack if all its fields have the leading axis, and the dense array has that axis
-    for any length: this tells a batch axis from a matrix axis of equal length. Axes in front of
-    the axes that a class knows are batches, as for ``jax.vmap``.
-    """
-    if any(aval.shape[:1] != (length,) for aval in kind.avals):
-        return None
-    avals = tuple(_with_shape(aval, aval.shape[1:]) for aval in kind.avals)
-    part = ImplicitAval(kind.treedef, avals)
-    dense = _dense_type(part)
-    n = _unused_length(kind)
-    if dense is None or _dense_type(_repeat(part, n)) != ((n, *dense[0]), dense[1]):
-        return None
-    shapes = tuple([(aval.shape, aval.dtype) for aval in part.avals])
-    return part if is_elementwise(kind.treedef, shapes) else None
+AFTER_OTHERS = -1
+"""The precedence of handlers of all classes."""
 
 
-@lru_cache(1024)
-def stack(kind: ImplicitAval, length: int) -> ImplicitAval | None:
-    """Return the abstract value of a stack of arrays; None if the class cannot be stacked."""
-    repeated = _repeat(kind, length)
-    return repeated if element(repeated, length) == kind else None
+def _map_fields(function: Callable[..., Any], *xs: Any) -> Any:
+    """Apply a function to each field of stacks of equal elements; else return NotImplemented."""
+    if not all(isinstance(x, ImplicitArray) and x.ndim for x in xs):
+        return NotImplemented
+    leaves, kinds = zip(*[flatten([x]) for x in xs], strict=True)
+    elements = {element(kind, x.shape[0]) for (kind,), x in zip(kinds, xs, strict=True)}
+    if None in elements or len(elements) > 1:
+        return NotImplemented
+    fields = [function(*xs) for xs in zip(*leaves, strict=True)]
+    return kinds[0][0].treedef.build(fields)
 
 
-def _repeat(kind: ImplicitAval, length: int) -> ImplicitAval:
-    avals = tuple(_with_shape(aval, (length, *aval.shape)) for aval in kind.avals)
-    return ImplicitAval(kind.treedef, avals)
+@register("slice", AFTER_OTHERS)
+def _slice(x: ImplicitArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    first, *others = zip(start_indices, limit_indices, strides or [1] * x.ndim, strict=True)
+    if others != [(0, n, 1) for n in x.shape[1:]]:
+        return NotImplemented
+    rows = slice(*first)
+    return _map_fields(lambda field: field[rows], x)
 
 
-def _with_shape(aval: Any, shape: tuple[int, ...]) -> Any:
-    # ``update`` would keep the default sharding, which has the old rank.
-    if aval == jax.core.ShapedArray(aval.shape, aval.dtype):
-        return jax.core.ShapedArray(shape, aval.dtype)
-    return aval.update(shape=shape)
+@register("dynamic_slice", AFTER_OTHERS)
+def _dynamic_slice(x: ImplicitArray, *starts: Any, slice_sizes: Any, **_: Any) -> Any:
+    if tuple(slice_sizes[1:]) != x.shape[1:]:
+        return NotImplemented
+    start, size = dense_index(starts[0]), slice_sizes[0]
+    return _map_fields(lambda field: jax.lax.dynamic_slice_in_dim(field, start, size, 0), x)
 
 
-def _unused_length(kind: ImplicitAval) -> int:
-    """Return a length that no axis has, and that is no product or sum of lengths."""
-    # A symbolic length differs from every number.
-    lengths = [n for aval in kind.avals for n in aval.shape if isinstance(n, int)]
-    longest: int = max([1, *lengths])
-    return 1 + 2 * longest
+@register("gather", AFTER_OTHERS)
+def _gather(x: ImplicitArray, indices: Any, **parameters: Any) -> Any:
+    def rows_of(x: Any, indices: Any, axis: int) -> Any:
+        if axis or indices.ndim > 1:
+            return NotImplemented
+        return _map_fields(lambda field: jnp.take(field, indices, axis=0, mode="clip"), x)
+
+    return gather_rows(x, indices, rows_of, parameters)
 
 
-def _dense_type(kind: ImplicitAval) -> Any:
-    """Return the shape and dtype of the dense array; None if the fields do not fit together."""
-    # Types without shardings, as on one device: the mesh is unknown here.
-    avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in kind.avals]
-    try:
-        program = jax.make_jaxpr(lambda *leaves: densify(kind.treedef.build(leaves)))(*avals)
-    except Exception:  # any error of the class: it has no arrays of these shapes
-        return None
-    (aval,) = program.out_avals
-    return aval.shape, aval.dtype
+@register("squeeze", AFTER_OTHERS)
+def _squeeze(x: ImplicitArray, *, dimensions: Any) -> Any:
+    return _map_fields(lambda field: field[0], x) if tuple(dimensions) == (0,) else NotImplemented
+
+
+@register("broadcast_in_dim", AFTER_OTHERS)
+def _repeat(x: ImplicitArray, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
+    is_stack = tuple(broadcast_dimensions) == tuple(range(1, len(shape)))
+    leaves, (kind,) = flatten([x])
+    if not is_stack or tuple(shape[1:]) != x.shape or kind is None:
+        return NotImplemented
+    if stack(kind, shape[0]) is None:
+        return NotImplemented
+    return kind.treedef.build([jnp.broadcast_to(leaf, (shape[0], *leaf.shape)) for leaf in leaves])
+
+
+@register("concatenate", AFTER_OTHERS)
+def _concatenate(*xs: Any, dimension: int) -> Any:
+    if dimension:
+        return NotImplemented
+    return _map_fields(lambda *fields: jnp.concatenate(fields), *xs)
+
+
+def _stack(*xs: Any, axis: int) -> Any:
+    if axis:
+        return NotImplemented
+    rows = [_repeat(x, shape=(1, *x.shape), broadcast_dimensions=range(1, x.ndim + 1)) for x in xs]
+    return (
+        NotImplemented
+        if NotImplemented in rows
+        else _map_fields(lambda *f: jnp.concatenate(f), *rows)
+    )
+
+
+if primitive("stack") is not None:
+    register("stack", AFTER_OTHERS)(_stack)

@@ -17,7 +17,7 @@ from jax.extend.core import JaxprEqn
 
 from graphc.implicit import elementwise
 from graphc.implicit.structured import Structured
-from graphc.implicit.systems import is_square, solution
+from graphc.implicit.systems import can_solve, solution
 from graphc.implicit.treedef import dtype_of
 from graphc.link.jax.jaxprs import UnreadResult
 
@@ -38,10 +38,10 @@ def _as_list(x: Any) -> Any:
 
 
 def _of_square_matrix(structured: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that applies to a square structured matrix only."""
+    """Return a function that applies to a solvable structured matrix only."""
 
     def apply(a: Any, *others: Any) -> Any:
-        if not (isinstance(a, Structured) and is_square(a)):
+        if not (isinstance(a, Structured) and can_solve(a)):
             return NotImplemented
         return structured(a, *others)
 

@@ -13,7 +13,7 @@ from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import has_symbols, most as larger_length
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal, diagonal_length
 from graphc.tensor.core.shape import as_length, target_shape
 
 
@@ -54,8 +54,8 @@ def eye(op: Eye, *symbolic: Any) -> Any:
     return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
 
 
-@backend.lower(Diagonal)
-def diagonal(op: Diagonal, x: Any) -> Any:
+@backend.lower(MatrixDiagonal)
+def diagonal(op: MatrixDiagonal, x: Any) -> Any:
     """Read a diagonal: its elements lie one row and one column apart."""
     *batch, n, m = x.shape
     count = diagonal_length(n, m, op.offset)

@@ -12,7 +12,7 @@ from graphc.link.mlx.arrays import device_array, dtype_of
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.lower.index import replace_part
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
-from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
+from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal, diagonal_length
 from graphc.tensor.core.shape import target_shape
 
 EXACT = 2**53
@@ -47,8 +47,8 @@ def eye(op: Eye, *symbolic: Any) -> Any:
     return on_diagonal(mx.ones((1,), dtype_of(op.dtype)), n, m, op.offset)
 
 
-@backend.lower(Diagonal)
-def diagonal(op: Diagonal, x: Any) -> Any:
+@backend.lower(MatrixDiagonal)
+def diagonal(op: MatrixDiagonal, x: Any) -> Any:
     """Return a diagonal of the last two axes by a gather: a reshape may copy all elements."""
     *batch, n, m = x.shape
     count = diagonal_length(n, m, op.offset)

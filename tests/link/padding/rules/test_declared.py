@@ -20,7 +20,7 @@ from graphc.loop.evaluate import evaluate
 from graphc.random.threefry import Threefry
 from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Recurrence
-from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.reduce import MaxWithDefault, MinWithDefault
 from graphc.tensor.arrays.sort import SearchSorted
 from graphc.tensor.arrays.split import Split
@@ -202,7 +202,7 @@ CASES: dict[str, Declared] = {
         op(SearchSorted(True, 1)), ("kn", "km"), REAL, in_order, special=True
     ),
     **{
-        f"diagonal, {offset}": Declared(op(Diagonal(offset)), ("knm",), EVERY)
+        f"diagonal, {offset}": Declared(op(MatrixDiagonal(offset)), ("knm",), EVERY)
         for offset in (-2, 0, 1)
     },
     "split": Declared(op(Split(1, (1, 2))), ("n3m",), EVERY),
