@@ -1,4 +1,4 @@
-"""Loops: a ``Scan`` over sequences, or a ``Loop`` if there are none or a step can stop it.
+"""Loops and branches. A loop is a ``Scan``, or a ``Loop`` if it has no sequences or can stop early.
 
 The body reads constants from the scopes around it: its inputs are carries and elements only.
 """
@@ -21,7 +21,8 @@ from graphc.export.onnx.builder import (
     vector,
 )
 from graphc.export.onnx.lowering import emit_graph, onnx
-from graphc.ir import Node, TensorType, is_complex, real_dtype
+from graphc.ir import Graph, Node, TensorType, is_complex, real_dtype
+from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.tensor.core.specify import SpecifyShape
@@ -206,3 +207,31 @@ class _Loop(_Body):
         zeros = vector([0] * (type.ndim - 1))
         widths = emit("Concat", before, zeros, after, zeros, axis=0)
         return emit("Pad", y, widths, constant(0, y.dtype))
+
+
+# Branches: an ``If`` for two, nested ``If``s for more.
+
+
+@onnx.lower(Switch)
+def switch(op: Switch, index: Any, *values: Any) -> Any:
+    """Emit nested ``If``s, whose branches have no inputs: they read values of the scopes around."""
+    types = [y.type for y in op.branches[0].outputs]
+    components = _emit_branches(op.branches, index.cast("int64"), values, 0)
+    return tuple(join_parts(types, components))
+
+
+def _emit_branches(
+    branches: Sequence[Graph], index: Value, values: Sequence[Any], first: int
+) -> list[Value]:
+    """Emit the branch of an index, among the branches from number ``first`` on."""
+    if len(branches) == 1:
+        return split_parts(emit_graph(branches[0], values))
+    builder = CURRENT.get()
+    now = builder.body([], lambda: split_parts(emit_graph(branches[0], values)))
+    later = builder.body([], lambda: _emit_branches(branches[1:], index, values, first + 1))
+    dtypes = [x.dtype for x in _part_types(branches[0])]
+    return emit_several("If", [index <= first], dtypes, then_branch=now, else_branch=later)
+
+
+def _part_types(branch: Graph) -> list[Any]:
+    return part_types([y.type for y in branch.outputs])
