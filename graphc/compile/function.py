@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
-from graphc import hooks
+from graphc import errors, hooks
+from graphc.compile import specification
 from graphc.compile.arguments import MISSING, In, Out, convert_arguments
 from graphc.compile.cache import CompiledProgram, get_program
 from graphc.compile.calls import Outputs, ProgramCall
@@ -34,29 +35,8 @@ from graphc.compile.plan import Plan, padding_of, placement_of
 from graphc.compile.pure import Pure
 from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
 from graphc.compile.shared import Shared
-from graphc.compile.specification import (
-    FunctionSpec,
-    OnUnused,
-    as_in,
-    as_output,
-    check_givens,
-    check_inputs,
-    compare_named,
-    default_updates,
-    givens_of,
-    returned_arrays,
-    signature_of,
-    swap_variables,
-    updates_of,
-)
 from graphc.compile.verify import Verification, verify
 from graphc.config import config
-from graphc.errors import (
-    ArgumentError,
-    GraphcError,
-    NarrowingWarning,
-    RecompileError,
-)
 from graphc.ir import (
     Graph,
     TensorType,
@@ -98,7 +78,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -114,7 +94,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Literal["numpy"] | None = None,
@@ -130,7 +110,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Literal["numpy"] | None = None,
@@ -146,7 +126,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -162,7 +142,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -178,7 +158,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -193,7 +173,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: OnUnused = "raise",
+    on_unused_input: specification.OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -243,16 +223,18 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     for option in others:
         from graphc.absent import OPTIONS  # noqa: PLC0415 (for errors alone)
 
-        raise ArgumentError(f"function has no argument {option!r}.", OPTIONS.get(option, ""))
+        raise errors.ArgumentError(f"function has no argument {option!r}.", OPTIONS.get(option, ""))
     mode = get_mode(mode)
-    returns = returned_arrays(returns, mode)
+    returns = specification.returned_arrays(returns, mode)
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     implicit = implicit_inputs(containers)
     containers = unpack_inputs(containers) if implicit else containers
-    ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
-    nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
-    swaps = compare_named(givens_of(givens), nodes)
-    pairs = updates_of(updates, swaps)
+    ins = tuple(specification.as_in(x, allow_input_downcast) for x in flatten(containers))
+    nodes: list[Any] = (
+        [specification.as_output(y) for y in flatten(outputs)] if outputs is not None else []
+    )
+    swaps = specification.compare_named(specification.givens_of(givens), nodes)
+    pairs = specification.updates_of(updates, swaps)
     before = nodes
     nodes = replace_nodes(nodes, swaps) if swaps else nodes
     structures = structures_in([*nodes, *(new for _, new in pairs)])
@@ -261,27 +243,29 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
     order = toposort(ends, variables)
-    extra = default_updates(order, pairs, no_default_updates, swaps, variables)
+    extra = specification.default_updates(order, pairs, no_default_updates, swaps, variables)
     pairs += extra
-    spec = FunctionSpec(
+    spec = specification.FunctionSpec(
         rebuild(containers, list(ins)), outputs, pairs, mode, name, returns, structures
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
-    check_givens(swaps, ends, ins)
+    specification.check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(y)] for y in objects_with_static_fields(spec.inputs)]
-    check_inputs(ins, ends, on_unused_input, implicit, together, before, None if extra else order)
+    specification.check_inputs(
+        ins, ends, on_unused_input, implicit, together, before, None if extra else order
+    )
     end_of_trace()
     return _create(spec)
 
 
-def _create(spec: FunctionSpec) -> Function:
+def _create(spec: specification.FunctionSpec) -> Function:
     try:
         return Function(spec)
-    except GraphcError as error:
+    except errors.GraphcError as error:
         raise _shorten(error) from error.__cause__
 
 
-def _shorten(error: GraphcError) -> GraphcError:
+def _shorten(error: errors.GraphcError) -> errors.GraphcError:
     return error if config.traceback == "full" else error.shorten()
 
 
@@ -310,12 +294,12 @@ class Function(Generic[Result]):
     _compared = False
     """Whether shared variables were compared with those of other processes."""
 
-    def __init__(self, spec: FunctionSpec) -> None:
+    def __init__(self, spec: specification.FunctionSpec) -> None:
         start = perf_counter()
         self._spec = spec
         self.name = spec.name
         self._ins: list[In] = flatten(spec.inputs)
-        self._shared, self._signature = signature_of(
+        self._shared, self._signature = specification.signature_of(
             spec, [parameter.variable for parameter in self._ins]
         )
         self.mode = self._signature.mode
@@ -462,7 +446,7 @@ class Function(Generic[Result]):
             return self._other_call(args, kwargs)
         try:
             return execute(*args)  # type: ignore[misc, no-any-return]
-        except GraphcError as error:
+        except errors.GraphcError as error:
             raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
@@ -482,7 +466,7 @@ class Function(Generic[Result]):
         args = self._arrange_arguments(args, kwargs)
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
-        except GraphcError as error:
+        except errors.GraphcError as error:
             raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _warn_of_narrowing(self) -> None:
@@ -496,7 +480,7 @@ class Function(Generic[Result]):
         containers = self._spec.inputs
         if len(args) > len(containers):
             s = "" if len(containers) == 1 else "s"
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"{self}: expected {len(containers)} argument{s}, got {len(args)}.",
                 f"They are {self._parameters()}.",
             )
@@ -505,7 +489,7 @@ class Function(Generic[Result]):
         for name, value in kwargs.items():
             if labels.count(name) != 1:
                 nested = any(isinstance(x, list | tuple | dict) for x in containers)
-                raise ArgumentError(
+                raise errors.ArgumentError(
                     f"{self} has no single input called {name!r}.",
                     f"They are {self._parameters()}."
                     + " A list, tuple or dict of inputs takes one argument of that structure, by "
@@ -514,7 +498,7 @@ class Function(Generic[Result]):
             index = labels.index(name)
             if values[index] is not MISSING:
                 problem = f"{self}: the argument {name!r} is given twice."
-                raise ArgumentError(problem, "Give it by position or by name.")
+                raise errors.ArgumentError(problem, "Give it by position or by name.")
             values[index] = value
         arrays: list[Any] = []
         for index, (container, value) in enumerate(zip(containers, values, strict=True)):
@@ -527,7 +511,7 @@ class Function(Generic[Result]):
         if value is MISSING:
             values = [x.value for x in flatten(container)]
             if not values or any(x is MISSING for x in values):
-                raise ArgumentError(
+                raise errors.ArgumentError(
                     f"{self}: the argument {self._labels[index] or index!r} is missing.",
                     f"The arguments are {self._parameters()}.",
                 )
@@ -535,7 +519,7 @@ class Function(Generic[Result]):
         try:
             return flatten_like(container, value)
         except ValueError as error:
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"The argument {self._labels[index] or index!r} of {self} lacks its input's "
                 f"structure: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
@@ -543,21 +527,21 @@ class Function(Generic[Result]):
 
     # Errors.
 
-    def _explain(self, error: GraphcError, args: tuple[Any, ...]) -> GraphcError:
+    def _explain(self, error: errors.GraphcError, args: tuple[Any, ...]) -> errors.GraphcError:
         """Return the error with this function's own names and lines, if its program is shared."""
         if self._exchanges_with_processes:
             return error  # other processes do not repeat the call
-        if self._lowered is None and not isinstance(error, RecompileError):
+        if self._lowered is None and not isinstance(error, errors.RecompileError):
             with suppress(Exception):  # the first error remains if there is no better one
                 own_args = self._convert(args)
                 return self._error_of(lambda: self._run_own_program(own_args)) or error
         return error
 
     @staticmethod
-    def _error_of(call: Callable[[], Any]) -> GraphcError | None:
+    def _error_of(call: Callable[[], Any]) -> errors.GraphcError | None:
         try:
             call()
-        except GraphcError as error:
+        except errors.GraphcError as error:
             return error
         return None
 
@@ -873,7 +857,7 @@ class Function(Generic[Result]):
         inputs = self._values(values)
         try:
             return profile_program(repr(self), self._signature, leaves, inputs, repeat, fused=fused)
-        except GraphcError as error:
+        except errors.GraphcError as error:
             raise self._explain(error, values) from error.__cause__
 
     # Copying.
@@ -906,8 +890,8 @@ class Function(Generic[Result]):
         """
         absent = [x for x in swap or {} if x not in self._shared]
         if absent:
-            raise ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
-        spec = swap_variables(self._spec, swap or {})
+            raise errors.ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
+        spec = specification.swap_variables(self._spec, swap or {})
         updates = () if delete_updates else spec.updates
         return Function(replace(spec, updates=updates, name=name or spec.name))
 
@@ -918,7 +902,9 @@ class Function(Generic[Result]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
-        return Function(swap_variables(self._spec, {x: deepcopy(x, memo) for x in self._shared}))
+        return Function(
+            specification.swap_variables(self._spec, {x: deepcopy(x, memo) for x in self._shared})
+        )
 
 
 @cache
@@ -928,7 +914,7 @@ def _warn_of_narrowing(library: str) -> None:
         f"A function returns {library}'s arrays of 64 bits, and jax_enable_x64 is off: {library} "
         "computes in 32 bits with them. Take NumPy arrays, returns='numpy'; turn jax_enable_x64 "
         "on; or call f.pure.",
-        NarrowingWarning,
+        errors.NarrowingWarning,
         stacklevel=frames_up(),
     )
 

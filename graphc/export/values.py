@@ -11,21 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc import ir
 from graphc.errors import ExportError, FormatError
 from graphc.export.names import find_exception, find_structure, fits, kinds_of
 from graphc.implicit.treedef import LEAF, Treedef, field_names_of
-from graphc.ir import (
-    DTYPES,
-    Graph,
-    TensorType,
-    TupleType,
-    Type,
-    dtype_name,
-    is_complex,
-    is_float,
-    is_integer,
-    numpy_dtype,
-)
 from graphc.optimize.options import SolverOptions
 from graphc.tensor.arrays.index import HOLE, Hole, Range
 
@@ -37,16 +26,16 @@ LENGTH = r"(?:\?|\d+)"
 TENSOR = re.compile(rf"(\w+)\[((?:{LENGTH}(?:, {LENGTH})*)?)\]", re.ASCII)
 
 
-def type_json(type: Type) -> Any:
+def type_json(type: ir.Type) -> Any:
     """Return the repr of an array's type, or a list for the type of several arrays."""
-    if isinstance(type, TupleType):
+    if isinstance(type, ir.TupleType):
         return [type_json(item) for item in type.items]
-    if not isinstance(type, TensorType):
+    if not isinstance(type, ir.TensorType):
         raise ExportError(f"A value of the type {type!r} has no text.")
     return repr(type)
 
 
-def type_of(value: Any) -> Type:
+def type_of(value: Any) -> ir.Type:
     """Return the type that ``type_json`` wrote.
 
     Example:
@@ -54,17 +43,17 @@ def type_of(value: Any) -> Type:
         (float64[?, 3], int8[])
     """
     if isinstance(value, list):
-        return TupleType(tuple(type_of(item) for item in value))
+        return ir.TupleType(tuple(type_of(item) for item in value))
     return tensor_type_of(value)
 
 
-def tensor_type_of(value: Any) -> TensorType:
+def tensor_type_of(value: Any) -> ir.TensorType:
     """Return the type of one array."""
     match = TENSOR.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[1] not in DTYPES:
+    if match is None or match[1] not in ir.DTYPES:
         raise FormatError(f"{value!r} is no type of an array")
     lengths = match[2].split(", ") if match[2] else []
-    return TensorType(match[1], tuple(None if n == "?" else int(n) for n in lengths))
+    return ir.TensorType(match[1], tuple(None if n == "?" else int(n) for n in lengths))
 
 
 # Arrays: readable numbers if they are exact, otherwise bytes.
@@ -77,10 +66,10 @@ def array_json(array: Array) -> dict[str, Any]:
         >>> array_json(np.float32([0.1, -0.0])), array_json(np.zeros((0, 3), "int8"))
         ({'float32': [0.1, -0.0]}, {'int8': '', 'shape': [0, 3]})
     """
-    dtype = dtype_name(array.dtype)
-    components = np.stack([array.real, array.imag], -1) if is_complex(dtype) else array
+    dtype = ir.dtype_name(array.dtype)
+    components = np.stack([array.real, array.imag], -1) if ir.is_complex(dtype) else array
     numbers: Any = components.tolist()
-    if is_float(dtype) or is_complex(dtype):
+    if ir.is_float(dtype) or ir.is_complex(dtype):
         # The shortest text that identifies a number, where ``tolist`` has all digits.
         numbers = (
             np.array([float(str(x)) for x in components.ravel()]).reshape(components.shape).tolist()
@@ -107,7 +96,7 @@ def array_of(value: Mapping[str, Any]) -> Array:
     """
     (dtype, data), *others = value.items()
     try:
-        numpy_type = numpy_dtype(dtype)
+        numpy_type = ir.numpy_dtype(dtype)
         if isinstance(data, str):
             ((_, shape),) = others
             data = bytes.fromhex(data)
@@ -116,12 +105,12 @@ def array_of(value: Mapping[str, Any]) -> Array:
             array = np.frombuffer(data, numpy_type.newbyteorder("<"))
             return array.astype(numpy_type).reshape(shape)
         components = np.array(data)
-        kinds = "b" if dtype == "bool" else "iu" if is_integer(dtype) else "iuf"
-        has_pairs = not is_complex(dtype) or components.shape[-1:] == (2,)
+        kinds = "b" if dtype == "bool" else "iu" if ir.is_integer(dtype) else "iuf"
+        has_pairs = not ir.is_complex(dtype) or components.shape[-1:] == (2,)
         if others or not has_pairs or (components.size and components.dtype.kind not in kinds):
             raise ValueError("other values")
         with np.errstate(over="ignore"):
-            if not is_complex(dtype):
+            if not ir.is_complex(dtype):
                 return np.array(data, numpy_type)
             array = np.empty(components.shape[:-1], numpy_type)
             array.real, array.imag = components[..., 0], components[..., 1]
@@ -135,7 +124,7 @@ def array_of(value: Mapping[str, Any]) -> Array:
 ToJson = Callable[[Any], Any]
 
 
-def value_json(value: Any, graph_name: Callable[[Graph], str]) -> Any:
+def value_json(value: Any, graph_name: Callable[[ir.Graph], str]) -> Any:
     """Return a parameter as JSON: a tuple as a list, other objects as ``{class: fields}``.
 
     Args:
@@ -151,7 +140,7 @@ def value_json(value: Any, graph_name: Callable[[Graph], str]) -> Any:
     """
 
     def to_json(value: Any) -> Any:
-        if isinstance(value, Graph):
+        if isinstance(value, ir.Graph):
             return {"graph": graph_name(value)}
         form = next((form for kind, form in FORMS.items() if isinstance(value, kind)), None)
         if form is None:
@@ -206,7 +195,7 @@ def _unwritable(value: Any) -> ExportError:
     )
 
 
-def value_of(value: Any, graphs: Mapping[str, Graph]) -> Any:
+def value_of(value: Any, graphs: Mapping[str, ir.Graph]) -> Any:
     """Return the parameter that ``value_json`` wrote.
 
     Args:
@@ -221,7 +210,7 @@ def value_of(value: Any, graphs: Mapping[str, Graph]) -> Any:
     if not isinstance(value, dict):
         return value
     name = next(iter(value), None)
-    if name in DTYPES:
+    if name in ir.DTYPES:
         return array_of(value)[()]
     if name in OBJECTS:
         return OBJECTS[name](value[name], graphs)
@@ -231,29 +220,29 @@ def value_of(value: Any, graphs: Mapping[str, Graph]) -> Any:
     return _treedef(structure, _dict_of(value[name], graphs))
 
 
-def _graph_of(name: Any, graphs: Mapping[str, Graph]) -> Graph:
+def _graph_of(name: Any, graphs: Mapping[str, ir.Graph]) -> ir.Graph:
     if name not in graphs:
         raise FormatError(f"there is no graph {name!r} before")
     return graphs[name]
 
 
-def _exception_of(name: Any, graphs: Mapping[str, Graph]) -> Any:
+def _exception_of(name: Any, graphs: Mapping[str, ir.Graph]) -> Any:
     cls = find_exception(name)
     if cls is None:
         raise FormatError(f"there is no {name!r}")
     return cls
 
 
-def _range_of(bounds: Any, graphs: Mapping[str, Graph]) -> Any:
+def _range_of(bounds: Any, graphs: Mapping[str, ir.Graph]) -> Any:
     pairs = zip(("start", "stop", "step"), value_of(bounds, graphs), strict=True)
     return construct(Range, dict(pairs))
 
 
-def _dict_of(value: Any, graphs: Mapping[str, Graph]) -> dict[str, Any]:
+def _dict_of(value: Any, graphs: Mapping[str, ir.Graph]) -> dict[str, Any]:
     return {name: value_of(x, graphs) for name, x in value.items()}
 
 
-OBJECTS: dict[Any, Callable[[Any, Mapping[str, Graph]], Any]] = {
+OBJECTS: dict[Any, Callable[[Any, Mapping[str, ir.Graph]], Any]] = {
     "graph": _graph_of,
     "exception": _exception_of,
     "dict": _dict_of,

@@ -9,27 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc import ir
 from graphc.compile.function import Function
 from graphc.compile.shared import Shared, SharedInput
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import ExportError
 from graphc.export.names import name_of, parameters_of
 from graphc.export.values import array_json, type_json, value_json
-from graphc.ir import (
-    TINY,
-    Constant,
-    Graph,
-    Input,
-    Leaf,
-    Node,
-    Op,
-    Parameter,
-    Slot,
-    flatten,
-    reachable_nodes,
-    toposort,
-    unwrap,
-)
 from graphc.link import as_numpy
 from graphc.loop.step import Formal
 from graphc.loop.subgraph import Subgraph
@@ -41,7 +27,7 @@ VERSION = 1
 
 HEADER = "graphc-graph"
 
-INPUTS = {cls.__name__: cls for cls in (Input, Parameter, GeneratorInput, GeneratorParameter)}
+INPUTS = {cls.__name__: cls for cls in (ir.Input, ir.Parameter, GeneratorInput, GeneratorParameter)}
 STORES = {cls.__name__: cls for cls in (SharedInput, GeneratorStore)}
 """The classes of inputs and of shared variables, by name; the first one is not written."""
 
@@ -98,20 +84,20 @@ def serialize(graph: Any, *, lines: bool = False) -> GraphText:
     return GraphWriter(lines=lines).write(as_graph(graph))
 
 
-def as_graph(value: Any) -> Graph:
+def as_graph(value: Any) -> ir.Graph:
     """Return a graph, the requested graph of a function, or the graph of symbolic arrays."""
-    if isinstance(value, Graph):
+    if isinstance(value, ir.Graph):
         return value
     if isinstance(value, Function):
         return value.requested
-    outputs = [unwrap(y) for y in flatten(value)]
-    if not outputs or not all(isinstance(y, Node) for y in outputs):
+    outputs = [ir.unwrap(y) for y in ir.flatten(value)]
+    if not outputs or not all(isinstance(y, ir.Node) for y in outputs):
         raise ExportError(
             f"serialize: {value!r} is no graph.",
             "Give a graphc.Graph, a compiled function, or symbolic arrays.",
         )
-    inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
-    return Graph(sorted(inputs, key=lambda x: isinstance(x, Shared)), outputs)
+    inputs = [x for x in ir.toposort(outputs) if isinstance(x.op, ir.Input)]
+    return ir.Graph(sorted(inputs, key=lambda x: isinstance(x, Shared)), outputs)
 
 
 class GraphWriter:
@@ -129,16 +115,16 @@ class GraphWriter:
     def __init__(self, *, lines: bool) -> None:
         self.lines = lines
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.keys: dict[Node, str] = {}
-        self.graphs: dict[Graph, str] = {}
+        self.keys: dict[ir.Node, str] = {}
+        self.graphs: dict[ir.Graph, str] = {}
         self.globals = _Ids()
         self.records: list[dict[str, Any]] = [{HEADER: VERSION}]
 
-    def write(self, graph: Graph) -> GraphText:
+    def write(self, graph: ir.Graph) -> GraphText:
         """Return the text of a graph and its nested graphs, with their arrays."""
         updates = _default_updates(graph)
-        full = Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
-        nested: dict[Graph, Op | None] = {}
+        full = ir.Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
+        nested: dict[ir.Graph, ir.Op | None] = {}
         _collect_nested_graphs(full, nested)
         for x in _declarations(full, nested):
             self._declare(x)
@@ -148,7 +134,7 @@ class GraphWriter:
         self._graph("main", full, graph, updates)
         return GraphText("".join(f"{json.dumps(x)}\n" for x in self.records), self.arrays)
 
-    def _declare(self, x: Node) -> None:
+    def _declare(self, x: ir.Node) -> None:
         """Write a shared variable or array, and store its value."""
         kind = "shared" if isinstance(x, Shared) else type(x.op).__name__.lower()
         name = str(self.globals.add(x, x.name, kind))
@@ -156,7 +142,9 @@ class GraphWriter:
         self.arrays[name] = x.get_value() if isinstance(x, Shared) else _array_of(x)
         self._record({kind: name, **self._input(x)}, x)
 
-    def _graph(self, name: str, full: Graph, graph: Graph, updates: Iterable[Node] = ()) -> None:
+    def _graph(
+        self, name: str, full: ir.Graph, graph: ir.Graph, updates: Iterable[ir.Node] = ()
+    ) -> None:
         """Write a graph: its inputs, a line for each operation, its outputs.
 
         Args:
@@ -184,11 +172,11 @@ class GraphWriter:
             record["updates"] = {ids.refs[x]: new for x, new in pairs}
         self.records.append(record)
 
-    def _input(self, x: Node) -> dict[str, Any]:
+    def _input(self, x: ir.Node) -> dict[str, Any]:
         """Return an input's class and type; a computed node is written as a plain input."""
         op = x.op
         fields: dict[str, Any] = {"type": type_json(x.type)}
-        if not isinstance(op, Input):
+        if not isinstance(op, ir.Input):
             return fields
         if isinstance(op, Formal):
             return {"kind": "Formal", "position": op.position, **fields}
@@ -196,7 +184,7 @@ class GraphWriter:
             fields["axes"] = [*op.axes]
         elif type(op) not in {*INPUTS.values(), *STORES.values()}:
             raise ExportError(f"{x!r} is an input of a kind that has no text.")
-        elif type(op) not in {Input, SharedInput}:
+        elif type(op) not in {ir.Input, SharedInput}:
             fields = {"kind": type(op).__name__, **fields}
         for name in ("sharding", "buckets", "dims"):
             value = getattr(op, name)
@@ -204,10 +192,10 @@ class GraphWriter:
                 fields[name] = value_json(value, str)
         return fields
 
-    def _node(self, node: Node, numbers: dict[Node, int], ids: _Ids) -> None:
+    def _node(self, node: ir.Node, numbers: dict[ir.Node, int], ids: _Ids) -> None:
         """Write an operation; a small constant without a name is inlined where it is used."""
         fields: dict[str, Any]
-        if isinstance(node.op, Constant):
+        if isinstance(node.op, ir.Constant):
             array = array_json(node.op.value)
             if node.name is None:
                 ids.refs[node] = array
@@ -219,7 +207,7 @@ class GraphWriter:
             fields = self._operation(node, [ids.refs[x] for x in xs])
         self._record({"node": ids.add(node, node.name), **fields}, node)
 
-    def _operation(self, node: Node, operands: Sequence[Any]) -> dict[str, Any]:
+    def _operation(self, node: ir.Node, operands: Sequence[Any]) -> dict[str, Any]:
         op = node.op
         name = name_of(op)
         if name is None:
@@ -250,7 +238,7 @@ class GraphWriter:
             fields["parameters"] = parameters
         return {**fields, "type": type_json(node.type)}
 
-    def _record(self, record: dict[str, Any], node: Node) -> None:
+    def _record(self, record: dict[str, Any], node: ir.Node) -> None:
         """Write a node, with its name, if its identifier is another one, and its line."""
         id = next(iter(record.values()))
         name = node.name
@@ -269,11 +257,11 @@ class _Ids:
     """
 
     def __init__(self, outer: _Ids | None = None) -> None:
-        self.refs: dict[Node, Any] = {} if outer is None else {**outer.refs}
+        self.refs: dict[ir.Node, Any] = {} if outer is None else {**outer.refs}
         self._used: set[Id] = set() if outer is None else {*outer._used}
         self._counts = Counter[str]()
 
-    def add(self, node: Node, name: str | None, prefix: str = "") -> Id:
+    def add(self, node: ir.Node, name: str | None, prefix: str = "") -> Id:
         """Return a new identifier: the node's name if it is free, or a number after a prefix."""
         id: Id | None = name
         while id is None or id in self._used:
@@ -285,24 +273,24 @@ class _Ids:
         return id
 
 
-def _ends(graph: Graph, updates: Iterable[Any]) -> list[Node]:
+def _ends(graph: ir.Graph, updates: Iterable[Any]) -> list[ir.Node]:
     return [*graph.outputs, *[x.default_update for x in updates]]
 
 
-def _default_updates(graph: Graph) -> list[Any]:
+def _default_updates(graph: ir.Graph) -> list[Any]:
     """Return the shared variables with default updates that a graph or these updates read."""
-    variables = reachable_nodes(
+    variables = ir.reachable_nodes(
         [x for x in graph.inputs if isinstance(x, Shared)],
         lambda x: [] if x.default_update is None else _read_by(x.default_update),
     )
     return [x for x in variables if x.default_update is not None]
 
 
-def _read_by(y: Node) -> list[Any]:
-    return [x for x in toposort([y]) if isinstance(x, Shared)]
+def _read_by(y: ir.Node) -> list[Any]:
+    return [x for x in ir.toposort([y]) if isinstance(x, Shared)]
 
 
-def _collect_nested_graphs(graph: Graph, nested: dict[Graph, Op | None]) -> None:
+def _collect_nested_graphs(graph: ir.Graph, nested: dict[ir.Graph, ir.Op | None]) -> None:
     """Collect all graphs nested in operations, inner ones first."""
     for node in graph.canonical():
         for inner in node.op.graphs():
@@ -311,18 +299,18 @@ def _collect_nested_graphs(graph: Graph, nested: dict[Graph, Op | None]) -> None
                 nested[inner] = node.op
 
 
-def _declarations(graph: Graph, nested: Iterable[Graph]) -> list[Node]:
+def _declarations(graph: ir.Graph, nested: Iterable[ir.Graph]) -> list[ir.Node]:
     nodes = dict.fromkeys(x for each in [graph, *nested] for x in each.canonical())
     shared = [x for x in nodes if isinstance(x, Shared)]
-    leaves = [x for x in nodes if isinstance(x.op, Leaf)]
-    large = [x for x in nodes if isinstance(x.op, Constant) and x.op.value.size >= TINY]
+    leaves = [x for x in nodes if isinstance(x.op, ir.Leaf)]
+    large = [x for x in nodes if isinstance(x.op, ir.Constant) and x.op.value.size >= ir.TINY]
     return [*shared, *leaves, *large]
 
 
-def _array_of(x: Node) -> Any:
-    if isinstance(x.op, Slot):
+def _array_of(x: ir.Node) -> Any:
+    if isinstance(x.op, ir.Slot):
         raise ExportError(
             f"{x!r} is the place of an array in a compiled program.",
             "Serialize the function, or f.requested.",
         )
-    return as_numpy(x.op.array) if isinstance(x.op, Leaf) else x.op.value  # type: ignore[attr-defined]
+    return as_numpy(x.op.array) if isinstance(x.op, ir.Leaf) else x.op.value  # type: ignore[attr-defined]

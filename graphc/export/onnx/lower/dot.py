@@ -8,20 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.export.onnx.builder import (
-    Complex,
-    Length,
-    Value,
-    constant,
-    emit,
-    emit_several,
-    insert_axes,
-    lengths,
-    permute_axes,
-    product,
-    reshape_to,
-    vector,
-)
+from graphc.export.onnx import builder as ob
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.implicit.quantized import QuantizedMatmul
 from graphc.ir import Node
@@ -33,9 +20,9 @@ from graphc.tensor.signal.convolve import Convolution
 @onnx.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
     """Emit products of batches of matrices; complex numbers take four real products."""
-    if isinstance(a, Complex):
+    if isinstance(a, ob.Complex):
         re = _dot(op, a.re, b.re) - _dot(op, a.im, b.im)
-        return Complex(re, _dot(op, a.re, b.im) + _dot(op, a.im, b.re))
+        return ob.Complex(re, _dot(op, a.re, b.im) + _dot(op, a.im, b.re))
     if a.dtype == "bool":
         counts = [x.cast("int32").with_type(x.type) for x in (a, b)]
         return _dot(op, *counts) > 0
@@ -45,26 +32,30 @@ def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
     return _dot(op, a, b)
 
 
-def _dot(op: DotGeneral, a: Value, b: Value) -> Value:
+def _dot(op: DotGeneral, a: ob.Value, b: ob.Value) -> ob.Value:
     """Emit one product of matrices, with the axes of each kind merged into one."""
     batch = op.batch_axes
     free = [op.free(side, x.type.ndim) for side, x in enumerate((a, b))]
-    sizes = [lengths(a), lengths(b)]
+    sizes = [ob.lengths(a), ob.lengths(b)]
     rows = _merge_axes(a, sizes[0], [*[[i] for i in batch[0]], free[0], op.contract[0]])
     columns = _merge_axes(b, sizes[1], [*[[i] for i in batch[1]], op.contract[1], free[1]])
-    y = emit("MatMul", rows, columns)
+    y = ob.emit("MatMul", rows, columns)
     if len(free[0]) == len(free[1]) == 1:
         return y
     batch_sizes = [sizes[0][i] for i in batch[0]]
-    return reshape_to(y, [*batch_sizes, *[sizes[side][i] for side in (0, 1) for i in free[side]]])
+    return ob.reshape_to(
+        y, [*batch_sizes, *[sizes[side][i] for side in (0, 1) for i in free[side]]]
+    )
 
 
-def _merge_axes(x: Value, sizes: Sequence[Length], groups: Sequence[Sequence[int]]) -> Value:
+def _merge_axes(
+    x: ob.Value, sizes: Sequence[ob.Length], groups: Sequence[Sequence[int]]
+) -> ob.Value:
     """Transpose x to groups of axes, and merge each group into one axis."""
-    x = permute_axes(x, [axis for group in groups for axis in group])
+    x = ob.permute_axes(x, [axis for group in groups for axis in group])
     if all(len(group) == 1 for group in groups):
         return x
-    return reshape_to(x, [product([sizes[axis] for axis in group]) for group in groups])
+    return ob.reshape_to(x, [ob.product([sizes[axis] for axis in group]) for group in groups])
 
 
 # Convolutions as products with windows: ONNX's ``Conv`` is for float32 only.
@@ -131,22 +122,24 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, scales: Any, *bia
     n, words = packed.type.shape
     k = op.coding.columns_of(words)
     groups = k // op.group_size
-    codes = reshape_to(as_bytes(packed), [n, groups, op.group_size * op.bits // 8])
+    codes = ob.reshape_to(as_bytes(packed), [n, groups, op.group_size * op.bits // 8])
     attributes = {"K": k, "N": n, "bits": op.bits, "block_size": op.group_size}
-    operands = [x, codes, emit("Reshape", scales, vector([-1]))]
+    operands = [x, codes, ob.emit("Reshape", scales, ob.vector([-1]))]
     if op.kind == "affine":
         # By default the middle code is 0, which is right for signed codes only.
-        operands.append(constant(np.zeros(n * -(-groups * op.bits // 8)), "uint8"))
-    (y,) = emit_several("MatMulNBits", operands, ["float32"], domain="com.microsoft", **attributes)
+        operands.append(ob.constant(np.zeros(n * -(-groups * op.bits // 8)), "uint8"))
+    (y,) = ob.emit_several(
+        "MatMulNBits", operands, ["float32"], domain="com.microsoft", **attributes
+    )
     if not biases:
         return y
-    grouped = reshape_to(x, [*lengths(x)[:-1], groups, op.group_size])
-    sums = emit("ReduceSum", grouped, vector([-1]), keepdims=0)
-    return y + emit("MatMul", sums, permute_axes(biases[0], [1, 0]))
+    grouped = ob.reshape_to(x, [*ob.lengths(x)[:-1], groups, op.group_size])
+    sums = ob.emit("ReduceSum", grouped, ob.vector([-1]), keepdims=0)
+    return y + ob.emit("MatMul", sums, ob.permute_axes(biases[0], [1, 0]))
 
 
-def as_bytes(words: Value) -> Value:
+def as_bytes(words: ob.Value) -> ob.Value:
     """Return the bytes of words, lowest first: constant-folded when a model is loaded."""
-    shifts = constant([0, 8, 16, 24], words.dtype)
-    bytes_ = emit("BitShift", insert_axes(words, [-1]), shifts, direction="RIGHT")
+    shifts = ob.constant([0, 8, 16, 24], words.dtype)
+    bytes_ = ob.emit("BitShift", ob.insert_axes(words, [-1]), shifts, direction="RIGHT")
     return (bytes_ & 255).cast("uint8")
