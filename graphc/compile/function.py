@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
-from graphc import errors, hooks
-from graphc.compile import specification
+from graphc import hooks
 from graphc.compile.arguments import MISSING, In, Out, convert_arguments
 from graphc.compile.cache import CompiledProgram, get_program
 from graphc.compile.calls import Outputs, ProgramCall
@@ -31,12 +30,30 @@ from graphc.compile.implicit import (
 )
 from graphc.compile.mode import Mode, Returns, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
-from graphc.compile.plan import Plan, padding_of, placement_of
-from graphc.compile.pure import Pure
 from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
 from graphc.compile.shared import Shared
-from graphc.compile.verify import Verification, verify
+from graphc.compile.specification import (
+    FunctionSpec,
+    OnUnused,
+    as_in,
+    as_output,
+    check_givens,
+    check_inputs,
+    compare_named,
+    default_updates,
+    givens_of,
+    returned_arrays,
+    signature_of,
+    swap_variables,
+    updates_of,
+)
 from graphc.config import config
+from graphc.errors import (
+    ArgumentError,
+    GraphcError,
+    NarrowingWarning,
+    RecompileError,
+)
 from graphc.ir import (
     Graph,
     TensorType,
@@ -58,7 +75,10 @@ from graphc.tensor.core.tensor import ArrayOrNumber
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from graphc.compile.plan import Plan
     from graphc.compile.profile import Profile
+    from graphc.compile.pure import Pure
+    from graphc.compile.verify import Verification
 
     Result = TypeVar("Result", default=Any)
 else:
@@ -78,7 +98,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -94,7 +114,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Literal["numpy"] | None = None,
@@ -110,7 +130,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Literal["numpy"] | None = None,
@@ -126,7 +146,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -142,7 +162,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -158,7 +178,7 @@ def function(
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -173,7 +193,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     givens: Any = None,
     name: str | None = None,
     *,
-    on_unused_input: specification.OnUnused = "raise",
+    on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
     no_default_updates: Any = False,
     returns: Returns | None = None,
@@ -223,18 +243,16 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     for option in others:
         from graphc.absent import OPTIONS  # noqa: PLC0415 (for errors alone)
 
-        raise errors.ArgumentError(f"function has no argument {option!r}.", OPTIONS.get(option, ""))
+        raise ArgumentError(f"function has no argument {option!r}.", OPTIONS.get(option, ""))
     mode = get_mode(mode)
-    returns = specification.returned_arrays(returns, mode)
+    returns = returned_arrays(returns, mode)
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     implicit = implicit_inputs(containers)
     containers = unpack_inputs(containers) if implicit else containers
-    ins = tuple(specification.as_in(x, allow_input_downcast) for x in flatten(containers))
-    nodes: list[Any] = (
-        [specification.as_output(y) for y in flatten(outputs)] if outputs is not None else []
-    )
-    swaps = specification.compare_named(specification.givens_of(givens), nodes)
-    pairs = specification.updates_of(updates, swaps)
+    ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
+    nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
+    swaps = compare_named(givens_of(givens), nodes)
+    pairs = updates_of(updates, swaps)
     before = nodes
     nodes = replace_nodes(nodes, swaps) if swaps else nodes
     structures = structures_in([*nodes, *(new for _, new in pairs)])
@@ -243,29 +261,27 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
     order = toposort(ends, variables)
-    extra = specification.default_updates(order, pairs, no_default_updates, swaps, variables)
+    extra = default_updates(order, pairs, no_default_updates, swaps, variables)
     pairs += extra
-    spec = specification.FunctionSpec(
+    spec = FunctionSpec(
         rebuild(containers, list(ins)), outputs, pairs, mode, name, returns, structures
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
-    specification.check_givens(swaps, ends, ins)
+    check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(y)] for y in objects_with_static_fields(spec.inputs)]
-    specification.check_inputs(
-        ins, ends, on_unused_input, implicit, together, before, None if extra else order
-    )
+    check_inputs(ins, ends, on_unused_input, implicit, together, before, None if extra else order)
     end_of_trace()
     return _create(spec)
 
 
-def _create(spec: specification.FunctionSpec) -> Function:
+def _create(spec: FunctionSpec) -> Function:
     try:
         return Function(spec)
-    except errors.GraphcError as error:
+    except GraphcError as error:
         raise _shorten(error) from error.__cause__
 
 
-def _shorten(error: errors.GraphcError) -> errors.GraphcError:
+def _shorten(error: GraphcError) -> GraphcError:
     return error if config.traceback == "full" else error.shorten()
 
 
@@ -294,12 +310,12 @@ class Function(Generic[Result]):
     _compared = False
     """Whether shared variables were compared with those of other processes."""
 
-    def __init__(self, spec: specification.FunctionSpec) -> None:
+    def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
         self._spec = spec
         self.name = spec.name
         self._ins: list[In] = flatten(spec.inputs)
-        self._shared, self._signature = specification.signature_of(
+        self._shared, self._signature = signature_of(
             spec, [parameter.variable for parameter in self._ins]
         )
         self.mode = self._signature.mode
@@ -446,7 +462,7 @@ class Function(Generic[Result]):
             return self._other_call(args, kwargs)
         try:
             return execute(*args)  # type: ignore[misc, no-any-return]
-        except errors.GraphcError as error:
+        except GraphcError as error:
             raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
@@ -466,7 +482,7 @@ class Function(Generic[Result]):
         args = self._arrange_arguments(args, kwargs)
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
-        except errors.GraphcError as error:
+        except GraphcError as error:
             raise _shorten(self._explain(error, args)) from error.__cause__
 
     def _warn_of_narrowing(self) -> None:
@@ -480,7 +496,7 @@ class Function(Generic[Result]):
         containers = self._spec.inputs
         if len(args) > len(containers):
             s = "" if len(containers) == 1 else "s"
-            raise errors.ArgumentError(
+            raise ArgumentError(
                 f"{self}: expected {len(containers)} argument{s}, got {len(args)}.",
                 f"They are {self._parameters()}.",
             )
@@ -488,17 +504,19 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
-                nested = any(isinstance(x, list | tuple | dict) for x in containers)
-                raise errors.ArgumentError(
+                if any(x.label == name for x in flatten(containers)) and name not in labels:
+                    problem = f"{self}: the input {name!r} is in a list, tuple or dict of inputs."
+                    raise ArgumentError(
+                        problem, "Pass one argument of that structure, by position."
+                    )
+                raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
-                    f"They are {self._parameters()}."
-                    + " A list, tuple or dict of inputs takes one argument of that structure, by "
-                    "position." * nested,
+                    f"They are {self._parameters()}.",
                 )
             index = labels.index(name)
             if values[index] is not MISSING:
                 problem = f"{self}: the argument {name!r} is given twice."
-                raise errors.ArgumentError(problem, "Give it by position or by name.")
+                raise ArgumentError(problem, "Give it by position or by name.")
             values[index] = value
         arrays: list[Any] = []
         for index, (container, value) in enumerate(zip(containers, values, strict=True)):
@@ -511,7 +529,7 @@ class Function(Generic[Result]):
         if value is MISSING:
             values = [x.value for x in flatten(container)]
             if not values or any(x is MISSING for x in values):
-                raise errors.ArgumentError(
+                raise ArgumentError(
                     f"{self}: the argument {self._labels[index] or index!r} is missing.",
                     f"The arguments are {self._parameters()}.",
                 )
@@ -519,7 +537,7 @@ class Function(Generic[Result]):
         try:
             return flatten_like(container, value)
         except ValueError as error:
-            raise errors.ArgumentError(
+            raise ArgumentError(
                 f"The argument {self._labels[index] or index!r} of {self} lacks its input's "
                 f"structure: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
@@ -527,21 +545,21 @@ class Function(Generic[Result]):
 
     # Errors.
 
-    def _explain(self, error: errors.GraphcError, args: tuple[Any, ...]) -> errors.GraphcError:
+    def _explain(self, error: GraphcError, args: tuple[Any, ...]) -> GraphcError:
         """Return the error with this function's own names and lines, if its program is shared."""
         if self._exchanges_with_processes:
             return error  # other processes do not repeat the call
-        if self._lowered is None and not isinstance(error, errors.RecompileError):
+        if self._lowered is None and not isinstance(error, RecompileError):
             with suppress(Exception):  # the first error remains if there is no better one
                 own_args = self._convert(args)
                 return self._error_of(lambda: self._run_own_program(own_args)) or error
         return error
 
     @staticmethod
-    def _error_of(call: Callable[[], Any]) -> errors.GraphcError | None:
+    def _error_of(call: Callable[[], Any]) -> GraphcError | None:
         try:
             call()
-        except errors.GraphcError as error:
+        except GraphcError as error:
             return error
         return None
 
@@ -709,6 +727,8 @@ class Function(Generic[Result]):
               return v1
             rewritten: ...
         """
+        from graphc.compile.plan import Plan, padding_of  # noqa: PLC0415 (few programs print one)
+
         lowered = self._own_program
         values = self._plan_arguments(args, kwargs)
         return Plan(
@@ -736,6 +756,8 @@ class Function(Generic[Result]):
         """Return the program's placement on the mode's mesh; None if lengths are not static."""
         if self.mode.mesh_axes is None:
             return None
+        from graphc.compile.plan import placement_of  # noqa: PLC0415 (few have a mesh)
+
         lowered = self._own_program
         return placement_of(lowered.program, self.mode, values, len(self._ins), lowered.donated)
 
@@ -753,6 +775,8 @@ class Function(Generic[Result]):
             >>> print(jax.grad(f.pure)(jax.numpy.array([1.0, 2.0])))
             [ 3. 12.]
         """
+        from graphc.compile.pure import Pure  # noqa: PLC0415 (few programs take it)
+
         return Pure(
             repr(self),
             self._signature,
@@ -791,6 +815,8 @@ class Function(Generic[Result]):
             >>> f.verify([1.0, 2.0])
             function(x: float64[?]) in Mode('JAX'): all 2 operations agree with NumPy.
         """
+        from graphc.compile.verify import verify  # noqa: PLC0415 (few programs are compared)
+
         lowered = self._own_program
         leaves = [self.leaves[i].op.array for i in lowered.slots]  # type: ignore[attr-defined]
         arguments = self._convert(self._arrange_arguments(args, kwargs))
@@ -857,7 +883,7 @@ class Function(Generic[Result]):
         inputs = self._values(values)
         try:
             return profile_program(repr(self), self._signature, leaves, inputs, repeat, fused=fused)
-        except errors.GraphcError as error:
+        except GraphcError as error:
             raise self._explain(error, values) from error.__cause__
 
     # Copying.
@@ -890,8 +916,8 @@ class Function(Generic[Result]):
         """
         absent = [x for x in swap or {} if x not in self._shared]
         if absent:
-            raise errors.ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
-        spec = specification.swap_variables(self._spec, swap or {})
+            raise ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
+        spec = swap_variables(self._spec, swap or {})
         updates = () if delete_updates else spec.updates
         return Function(replace(spec, updates=updates, name=name or spec.name))
 
@@ -902,9 +928,7 @@ class Function(Generic[Result]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
-        return Function(
-            specification.swap_variables(self._spec, {x: deepcopy(x, memo) for x in self._shared})
-        )
+        return Function(swap_variables(self._spec, {x: deepcopy(x, memo) for x in self._shared}))
 
 
 @cache
@@ -914,7 +938,7 @@ def _warn_of_narrowing(library: str) -> None:
         f"A function returns {library}'s arrays of 64 bits, and jax_enable_x64 is off: {library} "
         "computes in 32 bits with them. Take NumPy arrays, returns='numpy'; turn jax_enable_x64 "
         "on; or call f.pure.",
-        errors.NarrowingWarning,
+        NarrowingWarning,
         stacklevel=frames_up(),
     )
 

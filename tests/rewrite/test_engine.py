@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError
 from graphc.ir import Graph, Node, pprint, toposort
@@ -87,6 +89,17 @@ def test_rules_without_an_end_are_named(rules: list[Callable[..., Equation]]) ->
     for rule in rules:
         assert rule.__name__ in str(caught.value)
     assert "test_engine.py" in str(caught.value)
+
+
+def test_products_of_exponentials_with_more_factors_than_are_listed_come_to_an_end() -> None:
+    z, u, w = gt.vector("z"), gt.vector("u"), gt.vector("w")
+    inverse = gt.ndtri(gt.ndtr(gt.xlogy(z, 1.5)))
+    (slope,) = graphc.grad((w * inverse).sum(), [z])
+    (second,) = graphc.grad((u * slope).sum(), [z])
+    f = graphc.function([z, u, w], [slope, second], mode="NUMPY")
+    values = np.array([[0.0, 0.4, 1.0], [0.7, -0.6, 1.2], [0.6, 0.9, -1.1]])
+    np.testing.assert_allclose(f(*values)[0], values[2] * np.log(1.5), 1e-12)
+    np.testing.assert_allclose(f(*values)[1], np.zeros(3), atol=1e-12)
 
 
 def test_a_rule_that_changes_the_type_is_named() -> None:

@@ -10,6 +10,7 @@ from graphc.ir import Node, is_float, is_inexact
 from graphc.rewrite.algebra.exponentials import exponentials, log_of_exponentials
 from graphc.rewrite.algebra.factors import (
     GONE,
+    MAX_FACTORS,
     Factor,
     Replacement,
     cancelling,
@@ -431,11 +432,14 @@ def product_of_exps(node: Node, op: object) -> Node | None:
     """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``: either exp may overflow.
 
     With other factors it is ``g * h * h`` with ``h = exp((a - b) / 2)``, which overflows only if
-    the product does. Exponentials of smaller shapes than the product stay.
+    the product does. Exponentials of smaller shapes than the product stay, and those of a product
+    that has too many factors to list: the same exponential may be a factor that is not listed.
     """
     if not is_float(node.type.dtype) or not is_steep(node):
         return None
     all_factors = factors(node)
+    if len(all_factors) >= MAX_FACTORS:
+        return None
     exps = [f for f in all_factors if f.node.op is exp and f.node.type.shape == node.type.shape]
     if len({f.node for f in exps}) < 2:
         return None

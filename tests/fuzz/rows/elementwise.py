@@ -47,8 +47,9 @@ row(
     cusp=True,
     edge=WHOLE,
 )
-elementwise_rows("floor_divide remainder", 2, FLOATS | INTEGERS, ulps=2)
-elementwise_rows("fmod", 2, FLOATS | INTEGERS, ulps=2)
+JUMPS = "np.any(np.isclose({0} / {1}, np.round({0} / {1})))"
+"""Quotients near a whole number: the result jumps there."""
+elementwise_rows("floor_divide remainder fmod", 2, FLOATS | INTEGERS, ulps=2, edge=JUMPS)
 elementwise_rows("logaddexp", 2, FLOATS, ulps=4)
 elementwise_rows("hypot", 2, FLOATS, ulps=4, cusp=True)
 ORIGIN = "np.any(({0} == 0) & ({1} == 0))"
@@ -104,7 +105,10 @@ def chosen(g: Growing) -> Choice | None:
     condition = x and g.beside(x, fits=lambda v: v.dtype == "bool")
     if x is None or condition is None:
         return None
-    y = g.beside(x, condition, fits=lambda v: v.dtype == x.dtype) or x
+    # Of where(c, x, x) nothing checks that c has x's lengths, as docs/rewrites.md says.
+    y = g.beside(x, condition, fits=lambda v: v.dtype == x.dtype and v.name != x.name)
+    if y is None:
+        return None
     ones = meet(x, condition, y) or ()
     return Choice((condition.name, *g.random.sample([x.name, y.name], 2)), ones=ones)
 
@@ -122,7 +126,7 @@ def clipped(g: Growing) -> Choice | None:
     return Choice((x.name, *ends), ones=x.ones)
 
 
-row("clip", "np.clip({0}, {1}, {2})", clipped)
+row("clip", "np.clip({0}, {1}, {2})", clipped, edge="np.any(({0} == {1}) | ({0} == {2}))")
 
 
 def converted(g: Growing) -> Choice | None:

@@ -15,6 +15,8 @@ BINARY = ("xlogy", "xlog1py", "beta", "betaln", "gammainc", "gammaincc", "rel_en
 WITHOUT_SLOPE = {
     **dict.fromkeys(("i0e", "kl_div"), "np.any({0} == 0)"),
     **dict.fromkeys(("gammainc", "gammaincc"), "np.any({0} == 0) or np.any({1} == 0)"),
+    "xlogy": "np.any({1} <= 0)",
+    "xlog1py": "np.any({1} <= -1)",
 }
 """Where a function has no derivative, or an infinite one, as ``exp(-abs(x))`` at 0."""
 

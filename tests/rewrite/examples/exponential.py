@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import mul
 
 import graphc.tensor as gt
 from graphc.ir import Node
@@ -92,6 +94,6 @@ LEFT_ALONE: dict[str, list[Node]] = {
         e * (w - share),
         x * (w / x),
     ],
-    "product_of_exps": [e * gt.exp(w), e * e, x * e],
+    "product_of_exps": [e * gt.exp(w), e * e, x * e, reduce(mul, [w] * 11) * e / gt.exp(2 * x)],
     "difference_of_opposite_sigmoids": [share - gt.sigmoid(w), share - gt.sigmoid(x + 1)],
 }
