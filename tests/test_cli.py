@@ -145,13 +145,13 @@ def test_a_file_of_a_function_is_shown(tmp_path: Path, capsys: pytest.CaptureFix
         "  x  float64[n]",
         "  output['all'][0]  float64[]",
         "  w  float64[2]   updated by each call",
-        "shared %w: float64[?] at ",
+        '{"shared": "w", "type": "float64[?]", "at": ',
     ):
         assert line in shown
     assert main(["show", "--text", file]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("graphc-graph 1\n")
-    assert " at " not in text
+    assert text.startswith('{"graphc-graph": 1}\n')
+    assert '"at"' not in text
 
 
 def test_a_file_of_a_function_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
+from graphc.capture import objects
 from graphc.capture.code import CALL, AttributePath, Variable, Write, code_facts, line_of
 from graphc.capture.handlers import HANDLERS, leaf, other
 from graphc.capture.identity import is_array, value_key
@@ -23,15 +24,6 @@ from graphc.capture.members import (
     is_users_class,
     specials,
     unwrap,
-)
-from graphc.capture.objects import (
-    OF_AN_OBJECT,
-    WITH_MEMBERS,
-    CapturedObject,
-    Trail,
-    name_of,
-    refuse,
-    resolve_members,
 )
 from graphc.capture.stripped import CapturedPart, Lifted, Stripped
 from graphc.errors import ArgumentError
@@ -102,14 +94,14 @@ class CaptureWalk:
 
     def __init__(self, is_leaf: Callable[[Any], bool] | None) -> None:
         self.is_leaf = is_leaf
-        self.items: list[CapturedObject] = []
+        self.items: list[objects.CapturedObject] = []
         self.names: set[str] = set()
         self.numbers: dict[int, int] = {}
         self.forms: dict[Hashable, int] = {}
-        self.waiting: deque[CapturedObject] = deque()
-        self.whole: list[CapturedObject] = []
+        self.waiting: deque[objects.CapturedObject] = deque()
+        self.whole: list[objects.CapturedObject] = []
 
-    def visit(self, value: Any, paths: Iterable[AttributePath], trail: Trail) -> int:
+    def visit(self, value: Any, paths: Iterable[AttributePath], trail: objects.Trail) -> int:
         """Return the number of an object, and record its use by these attribute paths."""
         if type(value) not in HANDLERS:
             value = unwrap(value)
@@ -126,15 +118,15 @@ class CaptureWalk:
             self.demand_once(item, path)
         return number
 
-    def once(self, item: CapturedObject) -> int:
+    def once(self, item: objects.CapturedObject) -> int:
         """Return the number of a plain value, which all objects of equal value share."""
         number = self.forms.setdefault(item.token, item.number)
         if number != item.number:
             del self.items[item.number]
         return number
 
-    def item(self, value: Any, trail: Trail) -> CapturedObject:
-        item = CapturedObject(len(self.items), value, trail)
+    def item(self, value: Any, trail: objects.Trail) -> objects.CapturedObject:
+        item = objects.CapturedObject(len(self.items), value, trail)
         self.items.append(item)
         return item
 
@@ -151,7 +143,7 @@ class CaptureWalk:
 
     # Functions.
 
-    def function(self, item: CapturedObject) -> None:
+    def function(self, item: objects.CapturedObject) -> None:
         function: FunctionType = item.value
         reads: Mapping[Any, Iterable[AttributePath]] = {}
         if item.static.library is None:
@@ -174,7 +166,7 @@ class CaptureWalk:
         if "__wrapped__" in vars(function):
             self.demand(item, ("__wrapped__",))
 
-    def refuse_writes(self, item: CapturedObject, writes: Mapping[Variable, Write]) -> None:
+    def refuse_writes(self, item: objects.CapturedObject, writes: Mapping[Variable, Write]) -> None:
         fixed = {name for name, x in item.static.defaults(item.value) if value_key(x) is None}
         for variable, write in writes.items():
             if variable.kind != "argument":
@@ -183,7 +175,11 @@ class CaptureWalk:
                 self.refuse_write(item, Variable("default", variable.name), write)
 
     def cell(
-        self, owner: CapturedObject, name: str, cell: CellType, paths: Iterable[AttributePath]
+        self,
+        owner: objects.CapturedObject,
+        name: str,
+        cell: CellType,
+        paths: Iterable[AttributePath],
     ) -> int:
         number = self.numbers.get(id(cell))
         if number is None:
@@ -200,7 +196,7 @@ class CaptureWalk:
 
     def space(
         self,
-        owner: CapturedObject,
+        owner: objects.CapturedObject,
         variables: dict[str, Any],
         reads: Mapping[Any, Iterable[AttributePath]],
     ) -> int:
@@ -219,11 +215,11 @@ class CaptureWalk:
                 owner.reads[name] = child
         return number
 
-    def refuse_write(self, owner: CapturedObject, variable: Variable, write: Write) -> None:
-        target = CapturedObject(
+    def refuse_write(self, owner: objects.CapturedObject, variable: Variable, write: Write) -> None:
+        target = objects.CapturedObject(
             0, None, (owner, variable.kind, ".".join((variable.name, *write.path)))
         )
-        refuse(
+        objects.refuse(
             target,
             f"{write.how} by the function, so its value is not fixed.",
             "Return the new value, or take it as an argument.",
@@ -232,12 +228,12 @@ class CaptureWalk:
 
     # Attributes.
 
-    def demand_once(self, item: CapturedObject, path: AttributePath) -> None:
+    def demand_once(self, item: objects.CapturedObject, path: AttributePath) -> None:
         if path not in item.uses:
             item.uses.add(path)
             self.demand(item, path)
 
-    def demand(self, item: CapturedObject, path: AttributePath) -> None:
+    def demand(self, item: objects.CapturedObject, path: AttributePath) -> None:
         """Capture the attributes of a path, and the objects that these read."""
         if not path or (item.kind == "class" and path == (CALL,)):
             if item.kind in ("object", "module", "class") and item not in self.whole:
@@ -245,7 +241,7 @@ class CaptureWalk:
         elif item.kind in ("list", "dict", "set", "leaf", "plain"):
             changes = path[0] in MUTATORS
             if changes and (item.kind not in ("leaf", "plain") or is_array(item.value)):
-                refuse(
+                objects.refuse(
                     item,
                     f"is changed in place by the function ({path[0]}), so its value is not fixed.",
                     "Build the new value and return it, or take it as an argument.",
@@ -253,14 +249,14 @@ class CaptureWalk:
         elif item.kind in ("object", "module", "class", "function"):
             self.member(item, path[0], path[1:])
 
-    def member(self, item: CapturedObject, name: str, rest: AttributePath) -> None:
+    def member(self, item: objects.CapturedObject, name: str, rest: AttributePath) -> None:
         special = name.startswith("__")
         if special and item.kind == "function" and name != "__wrapped__":
             return
         if item.kind == "object" and name == "__class__":
             paths = [rest] if rest else []
             cls = self.visit(class_of(item.value), paths, (item, "attribute", name))
-            self.items[cls].uses.add(OF_AN_OBJECT)
+            self.items[cls].uses.add(objects.OF_AN_OBJECT)
             item.children += [] if cls in item.children else [cls]
             return
         attribute = find(item.value, name)
@@ -270,7 +266,7 @@ class CaptureWalk:
             self.demand_once(item, ())
 
     def add_member(
-        self, item: CapturedObject, name: str, attribute: Attribute, rest: AttributePath
+        self, item: objects.CapturedObject, name: str, attribute: Attribute, rest: AttributePath
     ) -> None:
         how, value = attribute
         trail = (item, "attribute", name)
@@ -279,7 +275,7 @@ class CaptureWalk:
         bound = how == "value" and item.kind == "object" and is_of_class(item.value, name)
         if bound and _is_descriptor(value):
             unread = self.item(value, trail)
-            refuse(unread, "is a descriptor, not an attribute.", "Read a plain attribute.")
+            objects.refuse(unread, "is a descriptor, not an attribute.", "Read a plain attribute.")
         child = self.visit(value, [rest] if how == "value" else [(CALL,)], trail)
         item.members[name] = (how, child)
         if how in ("method", "property"):
@@ -288,7 +284,7 @@ class CaptureWalk:
             owner = item.value if isinstance(item.value, type) else type(item.value)
             self.bind(self.items[child], self.items[self.visit(owner, (), (item, "same", ""))])
 
-    def bind(self, function: CapturedObject, owner: CapturedObject) -> None:
+    def bind(self, function: objects.CapturedObject, owner: objects.CapturedObject) -> None:
         """Capture the attributes that a method reads of its first argument."""
         if function.kind != "function":
             self.demand_once(owner, ())
@@ -305,7 +301,7 @@ class CaptureWalk:
         if "super" in code.co_names and owner.kind == "object":
             self.bases(function, owner)
 
-    def bases(self, function: CapturedObject, owner: CapturedObject) -> None:
+    def bases(self, function: objects.CapturedObject, owner: objects.CapturedObject) -> None:
         """Capture the methods that ``super()`` finds, which also read attributes of the object."""
         code, closure = function.value.__code__, function.value.__closure__ or ()
         cells = dict(zip(code.co_freevars, closure, strict=True))
@@ -321,7 +317,7 @@ class CaptureWalk:
                     owner.members[key] = ("base", child)
                     self.bind(self.items[child], owner)
 
-    def all_of(self, item: CapturedObject) -> None:
+    def all_of(self, item: objects.CapturedObject) -> None:
         """Capture all attributes that code may read of an object that is used entirely."""
         value = item.value
         if item.kind == "module":
@@ -353,7 +349,7 @@ class CaptureWalk:
     # The result.
 
     def result(self) -> Lifted:
-        items = resolve_members(self.items)
+        items = objects.resolve_members(self.items)
         leaves = [item for item in items if item.kind == "leaf"]
         for i, item in enumerate(leaves):
             item.static = i
@@ -370,11 +366,11 @@ def _is_simple(value: Any, name: str) -> bool:
     return value_key(attribute) is not None or is_array(attribute)
 
 
-def _part(item: CapturedObject) -> CapturedPart:
+def _part(item: objects.CapturedObject) -> CapturedPart:
     is_named = item.kind in {"leaf", "plain"} or not item.number
-    name = name_of(item) if is_named else ""
+    name = objects.name_of(item) if is_named else ""
     token, stable, children = item.token, item.stable, tuple(item.children)
-    if item.kind not in WITH_MEMBERS:
+    if item.kind not in objects.WITH_MEMBERS:
         return CapturedPart(item.kind, token, stable, item.static, children, name)
     members = tuple([(name, how) for name, (how, _) in item.members.items()])
     if members:

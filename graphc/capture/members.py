@@ -5,19 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import types
 from collections.abc import Iterator
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-    WrapperDescriptorType,
-)
 from typing import Any, Literal, NamedTuple
 
 from graphc.capture.identity import is_array, is_library_file, is_library_module, value_key
@@ -65,12 +54,12 @@ def is_users_class(cls: type) -> bool:
 
 def _is_users(name: str) -> bool:
     module = sys.modules.get(name)
-    return not isinstance(module, ModuleType) or not is_library_module(module)
+    return not isinstance(module, types.ModuleType) or not is_library_module(module)
 
 
 def makes_instances(cls: type) -> bool:
     """Return whether an object of the class is determined by its attributes."""
-    if cls is SimpleNamespace:
+    if cls is types.SimpleNamespace:
         return True
     return all(base is object or base.__flags__ & HEAP_TYPE for base in cls.__mro__)
 
@@ -85,7 +74,7 @@ def find(value: Any, name: str) -> Attribute | None:
     if getter is not None:
         stored = vars(value) if isinstance(inherited, functools.cached_property) else {}
         return Attribute("value", stored[name]) if name in stored else Attribute("property", getter)
-    if isinstance(inherited, MemberDescriptorType):
+    if isinstance(inherited, types.MemberDescriptorType):
         missing = object()
         stored = getattr(value, name, missing)
         return None if stored is missing else Attribute("value", stored)
@@ -101,12 +90,12 @@ def _property_getter(inherited: Any) -> Any:
 
 def _own(value: Any, stored: Any) -> Attribute:
     """Return an attribute stored in the object, where ``rebuild`` stores bound functions."""
-    if isinstance(stored, MethodType) and isinstance(stored.__func__, FunctionType):
+    if isinstance(stored, types.MethodType) and isinstance(stored.__func__, types.FunctionType):
         if stored.__self__ is value:
             return Attribute("method", stored.__func__)
         if stored.__self__ is type(value):
             return Attribute("class method", stored.__func__)
-    return Attribute("plain" if isinstance(stored, FunctionType) else "value", stored)
+    return Attribute("plain" if isinstance(stored, types.FunctionType) else "value", stored)
 
 
 def find_in_bases(value: Any, name: str, cls: type) -> Attribute | None:
@@ -118,12 +107,12 @@ def find_in_bases(value: Any, name: str, cls: type) -> Attribute | None:
 
 ABSENT = object()
 IN_C = (
-    WrapperDescriptorType,
-    MethodDescriptorType,
-    ClassMethodDescriptorType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    BuiltinFunctionType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.BuiltinFunctionType,
 )
 """The types of attributes of classes defined in C."""
 
@@ -140,7 +129,7 @@ def _bound(value: Any, of_class: bool = False) -> Attribute | None:
     if isinstance(value, classmethod):
         return Attribute("class method", unwrap(value.__func__))
     inner = unwrap(value)
-    if isinstance(inner, FunctionType):
+    if isinstance(inner, types.FunctionType):
         return Attribute("plain" if of_class else "method", inner)
     if isinstance(inner, functools.partialmethod):
         return Attribute("method", inner)
@@ -150,7 +139,7 @@ def _bound(value: Any, of_class: bool = False) -> Attribute | None:
 def is_of_class(value: Any, name: str) -> bool:
     """Return whether an attribute of an object belongs to its class."""
     return name not in getattr(value, "__dict__", {}) and not isinstance(
-        _in_classes(type(value).__mro__, name), MemberDescriptorType
+        _in_classes(type(value).__mro__, name), types.MemberDescriptorType
     )
 
 
@@ -180,7 +169,7 @@ def specials(instance_class: type) -> Iterator[str]:
             for name, attribute in vars(cls).items():
                 if (
                     name.startswith("__")
-                    and isinstance(unwrap(attribute), FunctionType)
+                    and isinstance(unwrap(attribute), types.FunctionType)
                     and name not in UNUSED
                     and not name.startswith(CHANGING)
                     and not is_library_file(unwrap(attribute).__code__.co_filename)
@@ -191,7 +180,7 @@ def specials(instance_class: type) -> Iterator[str]:
 def is_content(value: Any) -> bool:
     """Return whether an attribute of a class is a function or data, not internal to the class."""
     return (
-        isinstance(value, FunctionType | tuple | list | dict)
+        isinstance(value, types.FunctionType | tuple | list | dict)
         or value_key(value) is not None
         or is_array(value)
     )

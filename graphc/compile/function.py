@@ -856,7 +856,7 @@ class Function(Generic[Result]):
 
         Returns:
             A profile, with a row for the operations of each line: time, calls and bytes. The last
-            row is the remaining time. ``save("profile.html")`` draws the profile.
+            row is the remaining time. ``save("profile.json")`` writes a trace to draw.
 
         Raises:
             ArgumentError: A wrong argument, as for a call; or ``repeat`` is no positive integer.

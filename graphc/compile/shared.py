@@ -10,37 +10,14 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from graphc import hooks
+from graphc import hooks, ir
+from graphc.compile import placement
 from graphc.compile.arguments import goes_into, is_weak
-from graphc.compile.placement import (
-    DeclaredSharding,
-    declared_fields,
-    declared_sharding,
-    is_on_mesh,
-    is_sharded,
-    mesh_here,
-    on_mesh,
-    portable_mesh,
-    refuse_shape,
-    require_fit,
-)
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.node import ImplicitTensor, as_implicit
 from graphc.implicit.treedef import Treedef
-from graphc.ir import (
-    Constant,
-    Input,
-    Leaf,
-    Sharding,
-    TensorType,
-    Wrapper,
-    dtype_name,
-    replace_nodes,
-    toposort,
-    unwrap,
-)
 from graphc.ir.sharding import with_role
 from graphc.link import as_numpy
 from graphc.site import frames_up
@@ -92,7 +69,7 @@ class Store:
         return np.asarray(as_numpy(self.value), type.numpy_dtype)
 
 
-class SharedInput(Input):
+class SharedInput(ir.Input):
     """An input whose value persists between calls.
 
     Attributes:
@@ -106,10 +83,10 @@ class SharedInput(Input):
 
     def __init__(
         self,
-        type: TensorType,
+        type: ir.TensorType,
         name: str | None,
         store: Store,
-        sharding: Sharding | None = None,
+        sharding: ir.Sharding | None = None,
         mesh: Any = None,
         role: str = "",
     ) -> None:
@@ -130,7 +107,7 @@ class SharedInput(Input):
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
-        mesh = portable_mesh(self.mesh)
+        mesh = placement.portable_mesh(self.mesh)
         state = self.given_type, self.given_name, value, self.sharding, self.role, mesh
         return _shared_input, state, self.default_update
 
@@ -140,16 +117,20 @@ class SharedInput(Input):
 
 
 def _shared_input(
-    type: TensorType,
+    type: ir.TensorType,
     name: str | None,
     value: Any,
-    sharding: Sharding | None,
+    sharding: ir.Sharding | None,
     role: str,
     mesh: Any,
 ) -> SharedInput:
-    here = None if mesh is None else mesh_here(mesh, f"The shared variable {name or 'shared'}")
+    here = (
+        None
+        if mesh is None
+        else placement.mesh_here(mesh, f"The shared variable {name or 'shared'}")
+    )
     op = SharedInput(type, name, Store(value, owned=True), sharding, here, role)
-    copy = on_mesh(value, op.subject, sharding, here)
+    copy = placement.on_mesh(value, op.subject, sharding, here)
     if copy is not value:
         op.store.current.replace_by_copy(copy)
     return op
@@ -193,14 +174,14 @@ class Shared(Tensor):
 
     @default_update.setter
     def default_update(self, new: Any) -> None:
-        self.op.default_update = None if new is None else as_tensor(unwrap(new))
+        self.op.default_update = None if new is None else as_tensor(ir.unwrap(new))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         if id(self) not in memo:
             op = self.op
             with op.store.lock:
-                value = self.get_value(borrow=is_sharded(op.store.value))
-            store = Store(value, owned=not is_sharded(value))
+                value = self.get_value(borrow=placement.is_sharded(op.store.value))
+            store = Store(value, owned=not placement.is_sharded(value))
             copied_op = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.role)
             self._copy_default_update(Shared.make(copied_op), memo)
         copied: Shared = memo[id(self)]
@@ -211,8 +192,8 @@ class Shared(Tensor):
         memo[id(self)] = copied
         new = self.default_update
         if new is not None:
-            read = [x for x in toposort([new]) if isinstance(x, Shared)]
-            copied.default_update = replace_nodes([new], {x: deepcopy(x, memo) for x in read})[0]
+            read = [x for x in ir.toposort([new]) if isinstance(x, Shared)]
+            copied.default_update = ir.replace_nodes([new], {x: deepcopy(x, memo) for x in read})[0]
 
     @overload
     def get_value(
@@ -238,7 +219,7 @@ class Shared(Tensor):
         """
         store = self.op.store
         with store.lock:
-            if return_internal_type or (borrow and is_on_mesh(store.value)):
+            if return_internal_type or (borrow and placement.is_on_mesh(store.value)):
                 store.current.owned = False
                 return store.value
             if borrow:
@@ -255,12 +236,12 @@ class Shared(Tensor):
             ShardingError: A length cannot be sharded over the variable's mesh.
         """
         op = self.op
-        if op.sharding is not None and is_sharded(value):
-            array = require_fit(value, self.type)
+        if op.sharding is not None and placement.is_sharded(value):
+            array = placement.require_fit(value, self.type)
         else:
             _warn_of_sharding(value)
             array = _value(value, self.type, borrow)
-        return on_mesh(array, op.subject, op.sharding, op.mesh)
+        return placement.on_mesh(array, op.subject, op.sharding, op.mesh)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value that the next calls of functions read.
@@ -278,19 +259,19 @@ class Shared(Tensor):
         value = self.to_stored_value(new_value, borrow)
         store = self.op.store
         with store.lock:
-            store.set(value, owned=not (borrow or is_sharded(value)))
+            store.set(value, owned=not (borrow or placement.is_sharded(value)))
 
 
 SharedInput.node_class = Shared
 
 
-def sharding_of(variable: Shared) -> Sharding:
+def sharding_of(variable: Shared) -> ir.Sharding:
     """Return the declared sharding of a variable's values; replicated by default."""
     declared = variable.op.sharding
     return (None,) * variable.ndim if declared is None else declared
 
 
-def _value(value: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
+def _value(value: Any, type: ir.TensorType, borrow: bool) -> np.ndarray[Any, Any]:
     if holds_mask(value):
         raise ArgumentError(f"A masked array does not fit a shared variable of {type!r}.", FILL)
     array = as_numpy(value)
@@ -299,13 +280,13 @@ def _value(value: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
             f"A value of {array.dtype} does not fit a shared variable of {type!r}.",
             f"Convert it: value.astype({type.dtype!r}).",
         )
-    refuse_shape(array.shape, type)
+    placement.refuse_shape(array.shape, type)
     return np.array(array, type.numpy_dtype, copy=None if borrow else True)
 
 
 def _warn_of_sharding(value: Any) -> None:
     """Warn that a JAX array on several devices is copied to one array."""
-    if is_sharded(value):
+    if placement.is_sharded(value):
         devices = value.sharding.device_set
         warnings.warn(
             f"A shared variable without a sharding keeps a value of {len(devices)} devices as one "
@@ -383,9 +364,9 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
         >>> int(count()), int(count()), int(n.get_value())
         (0, 1, 2)
     """
-    if isinstance(value, Wrapper):
+    if isinstance(value, ir.Wrapper):
         symbolic = value.values
-        array = symbolic.data if isinstance(symbolic.op, Constant | Leaf) else symbolic
+        array = symbolic.data if isinstance(symbolic.op, ir.Constant | ir.Leaf) else symbolic
         options = {"shape": shape, "borrow": borrow, "sharding": value.positional(sharding)}
         return value.alike(shared(array, name, strict, allow_downcast, **options))
     if hasattr(value, "dims") and hasattr(value, "transpose"):
@@ -429,8 +410,8 @@ def _shared_array(
         borrow: Whether to store the array itself.
         sharding: The user's argument, or a ``Where``.
     """
-    if is_sharded(value):
-        value_type = TensorType(dtype_name(value.dtype), value.shape)
+    if placement.is_sharded(value):
+        value_type = ir.TensorType(ir.dtype_name(value.dtype), value.shape)
         type = _type_of(value_type, allow_downcast, shape)
         array = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
     else:
@@ -439,12 +420,16 @@ def _shared_array(
             value = as_numpy(value)
         type = _type_of(constant(value, bake=True).type, allow_downcast, shape)
         array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
-    is_where = isinstance(sharding, DeclaredSharding)
-    where = sharding if is_where else declared_sharding(sharding, array, name or "shared")
+    is_where = isinstance(sharding, placement.DeclaredSharding)
+    where = sharding if is_where else placement.declared_sharding(sharding, array, name or "shared")
     op = SharedInput(type, name, Store(None, owned=False), *where)
-    stored = require_fit(array, type) if is_sharded(array) else _value(array, type, borrow=True)
-    on_devices = on_mesh(stored, op.subject, where.sharding, where.mesh)
-    op.store.set(on_devices, owned=not (borrow or is_sharded(on_devices)))
+    stored = (
+        placement.require_fit(array, type)
+        if placement.is_sharded(array)
+        else _value(array, type, borrow=True)
+    )
+    on_devices = placement.on_mesh(stored, op.subject, where.sharding, where.mesh)
+    op.store.set(on_devices, owned=not (borrow or placement.is_sharded(on_devices)))
     return Shared.make(op)
 
 
@@ -453,12 +438,14 @@ def _shared_implicit(value: ImplicitArray, name: str | None, borrow: bool, shard
     paths = treedef.paths(name) if name else [None] * len(leaves)
     shardings: Sequence[Any] = [None] * len(leaves)
     if sharding is not None:
-        shardings = declared_fields(sharding, value, name or "shared")
+        shardings = placement.declared_fields(sharding, value, name or "shared")
     triples = zip(leaves, paths, shardings, strict=True)
     fields = [_shared_array(x, path, None, None, borrow, where) for x, path, where in triples]
     return as_implicit(treedef.build(fields))
 
 
-def _type_of(value_type: TensorType, allow_downcast: bool | None, shape: Any) -> TensorType:
+def _type_of(value_type: ir.TensorType, allow_downcast: bool | None, shape: Any) -> ir.TensorType:
     dtype = config.floatX if allow_downcast and value_type.dtype == "float64" else value_type.dtype
-    return TensorType(dtype_name(dtype), (None,) * value_type.ndim if shape is None else shape)
+    return ir.TensorType(
+        ir.dtype_name(dtype), (None,) * value_type.ndim if shape is None else shape
+    )

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from graphc import ir
 from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.implicit import Structures
 from graphc.compile.mode import Mode, Returns, get_mode
@@ -25,28 +26,6 @@ from graphc.errors import (
 )
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
-from graphc.ir import (
-    Constant,
-    Graph,
-    Input,
-    Leaf,
-    Node,
-    Wrapper,
-    all_read,
-    flatten,
-    is_complex,
-    is_gathered,
-    is_inexact,
-    read_by,
-    rebuild,
-    refuse_missing,
-    replace_nodes,
-    to_gathered_form,
-    toposort,
-    unwrap,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.ir.law import named_checks
 from graphc.ir.sharding import with_role
 from graphc.loop.subgraph import inline_subgraphs
@@ -85,7 +64,7 @@ def swap_variables(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec
     nodes = givens_of(swaps)
     outputs = spec.outputs
     if outputs is not None:
-        outputs = rebuild(outputs, replace_nodes(flatten(outputs), nodes))
+        outputs = ir.rebuild(outputs, ir.replace_nodes(ir.flatten(outputs), nodes))
     pairs = [(swaps.get(x, x), new) for x, new in spec.updates]
     return replace(spec, outputs=outputs, updates=updates_of(pairs, nodes))
 
@@ -104,10 +83,10 @@ def returned_arrays(returns: Returns | None, mode: Mode) -> Returns:
 def as_in(x: Any, allow_downcast: bool | None) -> In:
     """Return an input as an ``In``."""
     parameter = x if isinstance(x, In) else In(x)
-    if isinstance(parameter.variable, Wrapper):
+    if isinstance(parameter.variable, ir.Wrapper):
         parameter = WrappedIn.of(parameter)
     variable = parameter.variable
-    if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
+    if not isinstance(variable, Tensor) or isinstance(variable.op, ir.Constant | ir.Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
         advice = "; of a BlockMask, with mask.variables(name)" if is_array else ""
         remedy = f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{advice}."
@@ -128,7 +107,7 @@ def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
     sharding = y.sharding if isinstance(y, Out) else None
     y = y.variable if isinstance(y, Out) else y
-    if isinstance(y, Wrapper):
+    if isinstance(y, ir.Wrapper):
         sharding, y = y.positional(sharding), y.values
     try:
         return shard(y, sharding)
@@ -144,7 +123,7 @@ def _pairs(values: Any, what: str) -> list[tuple[Any, Any]]:
         raise ArgumentError(
             f"{what}={values!r}: expected pairs of a variable and an expression, or a dict."
         )
-    return [unwrap_pair(old, new) for old, new in pairs]
+    return [ir.unwrap_pair(old, new) for old, new in pairs]
 
 
 def _as_list(values: Any) -> Iterable[Any]:
@@ -161,9 +140,9 @@ def _is_of_type(new: Tensor, old: Tensor) -> bool:
     )
 
 
-def givens_of(givens: Any) -> dict[Node, Node]:
+def givens_of(givens: Any) -> dict[ir.Node, ir.Node]:
     """Return the nodes that ``givens`` replaces, and their replacements."""
-    swaps: dict[Node, Node] = {}
+    swaps: dict[ir.Node, ir.Node] = {}
     for old, new in _pairs(givens, "givens"):
         new = as_tensor(new)
         if not isinstance(old, Tensor) or not _is_of_type(new, old):
@@ -175,11 +154,13 @@ def givens_of(givens: Any) -> dict[Node, Node]:
         if isinstance(old, ImplicitTensor) and new.op == old.op:
             # A gradient reads the fields themselves.
             pairs = zip(old.inputs, new.inputs, strict=True)
-            swaps.update({x: y for x, y in pairs if isinstance(x.op, Input)})
+            swaps.update({x: y for x, y in pairs if isinstance(x.op, ir.Input)})
     return swaps
 
 
-def compare_named(swaps: Mapping[Node, Node], outputs: Sequence[Node]) -> Mapping[Node, Node]:
+def compare_named(
+    swaps: Mapping[ir.Node, ir.Node], outputs: Sequence[ir.Node]
+) -> Mapping[ir.Node, ir.Node]:
     """Return replacements whose lengths the run compares where inputs of ``outputs`` share names.
 
     Args:
@@ -188,24 +169,26 @@ def compare_named(swaps: Mapping[Node, Node], outputs: Sequence[Node]) -> Mappin
     """
     if not _have_names(swaps):
         return swaps
-    inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
+    inputs = [x for x in ir.toposort(outputs) if isinstance(x.op, ir.Input)]
     arrays = specify_named(inputs, [swaps.get(x, x) for x in inputs], "givens")
     return {**swaps, **{x: y for x, y in zip(inputs, arrays, strict=True) if x in swaps}}
 
 
-def _have_names(nodes: Iterable[Node]) -> bool:
+def _have_names(nodes: Iterable[ir.Node]) -> bool:
     """Return whether a node is an input that names lengths."""
-    return any(isinstance(x.op, Input) and x.op.dims for x in nodes)
+    return any(isinstance(x.op, ir.Input) and x.op.dims for x in nodes)
 
 
-def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
+def check_givens(
+    swaps: Mapping[ir.Node, ir.Node], ends: Sequence[ir.Node], ins: Sequence[In]
+) -> None:
     """Raise if the graph reads a field of an implicit array that ``givens`` replaces."""
     replaced_arrays = [x for x in swaps if isinstance(x, ImplicitTensor) and x.op != swaps[x].op]
     if not replaced_arrays:
         return
-    needed = {*toposort(ends)} - {x.variable for x in ins} - {*swaps}
+    needed = {*ir.toposort(ends)} - {x.variable for x in ins} - {*swaps}
     for x in replaced_arrays:
-        fields = [field for field in x.inputs if isinstance(field.op, Input) and field in needed]
+        fields = [field for field in x.inputs if isinstance(field.op, ir.Input) and field in needed]
         if fields:
             raise ArgumentError(
                 f"givens: {swaps[x]!r} can't replace {x!r} here: the graph, perhaps a gradient, "
@@ -214,7 +197,7 @@ def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence
             )
 
 
-def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
+def updates_of(updates: Any, swaps: Mapping[ir.Node, ir.Node]) -> tuple[tuple[Shared, Tensor], ...]:
     """Return shared variables and their new values, after ``givens``."""
     result: dict[Shared, Tensor] = {}
     for variable, new in _pairs(updates, "updates"):
@@ -226,11 +209,11 @@ def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, 
 
 
 def default_updates(
-    order: Sequence[Node],
+    order: Sequence[ir.Node],
     updates: Sequence[tuple[Shared, Tensor]],
     excluded: Any,
-    swaps: Mapping[Node, Node],
-    variables: Sequence[Node],
+    swaps: Mapping[ir.Node, ir.Node],
+    variables: Sequence[ir.Node],
 ) -> tuple[tuple[Shared, Tensor], ...]:
     """Return the default updates of shared variables that a graph reads and does not update.
 
@@ -245,7 +228,7 @@ def default_updates(
         if excluded:
             return ()
         excluded = ()
-    excluded = [unwrap(x) for x in _as_list(excluded)]
+    excluded = [ir.unwrap(x) for x in _as_list(excluded)]
     wrong = [x for x in excluded if not isinstance(x, Shared)]
     if wrong:
         raise ArgumentError(
@@ -262,14 +245,16 @@ def default_updates(
         if not pairs:
             return tuple(defaults)
         defaults += pairs
-        order = toposort([y for _, y in pairs], variables)
+        order = ir.toposort([y for _, y in pairs], variables)
 
 
-def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
+def _by_field(
+    variable: Any, new: Any, swaps: Mapping[ir.Node, ir.Node]
+) -> Iterable[tuple[Any, Any]]:
     """Return the update of a shared variable, or the updates of the fields of an implicit one."""
     if not isinstance(variable, ImplicitTensor):
-        return [(variable, replace_nodes([_as_new_value(variable, new)], swaps)[0])]
-    (result,) = expanded(replace_nodes([as_tensor(new)], swaps))
+        return [(variable, ir.replace_nodes([_as_new_value(variable, new)], swaps)[0])]
+    (result,) = expanded(ir.replace_nodes([as_tensor(new)], swaps))
     if result.op != variable.op:
         raise ArgumentError(
             f"updates: {variable.array!r} can't become {_form(result)}, which has another form.",
@@ -281,7 +266,7 @@ def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[t
     return [(field, _as_new_value(field, value)) for field, value in pairs]
 
 
-def _form(x: Node) -> str:
+def _form(x: ir.Node) -> str:
     return repr(x.array if isinstance(x, ImplicitTensor) else x)
 
 
@@ -303,9 +288,9 @@ def _remedy(new: Tensor, variable: Shared) -> str:
         return f"Give it {variable.ndim} axes, not {new.ndim}."
     if new.dtype == variable.dtype:
         return f"Give it the shape of {variable.type!r}."
-    if is_complex(new.dtype) and not is_complex(variable.dtype):
+    if ir.is_complex(new.dtype) and not ir.is_complex(variable.dtype):
         return "Take its real part, new.real, or declare the variable complex."
-    if is_inexact(new.dtype) and not is_inexact(variable.dtype):
+    if ir.is_inexact(new.dtype) and not ir.is_inexact(variable.dtype):
         return (
             f"Declare the variable with that dtype, as in graphc.shared(0.0), or convert the "
             f"value: new.astype({variable.dtype!r})."
@@ -315,12 +300,12 @@ def _remedy(new: Tensor, variable: Shared) -> str:
 
 def check_inputs(  # noqa: PLR0913, PLR0917 (one caller)
     ins: Sequence[In],
-    outputs: Sequence[Node],
+    outputs: Sequence[ir.Node],
     on_unused: OnUnused,
     implicit: Sequence[ImplicitTensor] = (),
-    groups: Sequence[Sequence[Node]] = (),
-    written: Sequence[Node] = (),
-    order: Sequence[Node] | None = None,
+    groups: Sequence[Sequence[ir.Node]] = (),
+    written: Sequence[ir.Node] = (),
+    order: Sequence[ir.Node] | None = None,
 ) -> None:
     """Raise if inputs are missing, occur twice or are not used.
 
@@ -335,12 +320,12 @@ def check_inputs(  # noqa: PLR0913, PLR0917 (one caller)
     if len(unique) != len(variables):
         twice = next(x for x in unique if variables.count(x) > 1)
         raise ArgumentError(f"The input {twice!r} occurs twice.", "Leave one out.")
-    needed = toposort(outputs, unique) if order is None else order
-    missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
-    refuse_missing(missing, variables)
+    needed = ir.toposort(outputs, unique) if order is None else order
+    missing = [x for x in needed if isinstance(x.op, ir.Input) and not isinstance(x, Shared)]
+    ir.refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
     if on_unused != "ignore" and not unique <= used:
-        used |= all_read([*outputs, *written]) | {x for x in unique if x in read_by(x)}
+        used |= ir.all_read([*outputs, *written]) | {x for x in unique if x in ir.read_by(x)}
     together = [*[x.inputs for x in implicit], *groups]
     used.update(*[values for values in together if not used.isdisjoint(values)])
     for x in variables:
@@ -372,20 +357,20 @@ def mode_over(mode: Mode, shared: Sequence[Shared]) -> Mode:
     return mode.change(mesh=next(iter(by_mesh))) if by_mesh else mode
 
 
-def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared], Signature]:
+def signature_of(spec: FunctionSpec, variables: list[ir.Node]) -> tuple[list[Shared], Signature]:
     """Return the shared variables and the signature of a function."""
-    outputs = flatten(spec.outputs) if spec.outputs is not None else []
+    outputs = ir.flatten(spec.outputs) if spec.outputs is not None else []
     ends = [*outputs, *(new for _, new in spec.updates)]
     # A computed node that is an input becomes a plain input: a rewrite could otherwise produce it.
-    cut: dict[Node, Node] = {
-        x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)
+    cut: dict[ir.Node, ir.Node] = {
+        x: ir.Node.input(x.type) for x in variables if not isinstance(x.op, ir.Input)
     }
     if cut:
-        ends = replace_nodes(ends, cut)
+        ends = ir.replace_nodes(ends, cut)
         variables = [cut.get(x, x) for x in variables]
     same = same_lengths(variables)
-    ends = replace_nodes(ends, same) if same else ends
-    order = toposort(ends, variables)
+    ends = ir.replace_nodes(ends, same) if same else ends
+    order = ir.toposort(ends, variables)
     reads = [x for x in order if isinstance(x, Shared)]
     shared = [*dict.fromkeys([*reads, *(x for x, _ in spec.updates)])]
     indices = {x: len(variables) + i for i, x in enumerate(shared)}
@@ -394,11 +379,11 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         pairs = zip(spec.updates, ends[len(outputs) :], strict=True)
         ends[len(outputs) :] = [_shard_new_value(new, x) for (x, _), new in pairs]
     inputs = [*variables, *shared]
-    if mode.mesh_axes is None and is_gathered({type(node.op) for node in order}):
-        graph = Graph.in_order(inputs, ends, [x for x in order if x not in indices])
+    if mode.mesh_axes is None and ir.is_gathered({type(node.op) for node in order}):
+        graph = ir.Graph.in_order(inputs, ends, [x for x in order if x not in indices])
     else:
         # With any set of rules, only the chosen branch of a conditional is computed.
-        graph = Graph(inputs, to_gathered_form(inline_subgraphs(ends, variables), variables))
+        graph = ir.Graph(inputs, ir.to_gathered_form(inline_subgraphs(ends, variables), variables))
     signature = Signature(
         graph,
         len(variables),
@@ -409,7 +394,7 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     return shared, signature
 
 
-def same_lengths(variables: Sequence[Node]) -> dict[Node, Node]:
+def same_lengths(variables: Sequence[ir.Node]) -> dict[ir.Node, ir.Node]:
     """Return the lengths that have names, and for each the length of the first axis of that name.
 
     A program compares these lengths when it is called.
@@ -454,13 +439,15 @@ def clone_replace(output: Any, replace: Replacements = None) -> Any:
         >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
         True
     """
-    outputs = flatten(output)
+    outputs = ir.flatten(output)
     swaps = givens_of(replace)
-    nodes = [unwrap(y) for y in outputs]
+    nodes = [ir.unwrap(y) for y in outputs]
     # An output does not come to depend on an input that another output alone reads.
     groups = [[y] for y in nodes] if _have_names(swaps) else [nodes]
-    results = [y for group in groups for y in replace_nodes(group, compare_named(swaps, group))]
-    return rebuild(output, [wrap_like(y, new) for y, new in zip(outputs, results, strict=True)])
+    results = [y for group in groups for y in ir.replace_nodes(group, compare_named(swaps, group))]
+    return ir.rebuild(
+        output, [ir.wrap_like(y, new) for y, new in zip(outputs, results, strict=True)]
+    )
 
 
 def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
@@ -487,9 +474,9 @@ def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
         >>> print(graphc.check(gt.exp(x), "MLX")[0])
         mode='MLX' does not support complex128: ...
     """
-    nodes = [as_output(y) for y in flatten(outputs)]
-    inputs = [x for x in toposort(nodes) if isinstance(x.op, Input)]
+    nodes = [as_output(y) for y in ir.flatten(outputs)]
+    inputs = [x for x in ir.toposort(nodes) if isinstance(x.op, ir.Input)]
     signature = Signature(
-        Graph(inputs, to_gathered_form(nodes, inputs)), len(inputs), (), False, get_mode(mode)
+        ir.Graph(inputs, ir.to_gathered_form(nodes, inputs)), len(inputs), (), False, get_mode(mode)
     )
     return problems(signature)

@@ -15,7 +15,7 @@ from graphc.compile.function import function
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.verify import agree, ambiguous_nodes, distance, sensitivity
 from graphc.errors import ArgumentError, FormatError, GraphcError, VerificationError
-from graphc.export import runtime, safetensors
+from graphc.export import archive, runtime
 from graphc.export.runtime import Array, arrays_in, as_complex
 from graphc.ir import Graph, Node, flatten, paths, preview, replace_nodes
 from graphc.link import load as load_backend, names
@@ -51,7 +51,7 @@ def record_calls(graph: Graph, calls: Sequence[Sequence[Array]], count: int) -> 
         arrays |= {f"{i}.argument.{k}": np.asarray(x) for k, x in enumerate(values[:count])}
         results = results_of(graph, values)
         arrays |= {f"{i}.result.{k}": y for k, y in enumerate(results)}
-    return safetensors.chunks(arrays)
+    return archive.array_chunks(arrays)
 
 
 def _recorded_calls(

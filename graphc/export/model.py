@@ -19,8 +19,7 @@ from graphc.compile.pipeline import Signature, lower_program
 from graphc.compile.pure import PureProgram
 from graphc.compile.specification import FunctionSpec
 from graphc.errors import ArgumentError, ExportError
-from graphc.export import manifest as manifests, runtime, safetensors
-from graphc.export.archive import ZipWriter
+from graphc.export import archive, manifest as manifests, runtime
 from graphc.export.examples import EXAMPLES, arguments_of, record_calls
 from graphc.export.loaded import GRAPH, is_shared
 from graphc.export.manifest import Shape, array_entry, shapes_of, structure_of
@@ -132,7 +131,7 @@ def export(  # noqa: PLR0913 (each of them is one choice)
     }
     file_parts: dict[str, list[Any]] = {
         GRAPH: [text.encode()],
-        ARRAYS: safetensors.chunks(arrays),
+        ARRAYS: archive.array_chunks(arrays),
     }
     captured = [*graph.inputs[len(ins) :], *graph.leaves]
     shapes += [arrays[writer.keys[x]].shape for x in captured]
@@ -153,7 +152,7 @@ def _write(
     file_parts: Mapping[str, Sequence[Any]],
 ) -> None:
     """Write a file of these parts, and a manifest with their checksums."""
-    with ZipWriter(path) as file:
+    with archive.ZipWriter(path) as file:
         for name, chunks in file_parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
         data = manifests.encode({**manifest, "parts": {**file.sums}})

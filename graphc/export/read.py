@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from graphc.compile.shared import Shared, SharedInput, Store
-from graphc.compile.streams import GeneratorStore
-from graphc.errors import GraphcError
-from graphc.export.lexer import Token
+from graphc.compile.shared import Shared, Store
+from graphc.errors import FormatError, GraphcError
 from graphc.export.names import find_operation
-from graphc.export.operands import OperandReader
-from graphc.export.write import HEADER, KINDS, VERSION
-from graphc.ir import (
-    DTYPES,
-    Buckets,
-    Constant,
-    Graph,
-    Input,
-    Leaf,
-    Node,
-    Op,
-    TensorType,
-    Type,
-    dtype_name,
-)
+from graphc.export.values import array_of, construct, tensor_type_of, type_of, value_of
+from graphc.export.write import HEADER, INPUTS, STORES, VERSION
+from graphc.ir import Constant, Graph, Leaf, Node, Op, TensorType, dtype_name
 from graphc.ir.sharding import as_sharding
 from graphc.ir.types import Dims, as_buckets, dims_of
 from graphc.link import as_numpy
@@ -57,7 +46,7 @@ def deserialize(
 
     Raises:
         FormatError: If the text is not what ``serialize`` writes, or an array does not fit it; the
-            message has the line and column.
+            message has the line.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -69,324 +58,306 @@ def deserialize(
         >>> graphc.deserialize(text.replace("Sum", "Sun"), arrays)
         Traceback (most recent call last):
             ...
-        graphc.errors.FormatError: Graph text, line 7, column 8: there is no operation Sun...
+        graphc.errors.FormatError: Graph text, line 6: there is no operation Sun...
     """
     return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 
-class GraphReader(OperandReader):
-    """A reader of a graph from text.
+UNSET: Any = object()
+"""The name of a node that has its identifier as name."""
+
+
+class GraphReader:
+    """A reader of a graph from text, line by line.
+
+    A line is a JSON object. Its first key is the kind of line, ``"node"`` for example, and selects
+    the method that reads it; the other keys are that method's keyword arguments.
 
     Attributes:
         arrays: The arrays that the text refers to.
         shared: Shared variables to use.
+        graphs: The graphs read so far, by name.
         keys: The nodes that have arrays, by the arrays' names.
-        globals: The same nodes, by their names in the text.
-        names: The nodes of the graph that is being read, by their names in the text.
+        nodes: The nodes of the graph that is being read and those that all graphs share, by their
+            identifiers in the text.
+        inputs: The inputs of the graph that is being read.
+        name: The name of the graph that is being read; None between graphs.
     """
 
     def __init__(self, text: str, arrays: dict[str, Any], shared: dict[str, Shared]) -> None:
-        super().__init__(text)
+        self.text = text
         self.arrays = arrays
         self.shared = shared
+        self.graphs: dict[str, Graph] = {}
         self.keys: dict[str, Node] = {}
-        self.globals: dict[str, Node] = {}
-        self.names: dict[str, Node] = {}
+        self.nodes: dict[Any, Node] = {}
+        self.inputs: list[Node] = []
+        self.name: str | None = None
+        self._outside: dict[str, Callable[..., None]] = {
+            "shared": partial(self._declare, self._variable),
+            "leaf": partial(self._declare, self._leaf),
+            "constant": partial(self._declare, self._constant),
+            "graph": self._graph,
+        }
+        self._inside: dict[str, Callable[..., None]] = {
+            "input": self._input,
+            "node": self._node,
+            "return": self._return,
+        }
 
     def read(self) -> Graph:
         """Return the last graph of the text."""
-        self._header()
-        while self.token.text in {"shared", "leaf", "constant"}:
-            self._declaration()
-        graph = None
-        while self.token.kind != "end":
-            self.expect("graph")
-            name = self.take("graph", "a graph's name").text
-            if name in self.graphs:
-                self.fail(f"there are two graphs {name}")
-            graph = self.graphs[name] = self._graph()
-        if graph is None:
-            self.fail("there is no graph in it")
-        return graph
+        read = self._header
+        number = 0
+        for number, line in enumerate(self.text.splitlines(), 1):
+            try:
+                read(_parse(line))
+            except Exception as error:  # a type rule may fail in any way, and so may JSON's parser
+                problem = f"{type(error).__name__}: {error}"
+                if isinstance(error, GraphcError):
+                    problem = error.problem
+                remedy = error.remedy if isinstance(error, FormatError) else ""
+                raise FormatError(
+                    f"Graph text, line {number}: {problem.removesuffix('.')}.", remedy
+                ) from None
+            read = self._line
+        if self.name is not None or not self.graphs:
+            problem = "there is no graph in it" if self.name is None else f"{self.name} has no end"
+            raise FormatError(f"Graph text, line {number}: {problem}.")
+        return [*self.graphs.values()][-1]
 
-    def _header(self) -> None:
-        if self.token.text != HEADER:
-            self.fail(f"expected {HEADER!r}, with which every graph text begins")
-        self.advance()
-        offset = self.token.offset
-        version = self.integer()
+    def _header(self, record: dict[str, Any]) -> None:
+        version = record.get(HEADER)
+        if type(version) is not int:
+            raise FormatError(f"expected {HEADER!r}, with which every graph text begins")
         if not 1 <= version <= VERSION:
-            self.fail(
+            raise FormatError(
                 f"version {version} of the format",
-                offset,
                 f"This release reads versions up to {VERSION}: install a newer graphc.",
             )
 
+    def _line(self, record: dict[str, Any]) -> None:
+        kind, subject = next(iter(record.items()))
+        readers = self._outside if self.name is None else self._inside
+        if kind not in readers:
+            raise FormatError(f"expected {' or '.join(map(repr, readers))}, got {kind!r}")
+        del record[kind]
+        readers[kind](subject, **record)
+
     # Declarations, which all graphs share.
 
-    def _declaration(self) -> None:
-        kind = self.advance().text
-        token = self._new_name()
-        key = self._name(token)
-        if key is None:
-            self.fail(f"a {kind} has a name, not a number", token.offset)
-        self.expect(":")
-        is_generator = kind == "shared" and self.accept("generator")
-        type = self.type()
-        sharding = self._sharding(type)
-        name, site = self._name_and_site(key)
-        with derived_from(site):
-            if kind == "shared":
-                cls = GeneratorStore if is_generator else SharedInput
-                node = self._shared_variable(cls, key, type, name, sharding, token.offset)
-            else:
-                array = self._array(key, type, token.offset)
-                op = Leaf(array, name) if kind == "leaf" else Constant.of(array)
-                node = self._set_name(Node.make(op), name)
-        self.globals[token.text] = self.keys[key] = node
+    def _declare(self, create: Callable[..., Node], key: Any, *, type: Any, **fields: Any) -> None:
+        if not isinstance(key, str):
+            raise FormatError(f"a declaration has a name, not {key!r}")
+        self._add(key, partial(create, key, tensor_type_of(type)), **fields)
+        self.keys[key] = self.nodes[key]
 
-    def _shared_variable(
-        self, cls: Any, key: str, type: Type, name: str | None, sharding: Any, offset: int
+    def _leaf(self, key: str, type: TensorType, name: str | None) -> Node:
+        return Node.make(Leaf(self._array(key, type), name))
+
+    def _constant(self, key: str, type: TensorType, name: str | None) -> Node:
+        return Node.make(Constant.of(self._array(key, type)))
+
+    def _variable(
+        self,
+        key: str,
+        type: TensorType,
+        name: str | None,
+        kind: str = "SharedInput",
+        **options: Any,
     ) -> Node:
         variable = self.shared.get(key)
         if variable is None:
-            array = self._array(key, type, offset)
-            value = array.copy() if array.flags.writeable else array
-            return Node.make(cls(type, name, Store(value, owned=False), sharding))
+            array = self._array(key, type)
+            store = Store(array.copy() if array.flags.writeable else array, owned=False)
+            return Node.make(STORES[kind](type, name, store, **_options(type, options)))
         if not isinstance(variable, Shared) or variable.type is not type:
-            self.fail(f"{key} is a shared variable of {type!r}, not {variable!r}", offset)
+            raise FormatError(f"{key} is a shared variable of {type!r}, not {variable!r}")
         return variable
 
-    def _array(self, key: str, type: Type, offset: int) -> np.ndarray[Any, Any]:
+    def _array(self, key: Any, type: TensorType) -> np.ndarray[Any, Any]:
         """Return an array by name, whose type is checked."""
         if key not in self.arrays:
-            self.fail(
+            raise FormatError(
                 f"there is no array {key!r}",
-                offset,
                 "Pass the arrays that serialize returned beside the text.",
             )
         array = as_numpy(self.arrays[key])
         actual = TensorType(dtype_name(array.dtype), array.shape)
         if not type.admits(actual):
-            self.fail(f"the array {key!r} is {actual!r}", offset)
+            raise FormatError(f"the array {key!r} is {actual!r}")
         return array
 
     # Graphs.
 
-    def _graph(self) -> Graph:
-        self.names = {}
-        offset = self.token.offset
-        self.expect("(")
-        inputs = self.read_list(")", self._input)
-        self.expect("{")
-        while not self.accept("return"):
-            self._statement()
-        outputs = self._outputs()
-        updates = []
-        while self.accept("update"):
-            updates.append(self._update())
-        self.expect("}")
-        shared = [x for x, _ in updates if x not in inputs]
-        try:
-            Graph([*inputs, *shared], [new for _, new in updates])
-            graph = Graph(inputs, outputs)
-        except GraphcError as error:
-            self.fail(error.problem, offset)
-        for x, new in updates:
+    def _graph(self, name: Any) -> None:
+        if not isinstance(name, str) or name in self.graphs:
+            raise FormatError(f"there are two graphs {name!r}")
+        self.name = name
+        self.inputs = []
+        self.nodes = {**self.keys}
+
+    def _return(
+        self, operands: list[Any], *, updates: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        outputs = [self._array_operand(y) for y in operands]
+        pairs = [self._update(x, new) for x, new in updates.items()]
+        shared = [x for x, _ in pairs if x not in self.inputs]
+        Graph([*self.inputs, *shared], [new for _, new in pairs])
+        self.graphs[str(self.name)] = Graph(self.inputs, outputs)
+        self.name = None
+        for x, new in pairs:
             if x.op.given_name not in self.shared:
                 x.default_update = new
-        return graph
 
-    def _outputs(self) -> list[Node]:
-        outputs = []
-        while self.token.text not in {"}", "update"}:
-            outputs.append(self._array_operand())
-            if not self.accept(","):
-                break
-        return outputs
-
-    def _update(self) -> tuple[Any, Node]:
+    def _update(self, id: str, value: Any) -> tuple[Any, Node]:
         """Return a shared variable and its default update."""
-        offset = self.token.offset
-        variable = self._operand()
-        self.expect("=")
-        new = self._array_operand()
+        variable, new = self._operand(id), self._array_operand(value)
         if not isinstance(variable, Shared):
-            self.fail(f"{variable!r} is no shared variable", offset)
+            raise FormatError(f"{variable!r} is no shared variable")
         if (new.type.dtype, new.type.ndim) != (variable.type.dtype, variable.type.ndim):
-            self.fail(f"{variable!r} cannot become {new!r}", offset)
+            raise FormatError(f"{variable!r} cannot become {new!r}")
         return variable, new
 
-    def _input(self) -> Node:
-        token = self.token
-        if token.text in self.names or token.text in self.globals:
-            return self._operand()
-        if token.kind == "formal":
-            self.advance()
-            self.expect(":")
-            node = Node.make(Formal(int(token.text[1:]), self.type()))
-        else:
-            self._new_name()
-            self.expect(":")
-            node = self._plain_input(self._name(token))
-        self.names[token.text] = node
-        return node
-
-    def _plain_input(self, name_in_text: str | None) -> Node:
-        cls: Any = Input
-        words = ""
-        while self.token.text in {"generator", "parameter"}:
-            words += f"{self.advance().text} "
-        if words:
-            kinds = [kind for kind, text in KINDS.items() if text == words]
-            cls = kinds[0]
-        type = self.input_type()
-        sharding = self._sharding(type)
-        buckets = self._buckets(type)
-        dims = self._dims(type)
-        name, site = self._name_and_site(name_in_text)
-        with derived_from(site):
-            if isinstance(type, XTensorType):
-                return Node.make(NamedInput(type, name, sharding))
-            return Node.make(cls(type, name, sharding, buckets=buckets, dims=dims))
-
-    def _sharding(self, type: Any) -> Any:
-        offset = self.token.offset
-        if not self.accept("sharding"):
-            return None
-        self.expect("=")
-        try:
-            return as_sharding(self.value(), type.ndim, "sharding")
-        except GraphcError as error:
-            self.fail(error.problem, offset)
-
-    def _buckets(self, type: Any) -> Buckets | None:
-        offset = self.token.offset
-        if not self.accept("bucket"):
-            return None
-        self.expect("=")
-        try:
-            return as_buckets(self.value(), type.shape)
-        except GraphcError as error:
-            self.fail(error.problem, offset)
-
-    def _dims(self, type: Any) -> Dims | None:
-        offset = self.token.offset
-        if not self.accept("dims"):
-            return None
-        self.expect("=")
-        names = self.value()
-        is_of_names = isinstance(names, tuple) and len(names) == type.ndim
-        if not is_of_names or isinstance(type, XTensorType):
-            self.fail(f"dims={names!r} has no name or None for each axis of {type!r}", offset)
-        for name, n in zip(names, type.shape, strict=True):
-            if name is not None and (n is not None or not isinstance(name, str)):
-                self.fail(f"dims={names!r}: {name!r} is no name of an unknown length", offset)
-        try:
-            return dims_of(names)
-        except GraphcError as error:
-            self.fail(error.problem, offset)
+    def _input(self, id: Any, *, type: Any = None, kind: str = "Input", **fields: Any) -> None:
+        if type is not None:
+            self._add(id, partial(_make_input, kind, type), **fields)
+        # Without a type it was an input before, or all graphs share it.
+        self.inputs.append(self._operand(id))
 
     # Operations.
 
-    def _statement(self) -> None:
-        token = self._new_name()
-        self.expect("=")
-        offset = self.token.offset
-        word = self.take("word", "an operation").text
-        operands: list[Node] = []
-        if word in DTYPES:
-            op: Op = Constant.of(np.asarray(self.array(word)))
+    def _node(self, id: Any, *, value: Any = None, **fields: Any) -> None:
+        if value is not None:
+            constant = Constant.of(np.asarray(array_of(value)))
+            self._add(id, lambda name: Node.make(constant), **fields)
         else:
-            op = self._operation(word, operands, offset)
-        self.expect(":")
-        type = self.type()
-        name, site = self._name_and_site(self._name(token))
-        with derived_from(site):
-            node = self._make_node(op, operands, offset)
-        if not (type.admits(node.type) or node.type.admits(type)):
-            self.fail(f"{op.name} gives {node.type!r}, not {type!r}", offset)
-        self.names[token.text] = self._set_name(node, name)
+            self._apply(id, **fields)
 
-    def _operation(self, word: str, operands: list[Node], offset: int) -> Op:
-        """Return an operation with its parameters, and append its operands to a list."""
-        op = find_operation(word)
-        if op is None:
-            self.fail(
-                f"there is no operation {word}",
-                offset,
+    def _apply(
+        self,
+        id: Any,
+        *,
+        op: str,
+        of: list[Any],
+        type: Any,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+        **name: Any,
+    ) -> None:
+        named = find_operation(op)
+        if named is None:
+            raise FormatError(
+                f"there is no operation {op}",
                 "A newer release may have written this text: install that.",
             )
-        parameters: dict[str, Any] = {}
+        operands = [self._operand(x) for x in of]
+        operation: Op
+        if isinstance(named, Elementwise):
+            operation = named
+            if parameters or len(operands) != operation.arity:
+                raise FormatError(f"{op} takes {operation.arity} operands and no parameters")
+        else:
+            values = {key: value_of(x, self.graphs) for key, x in parameters.items()}
+            operation = construct(named, values)
 
-        def item() -> None:
-            if self.token.kind in {"value", "formal"} or self.token.text in DTYPES:
-                operands.append(self._operand())
-            else:
-                parameters.update([self.parameter()])
+        self._add(id, lambda name: Node.make(operation, *operation.arranged(operands)), **name)
+        actual, declared = self.nodes[id].type, type_of(type)
+        if not (declared.admits(actual) or actual.admits(declared)):
+            raise FormatError(f"{operation.name} gives {actual!r}, not {declared!r}")
 
-        self.expect("(")
-        self.read_list(")", item)
-        if not isinstance(op, Elementwise):
-            return self.construct(op, parameters, offset)  # type: ignore[no-any-return]
-        if parameters or len(operands) != op.arity:
-            self.fail(f"{word} takes {op.arity} operands and no parameters", offset)
-        return op
+    def _operand(self, value: Any) -> Node:
+        """Return the node of an identifier, or a small constant."""
+        if isinstance(value, dict):
+            return Node.make(Constant.of(np.asarray(array_of(value))))
+        if type(value) not in {int, str} or value not in self.nodes:
+            raise FormatError(f"there is no {value!r} here")
+        return self.nodes[value]
 
-    def _make_node(self, op: Op, operands: Sequence[Node], offset: int) -> Node:
-        try:
-            return Node.make(op, *op.arranged(operands))
-        except Exception as error:  # a type rule may fail in any way
-            problem = error.problem if isinstance(error, GraphcError) else repr(error)
-            self.fail(f"{op.name}: {problem}", offset)
-
-    def _operand(self) -> Node:
-        token = self.advance()
-        if token.kind == "word" and token.text in DTYPES:
-            return Node.make(Constant.of(np.asarray(self.array(token.text))))
-        node = self.names.get(token.text, self.globals.get(token.text))
-        if node is None:
-            self.fail(f"there is no {token} here", token.offset)
-        return node
-
-    def _array_operand(self) -> Node:
-        offset = self.token.offset
-        node = self._operand()
+    def _array_operand(self, value: Any) -> Node:
+        node = self._operand(value)
         if not isinstance(node.type, TensorType):
-            self.fail(f"{node!r} is several arrays, not one", offset)
+            raise FormatError(f"{node!r} is several arrays, not one")
         return node
 
-    # Names.
-
-    def _new_name(self) -> Token:
-        token = self.take("value", "a name, such as %x")
-        if token.text in self.names or token.text in self.globals:
-            self.fail(f"there are two {token.text}", token.offset)
-        return token
-
-    def _name(self, token: Token) -> str | None:
-        """Return the name of a token; None for a number."""
-        text = token.text[1:]
-        if text.isdecimal():
-            return None
-        return self.unquote(text, token.offset) if text.startswith('"') else text
-
-    def _name_and_site(self, name: str | None) -> tuple[str | None, Site | None]:
-        """Return a node's name and line, which follow the node."""
-        if self.accept("unnamed"):
-            name = None
-        elif self.token.kind == "string":
-            name = self.string()
-        if not self.accept("at"):
-            return name, None
-        offset = self.token.offset
-        file, _, line = self.string().rpartition(":")
-        if not (line.isdecimal() and len(line) < 10) or "\0" in file:
-            self.fail("expected a file and a line", offset)
-        return name, site_at(file, int(line))
-
-    def _set_name(self, node: Node, name: str | None) -> Node:
-        """Name a node, unless other graphs share it under another name."""
+    def _add(
+        self,
+        id: Any,
+        create: Callable[..., Node],
+        *,
+        name: Any = UNSET,
+        at: Any = None,
+        **fields: Any,
+    ) -> None:
+        """Add a node that ``create`` returns for its name and other fields, with its line."""
+        if type(id) not in {int, str}:
+            raise FormatError(f"{id!r} is no name or number")
+        if id in self.nodes:
+            raise FormatError(f"there are two {id!r}")
+        if name is UNSET:
+            name = id if isinstance(id, str) else None
+        if not isinstance(name, str | None):
+            raise FormatError(f"{name!r} is no name")
+        with derived_from(None if at is None else _site(at)):
+            node = self.nodes[id] = create(name, **fields)
+        # Graphs may share a node that has another name there.
         if name is not None and node.name is None:
             node.name = name
-        return node
+
+
+def _parse(line: str) -> dict[str, Any]:
+    """Return a line as an object of JSON, with at least one field."""
+    try:
+        record = json.loads(line)
+        # Half a surrogate pair is no character.
+        json.dumps(record, ensure_ascii=False).encode()
+    except RecursionError:
+        raise FormatError("too many brackets in each other") from None
+    if not isinstance(record, dict) or not record:
+        raise FormatError(f"expected a JSON object, got {line[:40]}")
+    return record
+
+
+def _make_input(
+    kind: str,
+    type: Any,
+    name: str | None,
+    *,
+    axes: Any = None,
+    position: Any = None,
+    **options: Any,
+) -> Node:
+    if kind == "Formal":
+        return Node.make(Formal(int(position), type_of(type)))
+    tensor_type = tensor_type_of(type)
+    options = _options(tensor_type, options)
+    if axes is None:
+        return Node.make(INPUTS[kind](tensor_type, name, **options))
+    named_type = XTensorType(tensor_type.dtype, dims=axes, shape=tensor_type.shape)
+    return Node.make(NamedInput(named_type, name, **options))
+
+
+def _options(type: TensorType, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sharding, buckets and names of lengths of an input."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "sharding": lambda value: as_sharding(value, type.ndim, "sharding"),
+        "buckets": lambda value: as_buckets(value, type.shape),
+        "dims": lambda value: _dims(value, type),
+    }
+    return {name: read[name](value_of(value, {})) for name, value in options.items()}
+
+
+def _dims(names: Any, type: TensorType) -> Dims | None:
+    if not isinstance(names, tuple) or len(names) != type.ndim:
+        raise FormatError(f"dims={names!r} has no name or None for each axis of {type!r}")
+    for name, n in zip(names, type.shape, strict=True):
+        if name is not None and (n is not None or not isinstance(name, str)):
+            raise FormatError(f"dims={names!r}: {name!r} is no name of an unknown length")
+    return dims_of(names)
+
+
+def _site(text: Any) -> Site:
+    """Return the site of a file and a line."""
+    file, _, line = str(text).rpartition(":")
+    if not (line.isdecimal() and len(line) < 10) or "\0" in file:
+        raise FormatError("expected a file and a line")
+    return site_at(file, int(line))

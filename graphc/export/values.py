@@ -1,70 +1,156 @@
-"""Parameters of operations as text."""
+"""Types, arrays and parameters of operations as JSON, and back."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import ExportError
-from graphc.export.literals import array_text
-from graphc.export.names import find_exception, find_structure
-from graphc.implicit.treedef import Treedef, field_names_of
-from graphc.ir import Graph, TensorType, TupleType, Type
+from graphc import ir
+from graphc.errors import ExportError, FormatError
+from graphc.export.names import find_exception, find_structure, fits, kinds_of
+from graphc.implicit.treedef import LEAF, Treedef, field_names_of
 from graphc.optimize.options import SolverOptions
-from graphc.tensor.arrays.index import Hole, Range
+from graphc.tensor.arrays.index import HOLE, Hole, Range
 
-Text = Callable[[Any], str]
+Array = np.ndarray[Any, Any]
 
+# Types.
 
-def quote(text: str) -> str:
-    """Return a string as text on one line."""
-    return json.dumps(text)
-
-
-def type_text(type: Type) -> str:
-    """Return a type as text, its repr."""
-    if isinstance(type, TensorType | TupleType):
-        return repr(type)
-    raise ExportError(f"A value of the type {type!r} has no text.")
+LENGTH = r"(?:\?|\d+)"
+TENSOR = re.compile(rf"(\w+)\[((?:{LENGTH}(?:, {LENGTH})*)?)\]", re.ASCII)
 
 
-def value_text(value: Any, graph_text: Callable[[Graph], str]) -> str:
-    """Return a parameter as text.
+def type_json(type: ir.Type) -> Any:
+    """Return the repr of an array's type, or a list for the type of several arrays."""
+    if isinstance(type, ir.TupleType):
+        return [type_json(item) for item in type.items]
+    if not isinstance(type, ir.TensorType):
+        raise ExportError(f"A value of the type {type!r} has no text.")
+    return repr(type)
+
+
+def type_of(value: Any) -> ir.Type:
+    """Return the type that ``type_json`` wrote.
+
+    Example:
+        >>> type_of(["float64[?, 3]", "int8[]"])
+        (float64[?, 3], int8[])
+    """
+    if isinstance(value, list):
+        return ir.TupleType(tuple(type_of(item) for item in value))
+    return tensor_type_of(value)
+
+
+def tensor_type_of(value: Any) -> ir.TensorType:
+    """Return the type of one array."""
+    match = TENSOR.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[1] not in ir.DTYPES:
+        raise FormatError(f"{value!r} is no type of an array")
+    lengths = match[2].split(", ") if match[2] else []
+    return ir.TensorType(match[1], tuple(None if n == "?" else int(n) for n in lengths))
+
+
+# Arrays: readable numbers if they are exact, otherwise bytes.
+
+
+def array_json(array: Array) -> dict[str, Any]:
+    """Return a small array as JSON, from which ``array_of`` restores the same bits.
+
+    Example:
+        >>> array_json(np.float32([0.1, -0.0])), array_json(np.zeros((0, 3), "int8"))
+        ({'float32': [0.1, -0.0]}, {'int8': '', 'shape': [0, 3]})
+    """
+    dtype = ir.dtype_name(array.dtype)
+    components = np.stack([array.real, array.imag], -1) if ir.is_complex(dtype) else array
+    numbers: Any = components.tolist()
+    if ir.is_float(dtype) or ir.is_complex(dtype):
+        # The shortest text that identifies a number, where ``tolist`` has all digits.
+        numbers = (
+            np.array([float(str(x)) for x in components.ravel()]).reshape(components.shape).tolist()
+        )
+    try:
+        copy = array_of({dtype: numbers})
+    except FormatError:
+        copy = None
+    if copy is not None and copy.shape == array.shape and copy.tobytes() == array.tobytes():
+        return {dtype: numbers}
+    little_endian = array.astype(array.dtype.newbyteorder("<"))
+    return {dtype: little_endian.tobytes().hex(), "shape": [*array.shape]}
+
+
+def array_of(value: Mapping[str, Any]) -> Array:
+    """Return the array of nested lists of numbers, or of the hexadecimal digits of its bytes.
+
+    Raises:
+        FormatError: If the value is no array of its dtype, or has another number of bytes.
+
+    Example:
+        >>> array_of({"float32": [0.1, -0.0]}), array_of({"int16": "ff00", "shape": [1]})
+        (array([ 0.1, -0. ], dtype=float32), array([255], dtype=int16))
+    """
+    (dtype, data), *others = value.items()
+    try:
+        numpy_type = ir.numpy_dtype(dtype)
+        if isinstance(data, str):
+            ((_, shape),) = others
+            data = bytes.fromhex(data)
+            if len(data) != math.prod(shape) * numpy_type.itemsize:
+                raise ValueError(f"{len(data)} bytes of the shape {shape}")
+            array = np.frombuffer(data, numpy_type.newbyteorder("<"))
+            return array.astype(numpy_type).reshape(shape)
+        components = np.array(data)
+        kinds = "b" if dtype == "bool" else "iu" if ir.is_integer(dtype) else "iuf"
+        has_pairs = not ir.is_complex(dtype) or components.shape[-1:] == (2,)
+        if others or not has_pairs or (components.size and components.dtype.kind not in kinds):
+            raise ValueError("other values")
+        with np.errstate(over="ignore"):
+            if not ir.is_complex(dtype):
+                return np.array(data, numpy_type)
+            array = np.empty(components.shape[:-1], numpy_type)
+            array.real, array.imag = components[..., 0], components[..., 1]
+            return array
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"no array of {dtype}: {error}") from error
+
+
+# Parameters.
+
+ToJson = Callable[[Any], Any]
+
+
+def value_json(value: Any, graph_name: Callable[[ir.Graph], str]) -> Any:
+    """Return a parameter as JSON: a tuple as a list, other objects as ``{class: fields}``.
 
     Args:
         value: The parameter.
-        graph_text: Returns the name of a graph nested in the operation.
+        graph_name: Returns the name of a graph nested in the operation.
 
     Raises:
         ExportError: If the parameter is of a kind that has no text, such as a function.
 
     Example:
-        >>> value_text((1, None, "a", -0.0, Range(0)), str)
-        '(1, None, "a", -0.0, Range(0, None, None))'
+        >>> value_json((1, None, "a", -0.0, Range(0)), str)
+        [1, None, 'a', -0.0, {'Range': [0, None, None]}]
     """
 
-    def text(value: Any) -> str:
-        if isinstance(value, Graph):
-            return graph_text(value)
+    def to_json(value: Any) -> Any:
+        if isinstance(value, ir.Graph):
+            return {"graph": graph_name(value)}
         form = next((form for kind, form in FORMS.items() if isinstance(value, kind)), None)
         if form is None:
             raise _unwritable(value)
-        return form(value, text)
+        return form(value, to_json)
 
-    return text(value)
-
-
-def in_brackets(items: Sequence[str]) -> str:
-    """Return the text of a tuple."""
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return to_json(value)
 
 
-def _treedef_text(treedef: Treedef, text: Text) -> str:
+def _treedef_json(treedef: Treedef, to_json: ToJson) -> Any:
     cls: Any = treedef.cls
     if find_structure(cls.__name__) is not cls:
         raise ExportError(
@@ -72,49 +158,33 @@ def _treedef_text(treedef: Treedef, text: Text) -> str:
             "Let its fields be inputs, or write it as an array: materialize it before.",
         )
     names = field_names_of(cls)
-    dynamic = zip(names.parts, treedef.parts, strict=True)
-    static = zip(names.static, treedef.static, strict=True)
-    inside = [f"{name}={_part_text(part, text)}" for name, part in dynamic]
-    inside += [f"{name}={text(value)}" for name, value in static]
-    return f"{treedef.cls.__name__}({', '.join(inside)})"
+    fields = zip((*names.parts, *names.static), (*treedef.parts, *treedef.static), strict=True)
+    return {cls.__name__: {name: to_json(value) for name, value in fields}}
 
 
-def _part_text(part: Any, text: Text) -> str:
-    match part:
-        case None | Treedef():
-            return text(part)
-        case tuple():
-            return in_brackets([_part_text(x, text) for x in part])
-    return str(part)
-
-
-def _exception_text(value: type, text: Text) -> str:
+def _exception_json(value: type, to_json: ToJson) -> Any:
     if find_exception(value.__name__) is not value:
         raise _unwritable(value)
-    return str(value.__name__)
+    return {"exception": value.__name__}
 
 
-def _mapping_text(value: Mapping[str, Any], text: Text) -> str:
-    return f"{{{', '.join(f'{quote(name)}: {text(x)}' for name, x in value.items())}}}"
+def _mapping_json(value: Mapping[str, Any], to_json: ToJson) -> Any:
+    return {"dict": {name: to_json(x) for name, x in value.items()}}
 
 
-FORMS: dict[Any, Callable[[Any, Text], str]] = {
-    NoneType: lambda value, text: repr(value),
-    int: lambda value, text: repr(value),
-    float: lambda value, text: float.__repr__(value),
-    str: lambda value, text: quote(value),
-    list: lambda value, text: f"[{', '.join(map(text, value))}]",
-    tuple: lambda value, text: in_brackets([*map(text, value)]),
-    Hole: lambda value, text: "?",
-    Range: lambda value, text: f"Range({', '.join(map(text, value.parts))})",
-    Treedef: _treedef_text,
-    SolverOptions: lambda value, text: text(value.keywords),
-    Mapping: _mapping_text,
-    np.ndarray: lambda value, text: array_text(value),
-    np.generic: lambda value, text: array_text(np.asarray(value)),
-    type: _exception_text,
+FORMS: dict[Any, Callable[[Any, ToJson], Any]] = {
+    NoneType | int | float | str: lambda value, to_json: value,
+    list: lambda value, to_json: {"list": [*map(to_json, value)]},
+    tuple: lambda value, to_json: [*map(to_json, value)],
+    Hole: lambda value, to_json: {"Hole": []},
+    Range: lambda value, to_json: {"Range": [*map(to_json, value.parts)]},
+    Treedef: _treedef_json,
+    SolverOptions: lambda value, to_json: _mapping_json(value.keywords, to_json),
+    Mapping: _mapping_json,
+    np.ndarray | np.generic: lambda value, to_json: array_json(np.asarray(value)),
+    type: _exception_json,
 }
-"""The writer of each kind of parameter, given a writer of others; the first match is used."""
+"""The JSON of each kind of parameter, given a function for others; the first match is used."""
 
 
 def _unwritable(value: Any) -> ExportError:
@@ -123,3 +193,107 @@ def _unwritable(value: Any) -> ExportError:
         f"{value!r} is a {kind} of Python's, which has no text.",
         "Write what it does with functions of graphc.tensor, or leave it out of the graph.",
     )
+
+
+def value_of(value: Any, graphs: Mapping[str, ir.Graph]) -> Any:
+    """Return the parameter that ``value_json`` wrote.
+
+    Args:
+        value: The JSON value.
+        graphs: The graphs read so far, by name.
+
+    Raises:
+        FormatError: If there is no object of that name, or its fields do not fit.
+    """
+    if isinstance(value, list):
+        return tuple(value_of(item, graphs) for item in value)
+    if not isinstance(value, dict):
+        return value
+    name = next(iter(value), None)
+    if name in ir.DTYPES:
+        return array_of(value)[()]
+    if name in OBJECTS:
+        return OBJECTS[name](value[name], graphs)
+    structure = find_structure(str(name))
+    if structure is None:
+        raise FormatError(f"there is no {name!r}")
+    return _treedef(structure, _dict_of(value[name], graphs))
+
+
+def _graph_of(name: Any, graphs: Mapping[str, ir.Graph]) -> ir.Graph:
+    if name not in graphs:
+        raise FormatError(f"there is no graph {name!r} before")
+    return graphs[name]
+
+
+def _exception_of(name: Any, graphs: Mapping[str, ir.Graph]) -> Any:
+    cls = find_exception(name)
+    if cls is None:
+        raise FormatError(f"there is no {name!r}")
+    return cls
+
+
+def _range_of(bounds: Any, graphs: Mapping[str, ir.Graph]) -> Any:
+    pairs = zip(("start", "stop", "step"), value_of(bounds, graphs), strict=True)
+    return construct(Range, dict(pairs))
+
+
+def _dict_of(value: Any, graphs: Mapping[str, ir.Graph]) -> dict[str, Any]:
+    return {name: value_of(x, graphs) for name, x in value.items()}
+
+
+OBJECTS: dict[Any, Callable[[Any, Mapping[str, ir.Graph]], Any]] = {
+    "graph": _graph_of,
+    "exception": _exception_of,
+    "dict": _dict_of,
+    "list": lambda items, graphs: list(value_of(items, graphs)),
+    "Hole": lambda _, graphs: HOLE,
+    "Range": _range_of,
+}
+"""The reader of each kind of object, by the key that marks it in the text."""
+
+
+def construct(cls: Any, fields: Mapping[str, Any]) -> Any:
+    """Return a dataclass with these fields, whose types are checked; others get defaults.
+
+    Raises:
+        FormatError: If a field is unknown, missing, or of another type.
+    """
+    kinds = kinds_of(cls)
+    unknown = [name for name in fields if name not in kinds]
+    if unknown:
+        raise FormatError(f"{cls.__name__} has no parameter {unknown[0]!r}")
+    instance = object.__new__(cls)
+    for field in dataclasses.fields(cls):
+        value = fields.get(field.name, field.default)
+        if kinds[field.name] is SolverOptions and isinstance(value, dict):
+            value = SolverOptions(cls.__name__, value)
+        if value is dataclasses.MISSING or not fits(value, kinds[field.name]):
+            shown = "is missing" if value is dataclasses.MISSING else f"is {value!r}"
+            raise FormatError(f"{cls.__name__}: {field.name} {shown}")
+        object.__setattr__(instance, field.name, value)
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    return instance
+
+
+def _treedef(cls: Any, fields: Mapping[str, Any]) -> Treedef:
+    names = field_names_of(cls)
+    # Texts of earlier releases lack fields that were added with a default.
+    static = [field for field in dataclasses.fields(cls) if field.name in names.static]
+    defaults = {x.name: x.default for x in static if x.default is not dataclasses.MISSING}
+    fields = {**defaults, **fields}
+    if {*fields} != {*names.parts, *names.static}:
+        raise FormatError(f"{cls.__name__} has the fields {(*names.parts, *names.static)}")
+    kinds = kinds_of(cls)
+    for name, value in fields.items():
+        if not (_is_part(value) if name in names.parts else fits(value, kinds[name])):
+            raise FormatError(f"{cls.__name__}.{name} is {value!r}")
+    dynamic, values = (tuple(fields[x] for x in group) for group in (names.parts, names.static))
+    return Treedef(cls, dynamic, values)
+
+
+def _is_part(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_part, value))
+    return value is None or isinstance(value, Treedef) or value == LEAF

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc import ir
 from graphc.compile.function import Function
 from graphc.compile.shared import Shared, SharedInput
 from graphc.compile.streams import GeneratorStore
 from graphc.errors import ExportError
-from graphc.export.literals import array_text
 from graphc.export.names import name_of, parameters_of
-from graphc.export.values import quote, type_text, value_text
-from graphc.ir import (
-    TINY,
-    Constant,
-    Graph,
-    Input,
-    Leaf,
-    Node,
-    Op,
-    Parameter,
-    Slot,
-    flatten,
-    reachable_nodes,
-    toposort,
-    unwrap,
-)
+from graphc.export.values import array_json, type_json, value_json
 from graphc.link import as_numpy
 from graphc.loop.step import Formal
 from graphc.loop.subgraph import Subgraph
@@ -42,18 +27,12 @@ VERSION = 1
 
 HEADER = "graphc-graph"
 
-KINDS: dict[type[Input], str] = {
-    GeneratorInput: "generator ",
-    GeneratorParameter: "generator parameter ",
-    GeneratorStore: "generator ",
-    Input: "",
-    Parameter: "parameter ",
-    SharedInput: "",
-}
-"""The words before the types of inputs, by class."""
+INPUTS = {cls.__name__: cls for cls in (ir.Input, ir.Parameter, GeneratorInput, GeneratorParameter)}
+STORES = {cls.__name__: cls for cls in (SharedInput, GeneratorStore)}
+"""The classes of inputs and of shared variables, by name; the first one is not written."""
 
-PLAIN = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
-"""Names that are written without quotes."""
+Id = int | str
+"""The identifier of a node in a text: its name, or a number."""
 
 
 class GraphText(NamedTuple):
@@ -73,13 +52,13 @@ def serialize(graph: Any, *, lines: bool = False) -> GraphText:
     """Return a graph as text, from which ``deserialize`` restores it.
 
     The text is the same in every process: graphs of equal keys differ in names and arrays only.
-    It has operations by name, with their parameters, and no code. It is readable, with a line for
-    each operation, so that two graphs can be compared line by line.
+    It has operations by name, with their parameters, and no code. Each line is a JSON object for
+    one input, operation or graph, so that two graphs can be compared line by line.
 
     Args:
         graph: A ``graphc.Graph``; a function, for its requested graph; or symbolic arrays, for the
             graph of these and all inputs they depend on.
-        lines: Also write the user's line that made each node, ``at "model.py:41"``.
+        lines: Also write the user's line that made each node, ``"at": "model.py:41"``.
 
     Returns:
         A pair of the text and a dict of the arrays that the text refers to, by name.
@@ -92,34 +71,33 @@ def serialize(graph: Any, *, lines: bool = False) -> GraphText:
         >>> x = gt.vector("x")
         >>> text, arrays = graphc.serialize((gt.exp(x) * 2).sum())
         >>> print(text, end="")
-        graphc-graph 1
-        <BLANKLINE>
-        graph @main(%x: float64[?]) {
-          %0 = exp(%x) : float64[?]
-          %1 = multiply(float64(2.0), %0) : float64[?]
-          %2 = Sum(%1, axes=(0,)) : float64[]
-          return %2
-        }
+        {"graphc-graph": 1}
+        {"graph": "main"}
+        {"input": "x", "type": "float64[?]"}
+        {"node": 0, "op": "exp", "of": ["x"], "type": "float64[?]"}
+        {"node": 1, "op": "multiply", "of": [{"float64": 2.0}, 0], "type": "float64[?]"}
+        {"node": 2, "op": "Sum", "of": [1], "parameters": {"axes": [0]}, "type": "float64[]"}
+        {"return": [2]}
         >>> graphc.deserialize(text, arrays)
         Graph(float64[?]) -> (float64[]), 5 nodes
     """
     return GraphWriter(lines=lines).write(as_graph(graph))
 
 
-def as_graph(value: Any) -> Graph:
+def as_graph(value: Any) -> ir.Graph:
     """Return a graph, the requested graph of a function, or the graph of symbolic arrays."""
-    if isinstance(value, Graph):
+    if isinstance(value, ir.Graph):
         return value
     if isinstance(value, Function):
         return value.requested
-    outputs = [unwrap(y) for y in flatten(value)]
-    if not outputs or not all(isinstance(y, Node) for y in outputs):
+    outputs = [ir.unwrap(y) for y in ir.flatten(value)]
+    if not outputs or not all(isinstance(y, ir.Node) for y in outputs):
         raise ExportError(
             f"serialize: {value!r} is no graph.",
             "Give a graphc.Graph, a compiled function, or symbolic arrays.",
         )
-    inputs = [x for x in toposort(outputs) if isinstance(x.op, Input)]
-    return Graph(sorted(inputs, key=lambda x: isinstance(x, Shared)), outputs)
+    inputs = [x for x in ir.toposort(outputs) if isinstance(x.op, ir.Input)]
+    return ir.Graph(sorted(inputs, key=lambda x: isinstance(x, Shared)), outputs)
 
 
 class GraphWriter:
@@ -130,114 +108,106 @@ class GraphWriter:
         arrays: The arrays that the text refers to, by name.
         keys: The name of each node that has an array.
         graphs: The names of nested graphs.
-        globals: The names that all graphs share, of shared variables and arrays.
-        parts: The pieces of text written so far.
+        globals: The identifiers that all graphs share, of shared variables and arrays.
+        records: The lines written so far.
     """
 
     def __init__(self, *, lines: bool) -> None:
         self.lines = lines
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.keys: dict[Node, str] = {}
-        self.graphs: dict[Graph, str] = {}
-        self.globals = _Names()
-        self.parts = [f"{HEADER} {VERSION}\n"]
+        self.keys: dict[ir.Node, str] = {}
+        self.graphs: dict[ir.Graph, str] = {}
+        self.globals = _Ids()
+        self.records: list[dict[str, Any]] = [{HEADER: VERSION}]
 
-    def write(self, graph: Graph) -> GraphText:
+    def write(self, graph: ir.Graph) -> GraphText:
         """Return the text of a graph and its nested graphs, with their arrays."""
         updates = _default_updates(graph)
-        full = Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
-        nested: dict[Graph, Op | None] = {}
+        full = ir.Graph(dict.fromkeys([*graph.inputs, *updates]), _ends(graph, updates))
+        nested: dict[ir.Graph, ir.Op | None] = {}
         _collect_nested_graphs(full, nested)
-        declarations = _declarations(full, nested)
-        self.parts.append("\n" if declarations else "")
-        for x in declarations:
+        for x in _declarations(full, nested):
             self._declare(x)
         for number, (each, op) in enumerate(nested.items()):
-            self.graphs[each] = f"@{type(op).__qualname__.lower()}{number}"
-            self._block(self.graphs[each], each, each)
-        self._block("@main", full, graph, updates)
-        return GraphText("".join(self.parts), self.arrays)
+            self.graphs[each] = f"{type(op).__qualname__.lower()}{number}"
+            self._graph(self.graphs[each], each, each)
+        self._graph("main", full, graph, updates)
+        return GraphText("".join(f"{json.dumps(x)}\n" for x in self.records), self.arrays)
 
-    def _declare(self, x: Node) -> None:
+    def _declare(self, x: ir.Node) -> None:
         """Write a shared variable or array, and store its value."""
         kind = "shared" if isinstance(x, Shared) else type(x.op).__name__.lower()
-        name, ref = self.globals.enter(x, x.name, kind)
+        name = str(self.globals.add(x, x.name, kind))
         self.keys[x] = name
-        if isinstance(x, Shared):
-            self.arrays[name] = x.get_value()
-        else:
-            self.arrays[name] = _array_of(x)
-        text = self._input(x, ref) if isinstance(x.op, Input) else f"{ref}: {type_text(x.type)}"
-        self.parts.append(f"{kind} {text}{self._name_and_line(x, name)}\n")
+        self.arrays[name] = x.get_value() if isinstance(x, Shared) else _array_of(x)
+        self._record({kind: name, **self._input(x)}, x)
 
-    def _block(self, title: str, full: Graph, graph: Graph, updates: Iterable[Node] = ()) -> None:
+    def _graph(
+        self, name: str, full: ir.Graph, graph: ir.Graph, updates: Iterable[ir.Node] = ()
+    ) -> None:
         """Write a graph: its inputs, a line for each operation, its outputs.
 
         Args:
-            title: The graph's name.
+            name: The graph's name.
             full: The graph, with the default updates of shared variables as further outputs.
             graph: The graph itself.
             updates: The shared variables with default updates.
         """
-        names = _Names(self.globals)
-        inputs = [self._parameter(x, names) for x in graph.inputs]
-        self.parts.append(f"\ngraph {title}({', '.join(inputs)}) {{\n")
+        ids = _Ids(self.globals)
+        self.records.append({"graph": name})
+        for x in graph.inputs:
+            if x in ids.refs:
+                self.records.append({"input": ids.refs[x]})
+            else:
+                self._record({"input": ids.add(x, x.name), **self._input(x)}, x)
         numbers = {x: i for i, x in enumerate(full.canonical())}
         for node in [*numbers][len(set(full.inputs)) :]:
-            self._node(node, numbers, names)
-        ends = [names.of(y) for y in full.outputs]
+            if node not in ids.refs:
+                self._node(node, numbers, ids)
+        ends = [ids.refs[y] for y in full.outputs]
         n = len(graph.outputs)
-        self.parts.append(f"  return {', '.join(ends[:n])}".rstrip() + "\n")
-        for x, new in zip(updates, ends[n:], strict=True):
-            self.parts.append(f"  update {names.of(x)} = {new}\n")
-        self.parts.append("}\n")
+        record: dict[str, Any] = {"return": ends[:n]}
+        if ends[n:]:
+            pairs = zip(updates, ends[n:], strict=True)
+            record["updates"] = {ids.refs[x]: new for x, new in pairs}
+        self.records.append(record)
 
-    def _parameter(self, x: Node, names: _Names) -> str:
-        """Return the text of a graph's input; a shared variable is declared, and only named."""
-        if x in names:
-            return names.of(x)
-        if isinstance(x.op, Formal):
-            ref = names.refs[x] = f"#{x.op.position}"
-            return f"{ref}: {type_text(x.type)}"
-        name, ref = names.enter(x, x.name)
-        return f"{self._input(x, ref)}{self._name_and_line(x, name)}"
-
-    def _input(self, x: Node, ref: str) -> str:
-        """Return an input with its kind and type; a computed node is written as a plain input."""
+    def _input(self, x: ir.Node) -> dict[str, Any]:
+        """Return an input's class and type; a computed node is written as a plain input."""
         op = x.op
-        if not isinstance(op, Input):
-            return f"{ref}: {type_text(x.type)}"
+        fields: dict[str, Any] = {"type": type_json(x.type)}
+        if not isinstance(op, ir.Input):
+            return fields
+        if isinstance(op, Formal):
+            return {"kind": "Formal", "position": op.position, **fields}
         if isinstance(op, NamedInput):
-            pairs = zip(op.axes, op.named_type.shape, strict=True)
-            named = ", ".join(f"{plain(dim)}={'?' if n is None else n}" for dim, n in pairs)
-            kind = f"{op.named_type.dtype}[{named}]"
-        elif type(op) in KINDS:
-            kind = f"{KINDS[type(op)]}{type_text(x.type)}"
-        else:
+            fields["axes"] = [*op.axes]
+        elif type(op) not in {*INPUTS.values(), *STORES.values()}:
             raise ExportError(f"{x!r} is an input of a kind that has no text.")
-        sharding = "" if op.sharding is None else f" sharding={value_text(op.sharding, str)}"
-        buckets = "" if op.buckets is None else f" bucket={value_text(op.buckets, str)}"
-        dims = "" if op.dims is None else f" dims={value_text(op.dims, str)}"
-        return f"{ref}: {kind}{sharding}{buckets}{dims}"
+        elif type(op) not in {ir.Input, SharedInput}:
+            fields = {"kind": type(op).__name__, **fields}
+        for name in ("sharding", "buckets", "dims"):
+            value = getattr(op, name)
+            if value is not None:
+                fields[name] = value_json(value, str)
+        return fields
 
-    def _node(self, node: Node, numbers: dict[Node, int], names: _Names) -> None:
+    def _node(self, node: ir.Node, numbers: dict[ir.Node, int], ids: _Ids) -> None:
         """Write an operation; a small constant without a name is inlined where it is used."""
-        if node in names:
-            return
-        if isinstance(node.op, Constant):
-            text = array_text(node.op.value)
+        fields: dict[str, Any]
+        if isinstance(node.op, ir.Constant):
+            array = array_json(node.op.value)
             if node.name is None:
-                names.refs[node] = text
+                ids.refs[node] = array
                 return
+            fields = {"value": array}
         else:
             commutes = node.op.is_commutative()
             xs = sorted(node.inputs, key=numbers.__getitem__) if commutes else node.inputs
-            text = self._operation(node, [names.of(x) for x in xs])
-        name, ref = names.enter(node, node.name)
-        beside = self._name_and_line(node, name)
-        self.parts.append(f"  {ref} = {text} : {type_text(node.type)}{beside}\n")
+            fields = self._operation(node, [ids.refs[x] for x in xs])
+        self._record({"node": ids.add(node, node.name), **fields}, node)
 
-    def _operation(self, node: Node, operands: Sequence[str]) -> str:
+    def _operation(self, node: ir.Node, operands: Sequence[Any]) -> dict[str, Any]:
         op = node.op
         name = name_of(op)
         if name is None:
@@ -255,86 +225,72 @@ class GraphWriter:
                 node.where or "",
             )
         try:
-            parameters = [
-                f"{field}={value_text(value, self.graphs.__getitem__)}"
+            parameters = {
+                field: value_json(value, self.graphs.__getitem__)
                 for field, value in parameters_of(op)
-            ]
+            }
         except ExportError as error:
             raise ExportError(
                 f"{op.name}: {error.problem}", error.remedy, node.where or ""
             ) from None
-        return f"{name}({', '.join([*operands, *parameters])})"
+        fields: dict[str, Any] = {"op": name, "of": operands}
+        if parameters:
+            fields["parameters"] = parameters
+        return {**fields, "type": type_json(node.type)}
 
-    def _name_and_line(self, node: Node, name: str) -> str:
-        """Return a node's name, if it differs in the text, and its line."""
-        node_name = node.name
-        text = "" if node_name in {None, name} else f" {quote(node_name)}"
-        if node_name is None and not name.isdecimal():
-            text = " unnamed"
-        line = node.where if self.lines else None
-        return text if line is None else f"{text} at {quote(line)}"
+    def _record(self, record: dict[str, Any], node: ir.Node) -> None:
+        """Write a node, with its name, if its identifier is another one, and its line."""
+        id = next(iter(record.values()))
+        name = node.name
+        if name != (None if isinstance(id, int) else id):
+            record["name"] = name
+        if self.lines and node.where is not None:
+            record["at"] = node.where
+        self.records.append(record)
 
 
-class _Names:
-    """Unique names of nodes in a text; a graph's names differ from the shared ones.
+class _Ids:
+    """Unique identifiers of nodes in a text; a graph's differ from the shared ones.
 
     Attributes:
-        refs: The reference to each node in the text.
+        refs: The identifier of each node, or the value of an inlined constant.
     """
 
-    def __init__(self, outer: _Names | None = None) -> None:
-        self.refs: dict[Node, str] = {} if outer is None else {**outer.refs}
-        self._used: set[str] = set() if outer is None else {*outer._used}
+    def __init__(self, outer: _Ids | None = None) -> None:
+        self.refs: dict[ir.Node, Any] = {} if outer is None else {**outer.refs}
+        self._used: set[Id] = set() if outer is None else {*outer._used}
         self._counts = Counter[str]()
 
-    def __contains__(self, node: Node) -> bool:
-        return node in self.refs
-
-    def of(self, node: Node) -> str:
-        return self.refs[node]
-
-    def enter(self, node: Node, wanted: str | None, kind: str = "") -> tuple[str, str]:
-        """Return a new name and its reference: the node's name if it is free, or a number.
-
-        Args:
-            node: The node to name.
-            wanted: The node's name in the graph.
-            kind: A prefix of numbers, for nodes in a dict of arrays.
-        """
-        if wanted is not None and wanted not in self._used:
-            name, ref = wanted, plain(wanted)
-        else:
-            while (name := f"{kind}{self._counts[kind]}") in self._used:
-                self._counts[kind] += 1
-            ref = name
-        self._used.add(name)
-        self.refs[node] = f"%{ref}"
-        return name, f"%{ref}"
+    def add(self, node: ir.Node, name: str | None, prefix: str = "") -> Id:
+        """Return a new identifier: the node's name if it is free, or a number after a prefix."""
+        id: Id | None = name
+        while id is None or id in self._used:
+            n = self._counts[prefix]
+            self._counts[prefix] += 1
+            id = f"{prefix}{n}" if prefix else n
+        self._used.add(id)
+        self.refs[node] = id
+        return id
 
 
-def plain(name: str) -> str:
-    """Return a name, in quotes if it has other characters than letters and digits."""
-    return name if PLAIN.fullmatch(name) else quote(name)
-
-
-def _ends(graph: Graph, updates: Iterable[Any]) -> list[Node]:
+def _ends(graph: ir.Graph, updates: Iterable[Any]) -> list[ir.Node]:
     return [*graph.outputs, *[x.default_update for x in updates]]
 
 
-def _default_updates(graph: Graph) -> list[Any]:
+def _default_updates(graph: ir.Graph) -> list[Any]:
     """Return the shared variables with default updates that a graph or these updates read."""
-    variables = reachable_nodes(
+    variables = ir.reachable_nodes(
         [x for x in graph.inputs if isinstance(x, Shared)],
         lambda x: [] if x.default_update is None else _read_by(x.default_update),
     )
     return [x for x in variables if x.default_update is not None]
 
 
-def _read_by(y: Node) -> list[Any]:
-    return [x for x in toposort([y]) if isinstance(x, Shared)]
+def _read_by(y: ir.Node) -> list[Any]:
+    return [x for x in ir.toposort([y]) if isinstance(x, Shared)]
 
 
-def _collect_nested_graphs(graph: Graph, nested: dict[Graph, Op | None]) -> None:
+def _collect_nested_graphs(graph: ir.Graph, nested: dict[ir.Graph, ir.Op | None]) -> None:
     """Collect all graphs nested in operations, inner ones first."""
     for node in graph.canonical():
         for inner in node.op.graphs():
@@ -343,18 +299,18 @@ def _collect_nested_graphs(graph: Graph, nested: dict[Graph, Op | None]) -> None
                 nested[inner] = node.op
 
 
-def _declarations(graph: Graph, nested: Iterable[Graph]) -> list[Node]:
+def _declarations(graph: ir.Graph, nested: Iterable[ir.Graph]) -> list[ir.Node]:
     nodes = dict.fromkeys(x for each in [graph, *nested] for x in each.canonical())
     shared = [x for x in nodes if isinstance(x, Shared)]
-    leaves = [x for x in nodes if isinstance(x.op, Leaf)]
-    large = [x for x in nodes if isinstance(x.op, Constant) and x.op.value.size >= TINY]
+    leaves = [x for x in nodes if isinstance(x.op, ir.Leaf)]
+    large = [x for x in nodes if isinstance(x.op, ir.Constant) and x.op.value.size >= ir.TINY]
     return [*shared, *leaves, *large]
 
 
-def _array_of(x: Node) -> Any:
-    if isinstance(x.op, Slot):
+def _array_of(x: ir.Node) -> Any:
+    if isinstance(x.op, ir.Slot):
         raise ExportError(
             f"{x!r} is the place of an array in a compiled program.",
             "Serialize the function, or f.requested.",
         )
-    return as_numpy(x.op.array) if isinstance(x.op, Leaf) else x.op.value  # type: ignore[attr-defined]
+    return as_numpy(x.op.array) if isinstance(x.op, ir.Leaf) else x.op.value  # type: ignore[attr-defined]

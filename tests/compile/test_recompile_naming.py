@@ -113,7 +113,7 @@ for i in range(3):
     f = graphc.function([x], loss(x))
     f(ONES)
 """,
-        "`rate` (default argument of loss, train.py:8)  0.5 -> 1.5",
+        "a value in `w * rate` (train.py:8)  0.5 -> 1.5",
     ),
     "an argument of a partial": (
         """
@@ -124,7 +124,7 @@ for i in range(3):
     f = graphc.function([x], bound(x))
     f(ONES)
 """,
-        "`rate` (partial argument of loss, train.py:8)  0.5 -> 1.5",
+        "a value in `w * rate` (train.py:8)  0.5 -> 1.5",
     ),
     "an argument of a function that has returned": (
         """
@@ -158,7 +158,7 @@ for i in range(3):
     f = graphc.function([x], trainer.loss(x))
     f(ONES)
 """,
-        "`self.rate` (attribute of self, train.py:10)  0.5 -> 1.5",
+        "a value in `w * self.rate` (train.py:10)  0.5 -> 1.5",
     ),
     "an attribute in a slot": (
         """

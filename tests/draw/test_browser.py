@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import graphc
@@ -127,27 +126,6 @@ def test_an_explanation_steps_through_its_changes(tmp_path: Path) -> None:
     assert changed[3] > 0
     assert lines > 0
     assert drawn_hidden
-
-
-def test_a_profiles_box_is_as_wide_as_the_page_when_it_is_clicked(tmp_path: Path) -> None:
-    path = tmp_path / "p.html"
-    totals().profile(np.ones(50), repeat=1).save(path)
-    script = """
-    const width = (one) => one.getBoundingClientRect().width;
-    const boxes = all("svg.flame > .box");
-    const widths = () => boxes.map((box) => width(box.querySelector("rect")));
-    const before = widths(), page = width(document.querySelector("svg.flame"));
-    const chosen = before.indexOf(Math.max(...before.filter((wide) => wide < page - 2)));
-    press(boxes[chosen]);
-    const after = widths();
-    press(boxes[0]);
-    return [before, after, widths(), page, chosen];"""
-    found, wrong = asked(path.read_text("utf-8"), script)
-    assert wrong == []
-    before, after, again, page, chosen = found
-    assert before[0] == pytest.approx(page, abs=1)
-    assert after[chosen] == pytest.approx(page, abs=1)
-    assert again == pytest.approx(before, abs=1)
 
 
 def test_a_notebooks_picture_is_drawn_without_scripts() -> None:

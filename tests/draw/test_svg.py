@@ -14,8 +14,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.draw.dot import dot
-from graphc.draw.held import inner_graphs
-from graphc.draw.model import Boxes, Drawing
+from graphc.draw.model import Boxes, Drawing, inner_graphs
 from graphc.draw.svg import svg
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Node, toposort

@@ -13,14 +13,30 @@ from typing import Any
 __all__ = ["mutated", "mutated_file"]
 
 PIECES = (
-    *("%0", "%x", "#0", "@main", "@loop0", *"()[]{},:=?", "None", "True", "-1", "1e308", "nan"),
+    *("0", '"x"', '"main"', '"loop0"', *"[]{},:?", "null", "true", "-1", "1e308", "NaN"),
     *("99999999999999999999999", "float64", "int8", "bool[3]", '"a"', '"', "Sum", "Loop", "exp"),
-    *("axes=(0,)", "Range(0, 1, 2)", "graph", "return", "update", "shared", "leaf", "constant"),
-    *("generator", "parameter", "sharding=", "dims=", "CSR(data=array)", "// "),
-    "complex128((1.0, 2.0))",
-    *("\x00", "\ud800", "é", "(" * 200, "[" * 200, '"\\ud800"', "ValueError", "unnamed", "at"),
+    *('"axes": [0]', '{"Range": [0, 1, 2]}', "graph", "return", '"updates": {"w": 0}, ', "shared"),
+    *("leaf", "constant", '"kind": "GeneratorInput", ', '"position": 0, ', '"sharding": [], '),
+    *('"dims": ["n"], ', '"buckets": [2], ', '{"CSR": {"data": "array"}}', '{"Hole": []}', "[]"),
+    *(
+        '{"complex128": [1.0, 2.0]}',
+        '{"float32": 0.5}',
+        '{"int8": "ff", "shape": [1]}',
+        "NamedInput",
+    ),
+    *(
+        "\x00",
+        "\ud800",
+        "é",
+        "(" * 200,
+        "[" * 200,
+        '"\\ud800"',
+        '{"exception": "ValueError"}',
+        '"name": null, ',
+        '"at": ',
+    ),
 )
-WORD = re.compile(r"[\w.%#@-]+")
+WORD = re.compile(r"[\w.-]+")
 
 
 def mutated(text: str, random: Random) -> str:

@@ -20,7 +20,7 @@ import graphc
 import graphc.tensor as gt
 import graphc.xtensor as gx
 from graphc.errors import ArgumentError, DTypeError, ExportError, FormatError
-from graphc.export import runtime, safetensors as own
+from graphc.export import archive, runtime
 from graphc.export.archive import ALIGNED
 from graphc.implicit import CSR
 from graphc.ir import DTYPES, numpy_dtype
@@ -160,7 +160,7 @@ def test_arrays_of_every_dtype_are_read_as_they_were_written(dtype: str) -> None
         "nothing": array[:0].reshape(0, 3),
     }
     arrays = {name: np.asarray(x) for name, x in arrays.items()}
-    found = runtime.arrays_in(b"".join(own.chunks(arrays)))
+    found = runtime.arrays_in(b"".join(archive.array_chunks(arrays)))
     for name, x in arrays.items():
         read = runtime.as_complex(found[name], dtype)
         assert (read.dtype, read.shape, read.tobytes()) == (x.dtype, x.shape, x.tobytes())

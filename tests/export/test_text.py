@@ -16,8 +16,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ExportError, FormatError
-from graphc.export.literals import array_of, array_text
 from graphc.export.names import find_operation, find_structure, kinds_of, name_of
+from graphc.export.values import array_json, array_of
 from graphc.export.write import as_graph
 from graphc.implicit import ImplicitArray
 from graphc.ir import DTYPES, Graph, Leaf, numpy_dtype
@@ -158,8 +158,9 @@ def test_names_and_lines_go_along() -> None:
     z = y + 1
     z.name = "the sum"
     text, arrays = graphc.serialize(z, lines=True)
-    assert f'%0 = exp(%x) : float64[?] "x" at "{y.where}"' in text
-    assert '%"the sum" = add(' in text
+    line = {"node": 0, "op": "exp", "of": ["x"], "type": "float64[?]", "name": "x", "at": y.where}
+    assert json.dumps(line) in text
+    assert '{"node": "the sum", "op": "add"' in text
     graph = graphc.deserialize(text, arrays)
     (found,) = graph.outputs
     assert (found.name, found.where, found.inputs[1].name) == ("the sum", z.where, "x")
@@ -182,20 +183,12 @@ def test_an_array_has_the_same_bits_again(dtype: str) -> None:
     several = np.zeros(64, made) if dtype == "bool" else bits.view(made)
     numbers = np.array([0, 1, 2, 100]).astype(made)
     for array in (*several.reshape(-1, 4), numbers, numbers[:0], numbers.reshape(2, 1, 2)):
-        text = array_text(array)
-        dtype_text, _, rest = text.partition("(")
-        assert "(" not in dtype_text
-        read = graphc.deserialize(f"graphc-graph 1 graph @main() {{ return {text} }}").outputs[0]
+        lines = ({"graphc-graph": 1}, {"graph": "main"}, {"return": [array_json(array)]})
+        read = graphc.deserialize("\n".join(map(json.dumps, lines))).outputs[0]
         assert read.op.value.tobytes() == array.tobytes()
         assert read.op.value.shape == array.shape
-        assert rest.endswith(")")
-    assert array_text(numbers[1]) == f"{dtype}({'True' if dtype == 'bool' else _one(dtype)})"
-
-
-def _one(dtype: str) -> str:
-    if dtype.startswith("complex"):
-        return "(1.0, 0.0)"
-    return "1.0" if "float" in dtype else "1"
+    one = [1.0, 0.0] if dtype.startswith("complex") else 1
+    assert array_json(numbers[1]) == {dtype: one}
 
 
 def test_numbers_that_do_not_fit_are_refused() -> None:
@@ -206,8 +199,8 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         ("int8", 1.0),
         ("float32", "a"),
     ):
-        with pytest.raises(ValueError, match=r"no |out of bounds|unsigned"):
-            array_of(dtype, None, value)
+        with pytest.raises(FormatError, match=f"no array of {dtype}"):
+            array_of({dtype: value})
 
 
 # Refusals.
@@ -232,30 +225,36 @@ def test_an_operation_of_the_users_is_refused_by_name() -> None:
         graphc.serialize([1, 2])
 
 
+X = '"x", "type": "float64[?]"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("graphc-graph 1", "graphc-graph 2", r"line 1, column 14: version 2 .*\n.*newer graphc"),
-        ("graphc-graph 1", "graph", "line 1, column 1: expected 'graphc-graph'"),
-        ("Sum(", "Sun(", "line 5, column 8: there is no operation Sun"),
-        ("axes=(0,)", "axes=(0.5,)", r"Sum: axes is \(0.5,\)"),
-        ("axes=(0,)", "axis=0", "Sum has no parameter 'axis'"),
-        (", axes=(0,)", "", "Sum: axes is missing"),
-        (") : float64[]", ") : float32[]", r"sum gives float64\[\], not float32"),
-        ("exp(%x)", "exp(%x, %x)", "line 4, column 8: exp takes 1 operands"),
-        ("exp(%x)", "exp(%y)", "line 4, column 12: there is no '%y' here"),
-        ("%1 = Sum", "%0 = Sum", "line 5, column 3: there are two %0"),
-        ("return %1", "return %1,, %1", "line 6, column 13"),
-        ("}\n", "", "line 7, column 1: expected '}', got the end of the text"),
-        ("float64[?])", "float64[-1])", "-1 is no length"),
-        ("float64[?])", "float65[?])", "'float65' is no dtype"),
-        ("float64[?])", "float64[?] dims=3)", r"dims=3 has no name or None for each axis"),
-        ("float64[?])", "float64[?] dims=(5,))", r"dims=\(5,\): 5 is no name of an unknown length"),
-        ("float64[?])", 'float64[3] dims=("n",))', "'n' is no name of an unknown length"),
-        ("float64[?])", 'float64[?] dims=("2",))', r"'2' is no name of a length\.   "),
-        ("exp(%x)", "exp(" + 100 * "(" + "%x)", "expected a parameter"),
-        ("axes=(0,)", "axes=" + 100 * "(", "more than 64 brackets in each other"),
-        ("axes=(0,)", f"axes=({'9' * 5000},)", "has too many digits"),
+        ('h": 1', 'h": 2', r"line 1: version 2 .*\n.*newer graphc"),
+        ("graphc-graph", "graph", "line 1: expected 'graphc-graph'"),
+        ('"Sum"', '"Sun"', "line 5: there is no operation Sun"),
+        ("[0]}", "[0.5]}", r"Sum: axes is \(0.5,\)"),
+        ("axes", "axis", "Sum has no parameter 'axis'"),
+        ('"axes": [0]', "", "Sum: axes is missing"),
+        ('"float64[]"', '"float32[]"', r"sum gives float64\[\], not float32"),
+        ('["x"]', '["x", "x"]', "line 4: exp takes 1 operands"),
+        ('["x"]', '["y"]', "line 4: there is no 'y' here"),
+        ('"node": 1', '"node": 0', "line 5: there are two 0"),
+        ('"node": 1', '"node": 1.5', "line 5: 1.5 is no name or number"),
+        ('"of": ["x"], ', "", r"line 4: TypeError: .* missing .*'of'"),
+        ('"of": ["x"], ', '"off": [], "of": ["x"], ', "line 4: TypeError: .* argument 'off'"),
+        ("[1]}", "[1,, 1]}", "line 6: JSONDecodeError: .* column 15"),
+        ('{"return": [1]}\n', "", "line 5: main has no end"),
+        ('{"input"', '{"output"', "line 3: expected 'input' or 'node' or 'return', got 'output'"),
+        ("float64[?]", "float64[-1]", "'float64\\[-1\\]' is no type of an array"),
+        ("float64[?]", "float65[?]", "'float65\\[\\?\\]' is no type of an array"),
+        (X, X + ', "dims": 3', r"dims=3 has no name or None for each axis"),
+        (X, X + ', "dims": [5]', r"dims=\(5,\): 5 is no name of an unknown length"),
+        (X, '"x", "type": "float64[3]", "dims": ["n"]', "'n' is no name of an unknown length"),
+        (X, X + ', "dims": ["2"]', r"'2' is no name of a length\.   "),
+        ("[0]}", 100_000 * "[", "line 5: too many brackets in each other"),
+        ("[0]}", f"[{'9' * 5000}]}}", "ValueError: Exceeds the limit"),
     ],
 )
 def test_a_text_with_a_mistake_is_refused_at_its_place(old: str, new: str, problem: str) -> None:

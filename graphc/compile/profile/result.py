@@ -1,13 +1,14 @@
-"""The result of a profile: rows, as text, as a page, and as a picture."""
+"""The result of a profile: rows, as text and as a trace of Chrome's format."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from graphc.compile.profile.page import flame, page
 from graphc.errors import ArgumentError
 
 MOST_ROWS = 40
@@ -105,30 +106,30 @@ class Profile:
         return dict(sorted(seconds.items(), key=lambda pair: -pair[1]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the profile to a file that needs no others and no network.
+        """Write the profile as a trace, which Perfetto, speedscope and Chrome draw.
+
+        The call is at the top, then the user's lines, then their operations, and below a loop the
+        operations of its steps. The width of a box is its time.
 
         Args:
-            path: The file; ``.html`` for a page with the picture and the table, ``.svg`` for the
-                picture alone.
+            path: The file; its name ends in ``.json``.
 
         Raises:
-            ArgumentError: The name ends in something else.
+            ArgumentError: If the name ends in something else.
+
+        Source: "Trace Event Format", Google, 2016.
         """
         file = Path(path)
-        match file.suffix.lower():
-            case ".html" | ".htm":
-                text = page(self, str(self))
-            case ".svg":
-                text = flame(self)
-            case other:
-                raise ArgumentError(
-                    f"save({str(path)!r}): there is no {other or 'file without a suffix'}.",
-                    "Use a name that ends in .html or .svg.",
-                )
-        file.write_text(text, encoding="utf-8")
-
-    def _repr_html_(self) -> str:
-        return page(self, str(self), standalone=False)
+        if file.suffix.lower() != ".json":
+            raise ArgumentError(
+                f"save({str(path)!r}): there is no {file.suffix or 'file without a suffix'}.",
+                "Use a name that ends in .json, and open the file in https://ui.perfetto.dev or "
+                "https://www.speedscope.app.",
+            )
+        span = Span(self.title)
+        for row in self.rows:
+            span.add(_labels(row), max(0.0, row.seconds))
+        file.write_text(json.dumps({"traceEvents": [*span.events(0.0)]}), encoding="utf-8")
 
     def __str__(self) -> str:
         return "\n".join(self._text())
@@ -166,6 +167,48 @@ class Profile:
         for rule in self.rules[:MOST_RULES]:
             tried = f"{rule.attempts:,} attempts, {rule.changes:,} changes"
             yield f"{time_as_text(rule.seconds):>10}  of it by the rule {rule.name}: {tried}"
+
+
+@dataclass
+class Span:
+    """A box of a trace.
+
+    Attributes:
+        label: The text in the box.
+        seconds: The time of the box, including the boxes below it.
+        below: The boxes below it, by their labels.
+    """
+
+    label: str
+    seconds: float = 0.0
+    below: dict[str, Span] = field(default_factory=dict)
+
+    def add(self, labels: list[str], seconds: float) -> None:
+        """Add the time of a row whose boxes have these labels."""
+        self.seconds += seconds
+        if labels:
+            label, *rest = labels
+            self.below.setdefault(label, Span(label)).add(rest, seconds)
+
+    def events(self, start: float) -> Iterator[dict[str, Any]]:
+        """Yield the events of the box and of those below it, the slowest first."""
+        times = {"ts": start * 1e6, "dur": self.seconds * 1e6}
+        yield {"name": self.label, "ph": "X", "pid": 0, "tid": 0, **times}
+        for span in sorted(self.below.values(), key=lambda span: -span.seconds):
+            yield from span.events(start)
+            start += span.seconds
+
+
+def _labels(row: Row) -> list[str]:
+    """Return the labels of a row's boxes, outermost first: a line, and the operation there."""
+    labels: list[str] = []
+    last: str | None = None
+    for where, operation in row.frames:
+        if where is not None and where != last:
+            labels.append(where)
+        last = where or last
+        labels.append(operation)
+    return labels
 
 
 def _rest_of_rows(rows: list[Row]) -> Iterator[Row]:

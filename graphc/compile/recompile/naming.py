@@ -1,8 +1,9 @@
 """The names of values in the user's source code, with the scopes of these variables.
 
 A node has the instruction that made it. The names that the instruction's expression reads are
-looked up in the user's frames on the stack, and in functions reachable from these; an array is
-matched by identity, a number by its value. Without a certain match, the expression itself is shown.
+looked up in the user's frames on the stack; an array is matched by identity, a number by its value.
+Without a certain match, the only variable that may be the value is named, or the expression itself
+is shown.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ COMPUTED: Any = object()
 """The value of a property, which is not run."""
 
 MAX_SEARCHED = 2000
-"""The most values that are searched for a function."""
+"""The most items of a container that are compared with an array."""
 
 
 def name_of(
@@ -200,7 +201,6 @@ class _Expression:
         self._frame = next((frame for frame in frames if frame.f_code is self.code), None)
         self._local = local_variables(self._frame) if self._frame is not None else {}
         self._frames = frames
-        self._function = None if self._frame else _find_function(self.code, frames)
         self.chains = list(dict.fromkeys(chains(*site)))
 
     @cached_property
@@ -218,8 +218,6 @@ class _Expression:
             return self._local[name]
         if chain.load in {"LOAD_GLOBAL", "LOAD_NAME"}:
             return self._globals().get(name, MISSING)
-        if self._function is not None:
-            return _initial_value(self._function, name)
         if name in self.code.co_freevars:
             around = (frame for frame in self._frames if self.code in frame.f_code.co_consts)
             outer = next(around, None)
@@ -229,8 +227,6 @@ class _Expression:
     def _globals(self) -> Mapping[str, Any]:
         if self._frame is not None:
             return self._frame.f_globals
-        if self._function is not None:
-            return dict(_unbound(self._function).__globals__)
         file = self.code.co_filename
         namespaces = (frame.f_globals for frame in self._frames if frame.f_code.co_filename == file)
         return next(namespaces, {})
@@ -264,109 +260,13 @@ class _Expression:
             outer = code.co_qualname.split(".<locals>.")[:-1]
             return f"closure of {outer[-1] if outer else title}"
         if name in _arguments(code):
-            return f"{self._kind_of_argument(name)} of {title}"
+            return f"argument of {title}"
         is_local = name in (*code.co_varnames, *code.co_cellvars)
         return f"local of {title}" if is_local else f"global of {Path(code.co_filename).name}"
-
-    def _kind_of_argument(self, name: str) -> str:
-        function = self._function or _find_function(self.code, self._frames)
-        if isinstance(function, partial) and name in _bound_arguments(function):
-            return "partial argument"
-        if function is not None and name in _defaults(_unbound(function)):
-            value = _defaults(_unbound(function))[name]
-            if self._local.get(name, value) is value:
-                return "default argument"
-        return "argument"
 
 
 def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-# Functions reachable from the user's variables.
-
-
-def _find_function(code: CodeType, frames: Sequence[FrameType]) -> Any:
-    """Return a function of this code, or a partial one, that the user's variables reach."""
-    seen: set[int] = set()
-    waiting: list[Any] = []
-    for frame in frames[:20]:
-        waiting += local_variables(frame).values()
-    remaining = MAX_SEARCHED
-    function: Any = None
-    while waiting and remaining:
-        value = waiting.pop()
-        remaining -= 1
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if not _is(value, FunctionType, MethodType, partial):
-            value = _method(value, code)
-        if getattr(_unbound(value), "__code__", None) is code:
-            function = value
-            if isinstance(value, partial):
-                return value
-        waiting += _reachable(value) if value is not None else ()
-    return function
-
-
-def _method(value: Any, code: CodeType) -> Any:
-    """Return an object's method with that code, bound."""
-    for cls in type(value).__mro__:
-        function = vars(cls).get(code.co_name)
-        if isinstance(function, FunctionType) and function.__code__ is code:
-            return MethodType(function, value)
-    return None
-
-
-def _reachable(value: Any) -> Iterator[Any]:
-    """Yield the values in which a function may hold other functions."""
-    if isinstance(value, partial):
-        yield value.func
-        yield from value.args
-        yield from value.keywords.values()
-        return
-    function = _unbound(value)
-    for cell in getattr(function, "__closure__", None) or ():
-        yield from _content(cell)
-    yield from getattr(function, "__defaults__", None) or ()
-
-
-def _content(cell: Any) -> Iterator[Any]:
-    try:
-        yield cell.cell_contents
-    except ValueError:  # It is empty.
-        return
-
-
-def _unbound(value: Any) -> Any:
-    while isinstance(value, partial | MethodType):
-        value = value.func if isinstance(value, partial) else value.__func__
-    return value
-
-
-def _initial_value(function: Any, name: str) -> Any:
-    """Return the value of a function's name before it is called."""
-    if isinstance(function, partial) and name in (bound := _bound_arguments(function)):
-        return bound[name]
-    if isinstance(function, MethodType) and name == function.__code__.co_varnames[0]:
-        return function.__self__
-    plain = _unbound(function)
-    free = plain.__code__.co_freevars
-    if name in free:
-        return next(_content(plain.__closure__[free.index(name)]), MISSING)
-    return _defaults(plain).get(name, MISSING)
-
-
-def _bound_arguments(function: partial[Any]) -> dict[str, Any]:
-    code = _unbound(function).__code__
-    return dict(zip(code.co_varnames, function.args, strict=False)) | function.keywords
-
-
-def _defaults(function: Any) -> dict[str, Any]:
-    code, values = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
 
 
 # Expressions.

@@ -17,16 +17,7 @@ from graphc.compile.guard import without_checks
 from graphc.compile.pipeline import blank
 from graphc.compile.specification import FunctionSpec
 from graphc.export.manifest import Shape, shapes_of, structure_of
-from graphc.export.onnx import protos
-from graphc.export.onnx.builder import (
-    Builder,
-    Complex,
-    Value,
-    building,
-    constant,
-    emit,
-    insert_axes,
-)
+from graphc.export.onnx import builder as ob, protos
 from graphc.export.onnx.lowering import check, emit_graph, load
 from graphc.implicit.expand import densify_graph
 from graphc.ir import Graph, Leaf, TensorType, flatten, is_complex, real_dtype
@@ -79,7 +70,7 @@ def model_of(
         ArgumentError: If ``dynamic`` does not fit the inputs.
         ExportError: If an operation has no lowering.
     """
-    with building() as builder:
+    with ob.building() as builder:
         nodes = _Model(builder, spec, graph, dynamic).graph()
     opset = max(n for n, (_, ops) in protos.VERSIONS.items() if not ops or ops & builder.ops)
     opsets = [helper.make_opsetid("", opset)]
@@ -105,7 +96,7 @@ class _Model:
 
     def __init__(
         self,
-        builder: Builder,
+        builder: ob.Builder,
         spec: FunctionSpec,
         graph: Graph,
         dynamic: Mapping[str, Shape] | None,
@@ -158,7 +149,7 @@ class _Model:
         if is_complex(dtype):
             dims, dtype = [*dims, 2], real_dtype(dtype)
         self.inputs.append(protos.value_info(name, dtype, dims))
-        return _of_pairs(Value(name, dtype), type)
+        return _of_pairs(ob.Value(name, dtype), type)
 
     def _leaf(self, leaf: Any) -> Any:
         return self._initializer(leaf.op.array, leaf.name or "array")
@@ -170,9 +161,9 @@ class _Model:
 
     def _result(self, name: str, y: Any, type: TensorType) -> Any:
         dims: list[Any] = [*type.shape]
-        if isinstance(y, Complex):
-            re_im = [insert_axes(part, [-1]) for part in (y.re, y.im)]
-            y = emit("Concat", *re_im, axis=-1)
+        if isinstance(y, ob.Complex):
+            re_im = [ob.insert_axes(part, [-1]) for part in (y.re, y.im)]
+            y = ob.emit("Concat", *re_im, axis=-1)
             dims.append(2)
         y = self.builder.result(y, name)
         return protos.value_info(y.name, y.dtype, dims)
@@ -202,8 +193,8 @@ def in_pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.stack([array.real, array.imag], -1)
 
 
-def _of_pairs(x: Value, type: TensorType) -> Any:
+def _of_pairs(x: ob.Value, type: TensorType) -> Any:
     if not is_complex(type.dtype):
         return x.with_type(type)
-    re_im = [emit("Gather", x, constant(i, "int64"), axis=type.ndim) for i in range(2)]
-    return Complex(*re_im).with_type(type)
+    re_im = [ob.emit("Gather", x, ob.constant(i, "int64"), axis=type.ndim) for i in range(2)]
+    return ob.Complex(*re_im).with_type(type)

@@ -6,16 +6,6 @@ import math
 from collections.abc import Mapping
 
 from graphc.export.onnx import bits, transcendental as t
-from graphc.export.onnx.bits import (
-    Function,
-    copysign,
-    false_like,
-    isinf,
-    isnan,
-    like,
-    magnitude,
-    trunc,
-)
 from graphc.export.onnx.builder import Value, emit, full_like, where
 
 PRECISE = {"nextafter"}
@@ -23,7 +13,7 @@ PRECISE = {"nextafter"}
 HALVES = ("float16", "bfloat16")
 
 
-def in_float32(f: Function) -> Function:
+def in_float32(f: bits.Function) -> bits.Function:
     """Compute half-width floats in float32, as several steps would round several times."""
 
     def compute(*xs: Value) -> Value:
@@ -36,7 +26,7 @@ def in_float32(f: Function) -> Function:
     return compute
 
 
-def in_float64(f: Function, native: str | None = None) -> Function:
+def in_float64(f: bits.Function, native: str | None = None) -> bits.Function:
     """Compute float32 in float64, which rounds once, or by a native ONNX operation."""
 
     def compute(*xs: Value) -> Value:
@@ -53,7 +43,7 @@ def in_float64(f: Function, native: str | None = None) -> Function:
 def sign(x: Value) -> Value:
     """Return -1, 0 or 1; NaN stays."""
     y = emit("Sign", x)
-    return where(isnan(x), x, y) if x.is_float else y
+    return where(bits.isnan(x), x, y) if x.is_float else y
 
 
 # Quotients. An integer division by 0, or of the lowest integer by -1, ends the process.
@@ -84,7 +74,7 @@ def _float_floor_divide(a: Value, b: Value) -> Value:
     integral = where(below, integral - 1, integral)
     quotient = a / b
     # A zero has the sign of the quotient.
-    integral = where(integral.equals(0), copysign(integral, quotient), integral)
+    integral = where(integral.equals(0), bits.copysign(integral, quotient), integral)
     return where(b.equals(0), quotient, integral)
 
 
@@ -94,7 +84,7 @@ def remainder(a: Value, b: Value) -> Value:
         return emit("Mod", a, where(is_small(b), 1, b), fmod=0)
     rest = emit("Mod", a, b, fmod=1)
     rest = where(~rest.equals(0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
-    return where(rest.equals(0), copysign(rest, b), rest)
+    return where(rest.equals(0), bits.copysign(rest, b), rest)
 
 
 def fmod(a: Value, b: Value) -> Value:
@@ -118,21 +108,21 @@ def minimum(a: Value, b: Value) -> Value:
 
 
 def _with_nan(y: Value, a: Value, b: Value) -> Value:
-    return where(isnan(a), a, where(isnan(b), b, y)) if a.is_float else y
+    return where(bits.isnan(a), a, where(bits.isnan(b), b, y)) if a.is_float else y
 
 
-def ignoring_nan(extreme: Function) -> Function:
+def ignoring_nan(extreme: bits.Function) -> bits.Function:
     """Return an extreme of two numbers, or the other number if one is NaN."""
 
     def compute(a: Value, b: Value) -> Value:
         if not a.is_float:
             return extreme(a, b)
-        return where(isnan(a), b, where(isnan(b), a, extreme(a, b)))
+        return where(bits.isnan(a), b, where(bits.isnan(b), a, extreme(a, b)))
 
     return compute
 
 
-def comparison(op: str) -> Function:
+def comparison(op: str) -> bits.Function:
     """Return a comparison; False is less than True."""
 
     def compute(a: Value, b: Value) -> Value:
@@ -144,25 +134,25 @@ def comparison(op: str) -> Function:
 
 def heaviside(x: Value, h: Value) -> Value:
     """Return 0 below 0, h at 0, and 1 above."""
-    step = where(x < 0, like(x, 0), where(x > 0, like(x, 1), h))
-    return where(isnan(x), x, step)
+    step = where(x < 0, bits.like(x, 0), where(x > 0, bits.like(x, 1), h))
+    return where(bits.isnan(x), x, step)
 
 
 def invert(x: Value) -> Value:
     return ~x
 
 
-def by_kind(of_bool: Function, of_numbers: Function) -> Function:
+def by_kind(of_bool: bits.Function, of_numbers: bits.Function) -> bits.Function:
     """Return a function that treats bool by one function and numbers by another."""
     return lambda a, b: of_bool(a, b) if a.dtype == "bool" else of_numbers(a, b)
 
 
-def rounding(op: str) -> Function:
+def rounding(op: str) -> bits.Function:
     """Return a rounding operation, which leaves integers unchanged."""
     return lambda x: emit(op, x) if x.is_float else x
 
 
-def operation(op: str) -> Function:
+def operation(op: str) -> bits.Function:
     """Return an ONNX operation as a function."""
     return lambda *xs: emit(op, *xs)
 
@@ -172,7 +162,7 @@ def negative(x: Value) -> Value:
     return 0 - x if x.dtype.startswith("u") else -x
 
 
-TABLE: Mapping[str, Function] = {
+TABLE: Mapping[str, bits.Function] = {
     "add": by_kind(lambda a, b: a | b, lambda a, b: a + b),
     "subtract": lambda a, b: a - b,
     "multiply": by_kind(lambda a, b: a & b, lambda a, b: a * b),
@@ -180,14 +170,14 @@ TABLE: Mapping[str, Function] = {
     "floor_divide": floor_divide,
     "remainder": remainder,
     "negative": negative,
-    "abs": magnitude,
+    "abs": bits.magnitude,
     "sign": sign,
     "square": lambda x: x if x.dtype == "bool" else x * x,
     "sqrt": operation("Sqrt"),
     "reciprocal": lambda x: 1.0 / x,
     "floor": rounding("Floor"),
     "ceil": rounding("Ceil"),
-    "trunc": trunc,
+    "trunc": bits.trunc,
     "round": rounding("Round"),
     "maximum": maximum,
     "minimum": minimum,
@@ -197,9 +187,9 @@ TABLE: Mapping[str, Function] = {
     "less_equal": comparison("LessOrEqual"),
     "greater": comparison("Greater"),
     "greater_equal": comparison("GreaterOrEqual"),
-    "isnan": lambda x: isnan(x) if x.is_float else false_like(x),
-    "isinf": isinf,
-    "isfinite": lambda x: ~(isnan(x) | isinf(x)) if x.is_float else ~false_like(x),
+    "isnan": lambda x: bits.isnan(x) if x.is_float else bits.false_like(x),
+    "isinf": bits.isinf,
+    "isfinite": lambda x: ~(bits.isnan(x) | bits.isinf(x)) if x.is_float else ~bits.false_like(x),
     "logical_not": invert,
     "logical_and": lambda a, b: a & b,
     "logical_or": lambda a, b: a | b,
@@ -216,7 +206,7 @@ TABLE: Mapping[str, Function] = {
     "angle": t.angle,
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "exp": operation("Exp"),
-    "exp2": lambda x: emit("Pow", like(x, 2.0), x),
+    "exp2": lambda x: emit("Pow", bits.like(x, 2.0), x),
     "expm1": in_float64(t.expm1),
     "log": operation("Log"),
     "log2": in_float64(lambda x: emit("Log", x) / t.LN2),
@@ -245,7 +235,7 @@ TABLE: Mapping[str, Function] = {
     "hypot": t.hypot,
     "cbrt": in_float64(t.cbrt),
     "signbit": bits.signbit,
-    "copysign": copysign,
+    "copysign": bits.copysign,
     "fmax": ignoring_nan(maximum),
     "fmin": ignoring_nan(minimum),
     "fmod": fmod,

@@ -9,14 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.errors import (
-    ArgumentError,
-    DTypeError,
-    GraphcError,
-    InvalidGraphError,
-    MissingInputError,
-    UnsupportedOperationError,
-)
+from graphc import errors
 from graphc.interop.pytensor import variables
 from graphc.interop.pytensor.application import Application, Refusal
 from graphc.interop.pytensor.table import converter_of
@@ -81,7 +74,9 @@ def from_pytensor(
         [2.0, [2.0, 2.0]]
     """
     if shared not in {"linked", "copied"}:
-        raise ArgumentError(f"from_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".')
+        raise errors.ArgumentError(
+            f"from_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".'
+        )
     conversion = Conversion(linked=shared == "linked", closed=inputs is not None)
     wanted, rebuild = _flatten(variables)
     values: dict[Any, Any] = {}
@@ -198,7 +193,7 @@ class Conversion:
                 self.default_updates[variable] = x
             return x
         if self.closed:
-            raise MissingInputError(
+            raise errors.MissingInputError(
                 f"from_pytensor: {variables.describe(variable)} has no value and is not among the "
                 "inputs.",
                 "Add it to inputs=, or give it a value: givens={variable: value}.",
@@ -219,13 +214,13 @@ class Conversion:
             result = convert(Application(node.op, node.inputs, types, done, self), *values)
             results = list(result) if isinstance(result, list | tuple) else [result]
             return [_conform(y, x) for y, x in zip(results, node.outputs, strict=True)]
-        except (Refusal, DTypeError) as refused:
+        except (Refusal, errors.DTypeError) as refused:
             shown = ", ".join(variables.describe(x) for x in node.inputs)
-            why = refused.problem if isinstance(refused, DTypeError) else str(refused)
+            why = refused.problem if isinstance(refused, errors.DTypeError) else str(refused)
             line = where(variables.site_of(node.outputs[0]))
             self.missing[f"{node.op}({shown}): {why}" + (f"   {line}" if line else "")] = None
             return [_placeholder(t) for t in types]
-        except GraphcError:
+        except errors.GraphcError:
             # The placeholder of a missing operation may be the cause.
             self._check_missing()
             raise
@@ -234,7 +229,7 @@ class Conversion:
         if self.missing:
             n = len(self.missing)
             count = "1 operation" if n == 1 else f"{n} operations"
-            raise UnsupportedOperationError(
+            raise errors.UnsupportedOperationError(
                 f"from_pytensor: {count} of PyTensor cannot be converted:\n"
                 + "\n".join(f"  {line}" for line in self.missing),
                 REMEDY,
@@ -257,7 +252,7 @@ def _conform(y: Any, variable: Any) -> Any:
     if "ScalarType" in variables.kinds(variable):
         return cast(y, wanted.dtype)  # in a graph of scalar operations, which may be of arrays
     if y.ndim != wanted.ndim:
-        raise InvalidGraphError(
+        raise errors.InvalidGraphError(
             f"from_pytensor: the converter of {variable.owner.op} gave {y!r} for "
             f"{variables.describe(variable)}.",
             "It must give an array of that rank.",
@@ -279,7 +274,7 @@ def _specify_lengths(y: Any, variable: Any) -> Any:
 
 def _check_variable(variable: Any) -> None:
     if not is_variable(variable):
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"from_pytensor: {variable!r} is no PyTensor variable.",
             "Give variables, or a list, tuple or dict of them; pip install 'graphc[pymc]' installs "
             "PyTensor.",
@@ -294,7 +289,7 @@ def _replacement(variable: Any, value: Any) -> Any:
         else as_tensor(np.asarray(value, type.dtype))
     )
     if type is not None and (x.dtype != type.dtype or x.ndim != type.ndim):
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"from_pytensor: givens has {x!r} for {variables.describe(variable)}.",
             "Give a value of that dtype and rank.",
         )

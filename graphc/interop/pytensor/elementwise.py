@@ -90,16 +90,8 @@ def in_common_dtype(function: Converter) -> Converter:
     return convert
 
 
-def magnitude(at: Application, x: Tensor) -> Tensor:
-    return gt.abs(x)
-
-
-def identity(at: Application, x: Tensor, *rest: Any) -> Tensor:
+def identity(at: Application, x: Any, *rest: Any) -> Any:
     return x
-
-
-def cast(at: Application, x: Tensor) -> Tensor:
-    return in_dtype(x, at.dtype)
 
 
 def second(at: Application, a: Tensor, b: Tensor) -> Tensor:
@@ -109,10 +101,6 @@ def second(at: Application, a: Tensor, b: Tensor) -> Tensor:
 
 def switch(at: Application, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return gt.where(condition, in_dtype(a, at.dtype), in_dtype(b, at.dtype))
-
-
-def polygamma(at: Application, n: Tensor, x: Tensor) -> Tensor:
-    return gt.polygamma(n, in_dtype(x, at.dtype))
 
 
 def of_order(function: Converter) -> Converter:
@@ -168,14 +156,14 @@ def scalar_loop(at: Application, n_steps: Tensor, *xs: Tensor) -> list[Any]:
     return [*states, gt.logical_or(condition, n <= 0)] if stops else list(states)
 
 
-def complex_of(at: Application, *xs: Tensor) -> Tensor:
-    part = "float32" if at.dtype == "complex64" else "float64"
-    return gt.complex(*[in_dtype(x, part) for x in xs])
+def of_parts(function: Converter) -> Converter:
+    """Return a converter that casts the operands to the dtype of a complex result's parts."""
 
+    def convert(at: Application, *xs: Tensor) -> Tensor:
+        part = "float32" if at.dtype == "complex64" else "float64"
+        return function(*[in_dtype(x, part) for x in xs])  # type: ignore[no-any-return]
 
-def complex_from_polar(at: Application, *xs: Tensor) -> Tensor:
-    part = "float32" if at.dtype == "complex64" else "float64"
-    return gt.complex_from_polar(*[in_dtype(x, part) for x in xs])
+    return convert
 
 
 SCALARS: dict[str, Converter] = {
@@ -192,7 +180,7 @@ SCALARS: dict[str, Converter] = {
     "Reciprocal": in_result(gt.reciprocal),
     "Sqr": of_numbers(gt.square),
     "Sqrt": in_result(gt.sqrt),
-    "Abs": magnitude,
+    "Abs": without_casts(gt.abs),
     "Sign": in_result(gt.sign),
     # Rounding.
     "Ceil": in_result(gt.ceil),
@@ -207,7 +195,7 @@ SCALARS: dict[str, Converter] = {
     "Switch": switch,
     "Second": second,
     "Identity": identity,
-    "Cast": cast,
+    "Cast": lambda at, x: in_dtype(x, at.dtype),
     # Comparisons and logic.
     "LT": in_common_dtype(gt.less),
     "GT": in_common_dtype(gt.greater),
@@ -254,8 +242,8 @@ SCALARS: dict[str, Converter] = {
     "Imag": without_casts(gt.imag),
     "Angle": without_casts(gt.angle),
     "Conj": without_casts(gt.conj),
-    "Complex": complex_of,
-    "ComplexFromPolar": complex_from_polar,
+    "Complex": of_parts(gt.complex),
+    "ComplexFromPolar": of_parts(gt.complex_from_polar),
     # Special functions.
     "Erf": in_result(gt.erf),
     "Erfc": in_result(gt.erfc),
@@ -268,7 +256,7 @@ SCALARS: dict[str, Converter] = {
     "GammaLn": in_result(gt.gammaln),
     "Psi": in_result(gt.psi),
     "TriGamma": in_result(gt.tri_gamma),
-    "PolyGamma": polygamma,
+    "PolyGamma": lambda at, n, x: gt.polygamma(n, in_dtype(x, at.dtype)),
     "GammaInc": in_result(gt.gammainc),
     "GammaIncC": in_result(gt.gammaincc),
     "GammaIncInv": in_result(gt.gammaincinv),

@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from graphc import ir
 from graphc.compile.arguments import goes_into, is_weak, shown
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.shared import Shared
@@ -28,18 +29,6 @@ from graphc.implicit.policy import enforce_policy
 from graphc.interop.pytensor import rewrites as rewrites, variables
 from graphc.interop.pytensor.operation import apply_graph, pytensor_type
 from graphc.interop.pytensor.variables import LinkedValue, is_variable
-from graphc.ir import (
-    Constant,
-    Input,
-    Leaf,
-    Node,
-    Wrapper,
-    all_read,
-    flatten,
-    rebuild,
-    toposort,
-    unwrap,
-)
 from graphc.tensor.core.tensor import FILL, Tensor, holds_mask
 
 
@@ -90,22 +79,22 @@ def to_pytensor(
     """
     if shared not in {"linked", "copied"}:
         raise ArgumentError(f"to_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".')
-    outputs = [_as_output(y) for y in flatten(tensors)]
+    outputs = [_as_output(y) for y in ir.flatten(tensors)]
     values = {_replaceable_node(x): value for x, value in dict(givens or {}).items()}
     _check_givens(values, outputs)
     conversion = _Conversion(values, linked=shared == "linked", mode=get_mode(mode))
-    return rebuild(tensors, conversion.outputs(outputs))
+    return ir.rebuild(tensors, conversion.outputs(outputs))
 
 
 class _Conversion:
     """One call of ``to_pytensor``: variables for nodes, and how shared variables are treated."""
 
-    def __init__(self, values: Mapping[Node, Any], *, linked: bool, mode: Mode) -> None:
+    def __init__(self, values: Mapping[ir.Node, Any], *, linked: bool, mode: Mode) -> None:
         self.linked = linked
         self.mode = mode
-        self.done: dict[Node, Any] = {x: _as_variable(x, value) for x, value in values.items()}
+        self.done: dict[ir.Node, Any] = {x: _as_variable(x, value) for x, value in values.items()}
 
-    def outputs(self, wanted: Sequence[Node]) -> list[Any]:
+    def outputs(self, wanted: Sequence[ir.Node]) -> list[Any]:
         """Return the variables for arrays; all computed ones come from one operation."""
         self._add_root_variables(wanted)
         computed = [y for y in dict.fromkeys(wanted) if y not in self.done]
@@ -117,16 +106,16 @@ class _Conversion:
         by_node = dict(zip(computed, applied, strict=True))
         return [by_node[y] if y in by_node else self.done[y] for y in wanted]
 
-    def _add_root_variables(self, wanted: Sequence[Node]) -> None:
-        needed = toposort(wanted, self.done)
-        roots = [x for x in needed if isinstance(x.op, Input)]
+    def _add_root_variables(self, wanted: Sequence[ir.Node]) -> None:
+        needed = ir.toposort(wanted, self.done)
+        roots = [x for x in needed if isinstance(x.op, ir.Input)]
         for x in roots:
             self.done[x] = self._root_variable(x)
         for x in roots:
             if x.op.default_update is not None and self.done[x].default_update is None:  # type: ignore[attr-defined]
                 (self.done[x].default_update,) = self.outputs([x.op.default_update])  # type: ignore[attr-defined]
 
-    def _root_variable(self, x: Node) -> Any:
+    def _root_variable(self, x: ir.Node) -> Any:
         existing = variables.counterpart(x)
         if existing is not None and (self.linked or not isinstance(x, Shared)):
             return existing
@@ -150,10 +139,10 @@ class _Conversion:
         return variable
 
 
-def _check_givens(values: Mapping[Node, Any], outputs: Sequence[Node]) -> None:
+def _check_givens(values: Mapping[ir.Node, Any], outputs: Sequence[ir.Node]) -> None:
     """Raise if a value is given for a node that no output reads, as it was written."""
-    used = {x for node in toposort(outputs, values) for x in node.inputs}.union(outputs)
-    unused = [x for x in values if x not in used | all_read(outputs)]
+    used = {x for node in ir.toposort(outputs, values) for x in node.inputs}.union(outputs)
+    unused = [x for x in values if x not in used | ir.all_read(outputs)]
     if unused:
         raise UnusedInputError(
             f"to_pytensor: givens has {unused[0]!r}, which no array depends on.", "Leave it out."
@@ -161,7 +150,7 @@ def _check_givens(values: Mapping[Node, Any], outputs: Sequence[Node]) -> None:
 
 
 def _as_output(y: Any) -> Tensor:
-    if isinstance(y, Wrapper):
+    if isinstance(y, ir.Wrapper):
         raise ArgumentError(
             f"to_pytensor: {y!r} has names of axes, which variables lack.", "Give its .values."
         )
@@ -173,14 +162,14 @@ def _as_output(y: Any) -> Tensor:
     return y
 
 
-def _replaceable_node(x: Any) -> Node:
-    x = unwrap(x)
+def _replaceable_node(x: Any) -> ir.Node:
+    x = ir.unwrap(x)
     if isinstance(x, ImplicitTensor):
         raise ArgumentError(
             f"to_pytensor: givens has the implicit {x!r}, which is no variable of PyTensor.",
             "Give values of its fields: x.array has them.",
         )
-    if not isinstance(x, Tensor) or isinstance(x.op, Constant | Leaf):
+    if not isinstance(x, Tensor) or isinstance(x.op, ir.Constant | ir.Leaf):
         raise ArgumentError(
             f"to_pytensor: givens has {x!r}, which is no input or other part of a graph.",
             "Give {graphc's input: PyTensor's variable}.",
@@ -188,10 +177,10 @@ def _replaceable_node(x: Any) -> Node:
     return x
 
 
-def _as_variable(x: Node, value: Any) -> Any:
+def _as_variable(x: ir.Node, value: Any) -> Any:
     if is_variable(value):
         return value
-    if isinstance(value, Node | Wrapper):
+    if isinstance(value, ir.Node | ir.Wrapper):
         raise ArgumentError(
             f"to_pytensor: givens has {value!r} for {x!r}, which is graphc's.",
             "Give PyTensor's variable, or replace it before: graphc.clone_replace(y, {x: value}).",
@@ -207,7 +196,7 @@ def _as_variable(x: Node, value: Any) -> Any:
     return pt.constant(array.astype(x.type.dtype))
 
 
-def _densify(y: Node, dense: Node) -> Node:
+def _densify(y: ir.Node, dense: ir.Node) -> ir.Node:
     if not isinstance(dense, ImplicitTensor):
         return y
     enforce_policy(dense.array, "to_pytensor", y.where)

@@ -7,7 +7,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.interop.pytensor.application import Application, length
-from graphc.interop.pytensor.elementwise import in_dtype
+from graphc.interop.pytensor.elementwise import Converter, in_dtype, in_result, without_casts
 from graphc.ir import Constant
 from graphc.tensor import linalg
 from graphc.tensor.core.tensor import Tensor, constant
@@ -83,84 +83,13 @@ def _one_or_tuple(result: Any, results: str) -> Any:
     return ys if results.count("(") > 1 else ys[0]
 
 
-# Products.
-
-
-def dot(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    return gt.dot(in_dtype(a, at.dtype), in_dtype(b, at.dtype))
-
-
-def batched_dot(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    return gt.batched_dot(in_dtype(a, at.dtype), in_dtype(b, at.dtype))
-
-
 def gemm(at: Application, z: Tensor, a: Tensor, x: Tensor, y: Tensor, b: Tensor) -> Tensor:
     """``b * z + a * x @ y``, of matrices, or of a matrix and vectors (``Gemv``)."""
     return b * z + a * gt.dot(x, y)
 
 
-def ger(at: Application, z: Tensor, a: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return z + a * gt.outer(x, y)
-
-
-def scaled_dot(at: Application, x: Tensor, y: Tensor, a: Tensor) -> Tensor:
-    return a * gt.dot(x, y)
-
-
-def kron(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    return linalg.kron(a, b)
-
-
-def block_diagonal(at: Application, *xs: Tensor) -> Tensor:
-    return linalg.block_diag(*xs)
-
-
-# Factorisations. A factorisation that fails gives NaN, in PyTensor as in graphc.
-
-
-def cholesky(at: Application, x: Tensor) -> Tensor:
-    return linalg.cholesky(x, lower=at.op.lower)
-
-
-def qr(at: Application, x: Tensor) -> Any:
-    return linalg.qr(x, mode=at.op.mode, pivoting=at.op.pivoting)
-
-
-def lu(at: Application, x: Tensor) -> Any:
-    return linalg.lu(x, permute_l=at.op.permute_l, p_indices=at.op.p_indices)
-
-
-def lu_factor(at: Application, x: Tensor) -> Any:
-    return linalg.lu_factor(x)
-
-
-def pivot_to_permutation(at: Application, pivots: Tensor) -> Tensor:
-    return linalg.pivot_to_permutation(pivots, inverse=at.op.inverse)
-
-
-def svd(at: Application, x: Tensor) -> Any:
-    return linalg.svd(x, full_matrices=at.op.full_matrices, compute_uv=at.op.compute_uv)
-
-
-def eig(at: Application, x: Tensor) -> Any:
-    return linalg.eig(x)
-
-
 def _lower(op: Any) -> bool:
     return bool(op.UPLO == "L") if hasattr(op, "UPLO") else bool(op.lower)
-
-
-def eigh(at: Application, x: Tensor, b: Any = None) -> Any:
-    """Return eigenvalues and eigenvectors, with the signs of LAPACK where a backend uses it."""
-    return linalg.eigh(x, b, lower=_lower(at.op))
-
-
-def eigvalsh(at: Application, x: Tensor, b: Any = None) -> Tensor:
-    return linalg.eigvalsh(x, b, lower=_lower(at.op))
-
-
-def schur(at: Application, x: Tensor) -> Any:
-    return linalg.schur(x, output=at.op.output, sort=at.op.sort)
 
 
 def qz(at: Application, a: Tensor, b: Tensor) -> Any:
@@ -171,41 +100,6 @@ def qz(at: Application, a: Tensor, b: Tensor) -> Any:
         sort=at.op.sort,
         return_eigenvalues=at.op.return_eigenvalues,
     )
-
-
-# Inverses, determinants, systems.
-
-
-def matrix_inverse(at: Application, x: Tensor) -> Tensor:
-    return linalg.inv(x)
-
-
-def pinv(at: Application, x: Tensor) -> Tensor:
-    return linalg.pinv(x, hermitian=at.op.hermitian)
-
-
-def tensorinv(at: Application, x: Tensor) -> Tensor:
-    return linalg.tensorinv(x, at.op.ind)
-
-
-def tensorsolve(at: Application, a: Tensor, b: Tensor) -> Tensor:
-    return linalg.tensorsolve(a, b, at.op.axes)
-
-
-def lstsq(at: Application, a: Tensor, b: Tensor, rcond: Tensor) -> Any:
-    return linalg.lstsq(a, b, rcond)
-
-
-def det(at: Application, x: Tensor) -> Tensor:
-    return linalg.det(x)
-
-
-def slogdet(at: Application, x: Tensor) -> Any:
-    return tuple(linalg.slogdet(x))
-
-
-def expm(at: Application, x: Tensor) -> Tensor:
-    return linalg.expm(x)
 
 
 def solve(at: Application, a: Tensor, b: Tensor) -> Tensor:
@@ -221,10 +115,6 @@ def solve_triangular(at: Application, a: Tensor, b: Tensor) -> Tensor:
     )
 
 
-def cholesky_solve(at: Application, c: Tensor, b: Tensor) -> Tensor:
-    return linalg.cho_solve((c, at.op.lower), b, b_ndim=at.op.b_ndim)
-
-
 def tridiagonal_lu_factor(at: Application, low: Tensor, middle: Tensor, high: Tensor) -> Any:
     matrix = gt.alloc_diag(low, -1) + gt.alloc_diag(middle) + gt.alloc_diag(high, 1)
     return linalg.tridiagonal_lu_factor(matrix)
@@ -233,19 +123,6 @@ def tridiagonal_lu_factor(at: Application, low: Tensor, middle: Tensor, high: Te
 def tridiagonal_lu_solve(at: Application, *operands: Tensor) -> Tensor:
     *factors, b = operands
     return linalg.tridiagonal_lu_solve(factors, b, b_ndim=at.op.b_ndim, transposed=at.op.transposed)
-
-
-def solve_sylvester(at: Application, a: Tensor, b: Tensor, q: Tensor) -> Tensor:
-    return linalg.solve_sylvester(a, b, q)
-
-
-def solve_triangular_sylvester(at: Application, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """Solve the equation by the solver for general matrices."""
-    return linalg.solve_sylvester(a, b, c)
-
-
-def solve_discrete_are(at: Application, *xs: Tensor) -> Tensor:
-    return linalg.solve_discrete_are(*xs)
 
 
 def eigh_gradient(
@@ -270,3 +147,58 @@ def eigvalsh_gradient(at: Application, a: Tensor, b: Tensor, g: Tensor) -> list[
     w, v = linalg.eigh(a, b, lower=at.op.lower)
     uplo = "L" if at.op.lower else "U"
     return [_to_triangle(uplo, v * s @ v.T) for s in (g, -g * w)]
+
+
+LINALG: dict[str, Converter] = {
+    "Blockwise": blockwise,
+    # Products.
+    "Dot": in_result(gt.dot),
+    "Dot22": in_result(gt.dot),
+    "Dot22Scalar": lambda at, x, y, a: a * gt.dot(x, y),
+    "Gemm": gemm,
+    "Gemv": gemm,
+    "CGemv": gemm,
+    "Ger": lambda at, z, a, x, y: z + a * gt.outer(x, y),
+    "CGer": lambda at, z, a, x, y: z + a * gt.outer(x, y),
+    "BatchedDot": in_result(gt.batched_dot),
+    "KroneckerProduct": without_casts(linalg.kron),
+    "BlockDiagonal": without_casts(linalg.block_diag),
+    # Factorisations. A factorisation that fails gives NaN, in PyTensor as in graphc.
+    "Cholesky": lambda at, x: linalg.cholesky(x, lower=at.op.lower),
+    "QR": lambda at, x: linalg.qr(x, mode=at.op.mode, pivoting=at.op.pivoting),
+    "LU": lambda at, x: linalg.lu(x, permute_l=at.op.permute_l, p_indices=at.op.p_indices),
+    "LUFactor": without_casts(linalg.lu_factor),
+    "PivotToPermutations": lambda at, pivots: linalg.pivot_to_permutation(
+        pivots, inverse=at.op.inverse
+    ),
+    "SVD": lambda at, x: linalg.svd(
+        x, full_matrices=at.op.full_matrices, compute_uv=at.op.compute_uv
+    ),
+    "Eig": without_casts(linalg.eig),
+    # Eigenvectors have the signs of LAPACK where a backend uses it.
+    "Eigh": lambda at, x, b=None: linalg.eigh(x, b, lower=_lower(at.op)),
+    "EighGrad": eigh_gradient,
+    "Eigvalsh": lambda at, x, b=None: linalg.eigvalsh(x, b, lower=_lower(at.op)),
+    "EigvalshGrad": eigvalsh_gradient,
+    "Schur": lambda at, x: linalg.schur(x, output=at.op.output, sort=at.op.sort),
+    "QZ": qz,
+    # Inverses, determinants, systems.
+    "MatrixInverse": without_casts(linalg.inv),
+    "MatrixPinv": lambda at, x: linalg.pinv(x, hermitian=at.op.hermitian),
+    "TensorInv": lambda at, x: linalg.tensorinv(x, at.op.ind),
+    "TensorSolve": lambda at, a, b: linalg.tensorsolve(a, b, at.op.axes),
+    "Lstsq": without_casts(linalg.lstsq),
+    "Det": without_casts(linalg.det),
+    "SLogDet": lambda at, x: tuple(linalg.slogdet(x)),
+    "Expm": without_casts(linalg.expm),
+    "Solve": solve,
+    "SolveTriangular": solve_triangular,
+    "CholeskySolve": lambda at, c, b: linalg.cho_solve((c, at.op.lower), b, b_ndim=at.op.b_ndim),
+    "LUFactorTridiagonal": tridiagonal_lu_factor,
+    "SolveLUFactorTridiagonal": tridiagonal_lu_solve,
+    "SolveSylvester": without_casts(linalg.solve_sylvester),
+    # By the solver for general matrices.
+    "TRSYL": without_casts(linalg.solve_sylvester),
+    "SolveDiscreteARE": without_casts(linalg.solve_discrete_are),
+}
+"""The converters of linear algebra, by the names of their classes."""

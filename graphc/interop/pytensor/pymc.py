@@ -177,18 +177,6 @@ def no_draws(at: Application, *operands: Any) -> Any:
     raise Refusal("it is no proper distribution, and PyMC does not draw from it either")
 
 
-def is_positive_definite(at: Application, x: Tensor) -> Tensor:
-    return gt.all(gt.isfinite(linalg.cholesky(x)))
-
-
-def log_determinant(at: Application, x: Tensor) -> Tensor:
-    return linalg.slogdet(x).logabsdet
-
-
-def batched_diagonal(at: Application, x: Tensor) -> Tensor:
-    return gt.alloc_diag(x, 0, 1, 2)
-
-
 PYMC: dict[str, Callable[..., Any]] = {
     "TruncatedNormalRV": draw(_truncated_normal),
     "WaldRV": draw(_wald),
@@ -215,8 +203,8 @@ PYMC: dict[str, Callable[..., Any]] = {
     "I0e": in_result(gt.i0e),
     "I1e": in_result(gt.i1e),
     "SplineWrapper": by_perform,
-    "PosDefMatrix": is_positive_definite,
-    "LogDet": log_determinant,
-    "BatchedDiag": batched_diagonal,
+    "PosDefMatrix": lambda at, x: gt.all(gt.isfinite(linalg.cholesky(x))),
+    "LogDet": lambda at, x: linalg.slogdet(x).logabsdet,
+    "BatchedDiag": lambda at, x: gt.alloc_diag(x, 0, 1, 2),
 }
 """The converters of PyMC's classes, by name."""

@@ -6,6 +6,7 @@ use its structure. Results that PyTensor declares dense are made dense.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ import graphc.tensor as gt
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.structures.formats import CSC, CSR
 from graphc.interop.pytensor.application import Application, Refusal, constant_integer, length
-from graphc.interop.pytensor.index import index_of
+from graphc.interop.pytensor.arrays import index_of
+from graphc.interop.pytensor.elementwise import identity, without_casts
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 KINDS: dict[str, type[CSR] | type[CSC]] = {"csr": CSR, "csc": CSC}
@@ -56,10 +58,6 @@ def stored_array(at: Application, x: Tensor) -> Any:
     raise Refusal("of a matrix that is computed; of constants and of CSM's results it can be had")
 
 
-def identity(at: Application, x: Tensor) -> Tensor:
-    return x
-
-
 def from_parts(at: Application, data: Tensor, *rest: Tensor) -> Tensor:
     """Return the matrix of stored values and their indices, with constant lengths."""
     indices, indptr, shape = rest
@@ -87,22 +85,6 @@ def transpose(at: Application, x: Tensor) -> Tensor:
     return x.T
 
 
-def total(at: Application, x: Tensor) -> Tensor:
-    return gt.sum(x, axis=at.op.axis)
-
-
-def product(at: Application, x: Tensor, y: Tensor) -> Tensor:
-    return x @ y
-
-
-def scaled_product(at: Application, alpha: Tensor, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    return alpha * (x @ y) + z
-
-
-def product_at_indices(at: Application, x: Tensor, y: Tensor, pattern: Tensor) -> Tensor:
-    return pattern * (x @ y.T)
-
-
 def gradient_of_product(rows_first: bool) -> Callable[..., Tensor]:
     """Return the converter of the gradient of stored values in a product with a dense matrix."""
 
@@ -115,46 +97,9 @@ def gradient_of_product(rows_first: bool) -> Callable[..., Tensor]:
     return convert
 
 
-def scaled_columns(at: Application, x: Tensor, scale: Tensor) -> Tensor:
-    return x * scale
-
-
-def scaled_rows(at: Application, x: Tensor, scale: Tensor) -> Tensor:
-    return x * scale[:, None]
-
-
-def join(axis: int) -> Callable[..., Tensor]:
-    """Return the converter that joins matrices along an axis."""
-
-    def convert(at: Application, *xs: Tensor) -> Tensor:
-        return gt.concatenate(xs, axis=axis)
-
-    return convert
-
-
-def cast(at: Application, x: Tensor) -> Tensor:
-    return gt.cast(x, at.op.out_type)
-
-
-def element(at: Application, x: Tensor, i: Any, j: Any) -> Tensor:
-    return x[length(i), length(j)]
-
-
-def elements(at: Application, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    return x[i, j]
-
-
-def rows(at: Application, x: Tensor, i: Tensor) -> Tensor:
-    return x[i]
-
-
 def window(at: Application, x: Tensor, *ends: Any) -> Tensor:
     """Return rows and columns by two slices."""
     return x[index_of(slice(*ends[:3])), index_of(slice(*ends[3:]))]
-
-
-def diagonal(at: Application, x: Tensor) -> Tensor:
-    return gt.diagonal(x)
 
 
 SPARSE: dict[str, Callable[..., Any]] = {
@@ -166,17 +111,17 @@ SPARSE: dict[str, Callable[..., Any]] = {
     "CSMGrad": gradient_of_parts,
     "EnsureSortedIndices": identity,
     "Remove0": identity,
-    "Cast": cast,
+    "Cast": lambda at, x: gt.cast(x, at.op.out_type),
     # Products.
-    "Dot": dense_where_declared(product),
-    "TrueDot": dense_where_declared(product),
-    "StructuredDot": dense_where_declared(product),
+    "Dot": of_arrays(operator.matmul),
+    "TrueDot": of_arrays(operator.matmul),
+    "StructuredDot": of_arrays(operator.matmul),
     "StructuredDotGradCSR": gradient_of_product(rows_first=True),
     "StructuredDotGradCSC": gradient_of_product(rows_first=False),
-    "SamplingDot": product_at_indices,
-    "Usmm": dense_where_declared(scaled_product),
+    "SamplingDot": lambda at, x, y, pattern: pattern * (x @ y.T),
+    "Usmm": of_arrays(lambda alpha, x, y, z: alpha * (x @ y) + z),
     # Sums and products of elements; newer versions of PyTensor have longer names.
-    "SpSum": dense_where_declared(total),
+    "SpSum": dense_where_declared(lambda at, x: gt.sum(x, axis=at.op.axis)),
     "AddSS": of_arrays(gt.add),
     "AddSparseSparse": of_arrays(gt.add),
     "AddSSData": of_arrays(gt.add),
@@ -189,16 +134,16 @@ SPARSE: dict[str, Callable[..., Any]] = {
     "MultiplySparseDense": of_arrays(gt.multiply),
     "SparseDenseVectorMultiply": of_arrays(gt.multiply),
     "MultiplySparseDenseVector": of_arrays(gt.multiply),
-    "ColScaleCSC": scaled_columns,
-    "RowScaleCSC": scaled_rows,
+    "ColScaleCSC": without_casts(operator.mul),
+    "RowScaleCSC": lambda at, x, scale: x * scale[:, None],
     # Rearranged and selected elements.
     "Transpose": transpose,
-    "HStack": join(1),
-    "VStack": join(0),
-    "GetItemScalar": element,
-    "GetItem2Lists": dense_where_declared(elements),
-    "GetItemList": rows,
+    "HStack": lambda at, *xs: gt.concatenate(xs, axis=1),
+    "VStack": lambda at, *xs: gt.concatenate(xs, axis=0),
+    "GetItemScalar": lambda at, x, i, j: x[length(i), length(j)],
+    "GetItem2Lists": of_arrays(lambda x, i, j: x[i, j]),
+    "GetItemList": lambda at, x, i: x[i],
     "GetItem2d": window,
-    "Diag": diagonal,
+    "Diag": without_casts(gt.diagonal),
 }
 """The converters of PyTensor's operations on sparse matrices, by the names of their classes."""

@@ -1,16 +1,19 @@
-"""Graphs inside operations, and choices between graphs."""
+"""Graphs inside operations, choices between graphs, and minima and roots of graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.interop.pytensor.application import Application
+from graphc.interop.pytensor.elementwise import Converter
 from graphc.interop.wrap import wrap_jax
+from graphc.ir import replace_nodes
 from graphc.loop.choices import ifelse as choose
 from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.step import stand_in
+from graphc.optimize import minimize, minimize_scalar, root, root_scalar
 from graphc.tensor.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -104,11 +107,28 @@ def _truth(condition: Tensor) -> Tensor:
     return condition if condition.dtype == "bool" else gt.not_equal(condition, 0)
 
 
-def default(at: Application, x: Any, otherwise: Any) -> Any:
-    """Return a value, or another one where it is None."""
-    return otherwise if x is None else x
+def _solve(
+    at: Application, xs: tuple[Tensor, ...], solve: Callable[..., Any], *options: str
+) -> list[Any]:
+    """Solve for the first input of the inner graph, whose first output is the objective."""
+    x = stand_in(xs[0])
+    (value, *_) = at.inner(at.op.fgraph, [x, *xs[1:]])
+    chosen = {name: getattr(at.op, name) for name in options if hasattr(at.op, name)}
+    keywords = dict(at.op.optimizer_kwargs)
+    results = solve(value, x, method=at.op.method, optimizer_kwargs=keywords, **chosen)
+    return replace_nodes(list(results), {x: xs[0]})
 
 
-def jax_function(at: Application, *xs: Tensor) -> list[Any]:
-    """Call a function written in JAX, as ``graphc.wrap_jax`` does."""
-    return list(wrap_jax(at.op.jax_func)(*xs))
+SUBGRAPHS: dict[str, Converter] = {
+    "IfElse": ifelse,
+    "LazyIfElse": lazy_ifelse,
+    "OpFromGraph": op_from_graph,
+    "JAXOp": lambda at, *xs: list(wrap_jax(at.op.jax_func)(*xs)),
+    "Default": lambda at, x, otherwise: otherwise if x is None else x,
+    # Minima and roots, by SciPy, with graphc's gradients.
+    "MinimizeOp": lambda at, *xs: _solve(at, xs, minimize, "jac", "hess"),
+    "MinimizeScalarOp": lambda at, *xs: _solve(at, xs, minimize_scalar),
+    "RootOp": lambda at, *xs: _solve(at, xs, root, "jac"),
+    "RootScalarOp": lambda at, *xs: _solve(at, xs, root_scalar, "jac", "hess"),
+}
+"""The converters of operations that hold graphs, by the names of their classes."""

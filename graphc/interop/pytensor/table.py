@@ -3,181 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from graphc.errors import ArgumentError
-from graphc.interop.pytensor import (
-    axes,
-    create,
-    diagonal,
-    identity,
-    index,
-    join,
-    linalg,
-    loops,
-    optimize,
-    perform,
-    reduce,
-    select,
-    shape,
-    signal,
-    sort,
-    special,
-    subgraph,
-)
-from graphc.interop.pytensor.elementwise import SCALARS, elemwise
+from graphc.interop.pytensor import loops, perform
+from graphc.interop.pytensor.arrays import ARRAYS
+from graphc.interop.pytensor.elementwise import SCALARS, Converter, elemwise
+from graphc.interop.pytensor.identity import IDENTITIES
+from graphc.interop.pytensor.linalg import LINALG
 from graphc.interop.pytensor.pymc import PYMC
 from graphc.interop.pytensor.random import VARIABLES, generator
 from graphc.interop.pytensor.sparse import SPARSE
+from graphc.interop.pytensor.special import SPECIAL
+from graphc.interop.pytensor.subgraph import SUBGRAPHS
 
-Converter = Callable[..., Any]
 C = TypeVar("C", bound=Converter)
 
 CONVERTERS: dict[str, Converter] = {
-    # Functions of elements, and reductions.
     "Elemwise": elemwise,
     **SCALARS,
-    "CAReduce": reduce.reduction,
-    "FixedOpCAReduce": reduce.reduction,
-    "NonZeroDimsCAReduce": reduce.reduction,
-    "MaxAndMinCAReduce": reduce.reduction,
-    "Max": reduce.reduction,
-    "Min": reduce.reduction,
-    "All": reduce.reduction,
-    "Any": reduce.reduction,
-    "Sum": reduce.reduction,
-    "Prod": reduce.reduction,
-    "ProdWithoutZeros": reduce.reduction,
-    "Argmax": reduce.argmax,
-    "Softmax": special.softmax,
-    "LogSoftmax": special.log_softmax,
-    "SoftmaxGrad": special.softmax_gradient,
-    "LogSumExp": special.logsumexp,
-    "LogAddExp": special.logaddexp,
-    "XLogY": special.xlogy,
-    "XLog1PY": special.xlog1py,
-    # Axes and shapes.
-    "DimShuffle": axes.dim_shuffle,
-    "Shape": shape.shape,
-    "Shape_i": shape.shape_i,
-    "SpecifyShape": shape.specify_shape,
-    "Reshape": shape.reshape,
-    "JoinDims": shape.join_dims,
-    "SplitDims": shape.split_dims,
-    # Arrays made of lengths and numbers.
-    "Alloc": create.alloc,
-    "AllocEmpty": create.alloc_empty,
-    "ARange": create.arange,
-    "Bartlett": create.bartlett,
-    "Eye": create.eye,
-    "MakeVector": create.make_vector,
-    "ExtractDiag": diagonal.extract_diag,
-    "AllocDiag": diagonal.alloc_diag,
-    "FillDiagonal": diagonal.fill_diagonal,
-    "FillDiagonalOffset": diagonal.fill_diagonal_offset,
-    # Arrays joined, split and repeated.
-    "Join": join.join,
-    "Split": join.split,
-    "Repeat": join.repeat,
-    # Indexing.
-    "Subtensor": index.subtensor,
-    "AdvancedSubtensor": index.subtensor,
-    "AdvancedSubtensor1": index.subtensor,
-    "IncSubtensor": index.inc_subtensor,
-    "AdvancedIncSubtensor": index.inc_subtensor,
-    "AdvancedIncSubtensor1": index.inc_subtensor,
-    "MakeSlice": index.make_slice,
-    "Nonzero": select.nonzero,
-    "UnravelIndex": select.unravel_index,
-    "RavelMultiIndex": select.ravel_multi_index,
-    "PermuteRowElements": select.permute_row_elements,
-    "Choose": select.choose,
-    # Arrays sorted, searched and accumulated.
-    "SortOp": sort.sort,
-    "ArgSortOp": sort.argsort,
-    "SearchsortedOp": sort.searchsorted,
-    "CumOp": sort.cumulative,
-    "Unique": sort.unique,
-    # Loops, choices, graphs in operations.
+    **ARRAYS,
+    **SPECIAL,
+    **LINALG,
+    **IDENTITIES,
+    **SUBGRAPHS,
     "Scan": loops.scan,
-    "IfElse": subgraph.ifelse,
-    "LazyIfElse": subgraph.lazy_ifelse,
-    "OpFromGraph": subgraph.op_from_graph,
     "FromFunctionOp": perform.by_perform,
-    "JAXOp": subgraph.jax_function,
-    "Default": subgraph.default,
-    # Identities.
-    "ViewOp": identity.identity,
-    "DeepCopyOp": identity.identity,
-    "OutputGuard": identity.identity,
-    "TypeCastingOp": identity.identity,
-    "CpuContiguous": identity.identity,
-    "TensorFromScalar": identity.identity,
-    "ScalarFromTensor": identity.identity,
-    "CheckAndRaise": identity.check_and_raise,
-    "Assert": identity.check_and_raise,
-    "Print": identity.print_value,
-    "ZeroGrad": identity.zero_gradient,
-    "DisconnectedGrad": identity.no_gradient,
-    "UndefinedGrad": identity.undefined_gradient,
-    "GradClip": identity.clipped_gradient,
-    "GradScale": identity.scaled_gradient,
-    "SpecifyAssumptions": identity.assume,
-    # Linear algebra.
-    "Blockwise": linalg.blockwise,
-    "Dot": linalg.dot,
-    "Dot22": linalg.dot,
-    "Dot22Scalar": linalg.scaled_dot,
-    "Gemm": linalg.gemm,
-    "Gemv": linalg.gemm,
-    "CGemv": linalg.gemm,
-    "Ger": linalg.ger,
-    "CGer": linalg.ger,
-    "BatchedDot": linalg.batched_dot,
-    "KroneckerProduct": linalg.kron,
-    "BlockDiagonal": linalg.block_diagonal,
-    "Cholesky": linalg.cholesky,
-    "QR": linalg.qr,
-    "LU": linalg.lu,
-    "LUFactor": linalg.lu_factor,
-    "PivotToPermutations": linalg.pivot_to_permutation,
-    "SVD": linalg.svd,
-    "Eig": linalg.eig,
-    "Eigh": linalg.eigh,
-    "EighGrad": linalg.eigh_gradient,
-    "Eigvalsh": linalg.eigvalsh,
-    "EigvalshGrad": linalg.eigvalsh_gradient,
-    "Schur": linalg.schur,
-    "QZ": linalg.qz,
-    "MatrixInverse": linalg.matrix_inverse,
-    "MatrixPinv": linalg.pinv,
-    "TensorInv": linalg.tensorinv,
-    "TensorSolve": linalg.tensorsolve,
-    "Lstsq": linalg.lstsq,
-    "Det": linalg.det,
-    "SLogDet": linalg.slogdet,
-    "Expm": linalg.expm,
-    "Solve": linalg.solve,
-    "SolveTriangular": linalg.solve_triangular,
-    "CholeskySolve": linalg.cholesky_solve,
-    "LUFactorTridiagonal": linalg.tridiagonal_lu_factor,
-    "SolveLUFactorTridiagonal": linalg.tridiagonal_lu_solve,
-    "SolveSylvester": linalg.solve_sylvester,
-    "TRSYL": linalg.solve_triangular_sylvester,
-    "SolveDiscreteARE": linalg.solve_discrete_are,
-    # Signals.
-    "RFFTOp": signal.rfft,
-    "IRFFTOp": signal.irfft,
-    "Fourier": signal.fourier,
-    "Convolve1d": signal.convolve1d,
-    "Convolve2d": signal.convolve2d,
-    # Minima and roots.
-    "MinimizeOp": optimize.minimum,
-    "MinimizeScalarOp": optimize.scalar_minimum,
-    "RootOp": optimize.zero,
-    "RootScalarOp": optimize.scalar_zero,
-    # Random variables.
     **VARIABLES,
     "DefaultGeneratorMakerOp": generator,
 }

@@ -15,15 +15,7 @@ from graphc.errors import ArgumentError, ImplicitArrayError
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.trees import flatten_with_path, is_array
-from graphc.interop.weights import adapter_config
-from graphc.interop.weights.adapter_load import (
-    CONFIG,
-    FILE,
-    PREFIX,
-    Rename,
-    Transposed,
-    is_transposed,
-)
+from graphc.interop.weights import adapter_config, adapter_load
 from graphc.interop.weights.files import replacement
 from graphc.interop.weights.safetensors_save import save_safetensors
 from graphc.link.backend import as_numpy
@@ -35,8 +27,8 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
     path: str | os.PathLike[str],
     tree: Any,
     *,
-    transposed: Transposed = False,
-    rename: Rename = None,
+    transposed: adapter_load.Transposed = False,
+    rename: adapter_load.Rename = None,
     embeddings: Collection[str] = (),
     modules_to_save: Collection[str] = (),
     bias: Literal["none", "lora_only", "all"] = "none",
@@ -105,8 +97,8 @@ def save_adapter(  # noqa: PLR0913 (what PEFT lets a user choose)
     }
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    save_safetensors(folder / FILE, writer.arrays)
-    with replacement(folder / CONFIG) as file:
+    save_safetensors(folder / adapter_load.FILE, writer.arrays)
+    with replacement(folder / adapter_load.CONFIG) as file:
         file.write(f"{json.dumps(settings, indent=2)}\n".encode())
 
 
@@ -124,7 +116,7 @@ class _Writer:
         kinds: The classes of adapters.
     """
 
-    transposed: Transposed
+    transposed: adapter_load.Transposed
     flipped: bool
     embeddings: set[str]
     arrays: dict[str, Array] = field(default_factory=dict)
@@ -157,10 +149,12 @@ class _Writer:
         if x.ndim > 2 or not isinstance(lora, LoRA):
             raise _unfit(module, x, "PEFT has matrices: write each of a stack by itself.")
         is_embedding = module in self.embeddings
-        inputs_first = is_embedding or is_transposed(self.transposed, module) != self.flipped
+        inputs_first = (
+            is_embedding or adapter_load.is_transposed(self.transposed, module) != self.flipped
+        )
         a, b = as_numpy(lora.a), as_numpy(lora.b)
         a, b = (a.T, b.T) if inputs_first else (b, a)
-        prefix = f"{PREFIX}{module}.lora_"
+        prefix = f"{adapter_load.PREFIX}{module}.lora_"
         names = ("embedding_A", "embedding_B") if is_embedding else ("A.weight", "B.weight")
         self.arrays |= {prefix + name: part for name, part in zip(names, (a, b), strict=True)}
         self.ranks[module], self.kinds[module] = len(a), type(x)
@@ -177,8 +171,8 @@ class _Writer:
 
     def keep(self, module: str, name: str, x: Any) -> None:
         array = as_numpy(x)
-        flipped = array.ndim == 2 and is_transposed(self.transposed, module)
-        self.arrays[PREFIX + name] = array.T if flipped else array
+        flipped = array.ndim == 2 and adapter_load.is_transposed(self.transposed, module)
+        self.arrays[adapter_load.PREFIX + name] = array.T if flipped else array
 
     def check(self, unknown: Iterable[str]) -> None:
         """Raise if there is nothing to write, or PEFT cannot hold it."""

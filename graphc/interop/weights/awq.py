@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.implicit.quantized import Coding
 from graphc.interop.weights import layout
-from graphc.interop.weights.words import codes_of, words_of
+from graphc.interop.weights.layout import codes_of, words_of
 
 ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 INVERSE_ORDER = np.argsort(ORDER)

@@ -17,7 +17,7 @@ from graphc.interop.weights import gguf_file
 from graphc.interop.weights.files import TRUNCATED, Weights, refusal
 from graphc.interop.weights.gguf_blocks import BLOCKS, Array
 from graphc.interop.weights.gguf_kinds import CODECS, DTYPES, NAMES, OTHERS, row_slices
-from graphc.interop.weights.words import words_of
+from graphc.interop.weights.layout import words_of
 from graphc.ir import numpy_dtype
 
 

@@ -18,7 +18,7 @@ from graphc.interop.weights import gguf_file
 from graphc.interop.weights.files import replacement
 from graphc.interop.weights.gguf_blocks import BLOCKS, Array
 from graphc.interop.weights.gguf_kinds import CODECS, DTYPES, NUMBERS, Codec, row_slices
-from graphc.interop.weights.words import codes_of
+from graphc.interop.weights.layout import codes_of
 from graphc.ir import dtype_name
 from graphc.link.backend import as_numpy
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.implicit.quantized import ChannelPermuted, Coding, ScaledQuantized
 from graphc.interop.weights import layout
-from graphc.interop.weights.words import codes_of, words_of
+from graphc.interop.weights.layout import codes_of, words_of
 from graphc.link.backend import as_numpy
 
 BITS = (2, 3, 4, 8)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from graphc.errors import ArgumentError, ImplicitArrayError
-from graphc.export import safetensors as format
+from graphc.export.archive import array_chunks
 from graphc.export.runtime import NAMES
 from graphc.implicit.array import is_implicit
 from graphc.interop.weights.files import replacement
@@ -87,7 +87,7 @@ def save_safetensors(
         packed = [arrays[module + WEIGHT] for module in settings]
         values |= _quantization(str(layout), settings, LAYOUTS[str(layout)].about(packed), values)
     with replacement(path) as file:
-        for chunk in format.chunks(tensors, header):
+        for chunk in array_chunks(tensors, header):
             file.write(chunk)
     if settings or config is not None:
         with replacement(config_path(path)) as file:

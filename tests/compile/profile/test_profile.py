@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ from graphc.random import RandomStream
 
 SIZE = 50
 """The length of a square matrix."""
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def rows_of(profile: Any, operation: str) -> list[Any]:
@@ -224,32 +222,20 @@ def test_further_rows_are_added_up_in_the_text() -> None:
     assert many < 41 or f"{many - 40} further rows" in str(profile)
 
 
-def test_the_picture_has_boxes_as_wide_as_their_time(tmp_path: Path) -> None:
+def test_a_saved_trace_has_boxes_as_wide_as_their_time(tmp_path: Path) -> None:
     profile = profile_of_a_loop()
     rows = tuple(replace(row, seconds=1.0) for row in profile.rows)
-    replace(profile, rows=rows, seconds=float(len(rows))).save(tmp_path / "profile.svg")
-    root = ET.fromstring((tmp_path / "profile.svg").read_text(encoding="utf-8"))
-    boxes = root.findall(f"{SVG}svg")
-    top = [box for box in boxes if box.get("y") == "0"]
-    assert [box.get("width") for box in top] == ["100.0000%"]
-    second = [float(box.get("width", "0%")[:-1]) for box in boxes if box.get("y") == "20"]
-    assert sum(second) == pytest.approx(100, abs=1e-3)
-    told = [box.findtext(f"{SVG}title") or "" for box in boxes]
-    loop = next(text for text in told if text.startswith("a<b"))
-    inside = next(text for text in told if text.startswith("sin"))
-    share = [float(text.split()[-2]) for text in (loop, inside)]
-    assert share[0] >= share[1] > 0
-
-
-def test_the_page_needs_no_other_file(tmp_path: Path) -> None:
-    profile = profile_of_a_loop()
-    profile.save(tmp_path / "profile.html")
-    text = (tmp_path / "profile.html").read_text(encoding="utf-8")
-    assert "a&lt;b &gt; sin" in text
-    assert "{{" not in text
-    assert not re.findall(r"(?:src|href)=", text)
-    assert "<svg" in profile._repr_html_()
-    assert "<script" not in profile._repr_html_()
+    replace(profile, rows=rows, seconds=float(len(rows))).save(tmp_path / "profile.json")
+    events = json.loads((tmp_path / "profile.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["ph"] for event in events} == {"X"}
+    call, *inside = events
+    assert (call["name"], call["ts"], call["dur"]) == (profile.title, 0, len(rows) * 1e6)
+    loop = next(event for event in inside if event["name"] == "a<b")
+    step = next(event for event in inside if event["name"].startswith("sin"))
+    assert loop["dur"] >= step["dur"] > 0
+    # A box lies within the box above it, and boxes beside each other do not overlap.
+    assert loop["ts"] <= step["ts"]
+    assert step["ts"] + step["dur"] <= loop["ts"] + loop["dur"]
 
 
 def test_a_profile_is_saved_under_names_of_known_kinds(tmp_path: Path) -> None:

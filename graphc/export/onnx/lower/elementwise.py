@@ -7,11 +7,12 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.export.onnx import complex as of_complex, real as of_real
-from graphc.export.onnx.builder import Complex, emit, full_like, where
+from graphc.export.onnx.builder import Complex, Value, constant, emit, full_like, where
 from graphc.export.onnx.lowering import by_graph, by_parts, onnx
 from graphc.grad.barriers import Barrier
 from graphc.ir import numpy_dtype
 from graphc.loop import scan, until
+from graphc.random.threefry import Threefry, hash_words
 from graphc.tensor.core.elementwise import ROWS, Cast, Where
 
 Function = Callable[..., Any]
@@ -127,3 +128,17 @@ def select(op: Where, condition: Any, a: Any, b: Any) -> Any:
 def barrier(op: Barrier, x: Any) -> Any:
     """Return x: derivatives are taken before the export."""
     return x
+
+
+# The Threefry hash, in unsigned integers, which wrap around.
+
+
+@onnx.lower(Threefry)
+def threefry(op: Threefry, *words: Any) -> Any:
+    k0, k1, x0, x1 = words
+    return hash_words(k0, k1, x0, x1, rotate_left)
+
+
+def rotate_left(x: Value, bits: int) -> Value:
+    up = emit("BitShift", x, constant(bits, x.dtype), direction="LEFT")
+    return up | emit("BitShift", x, constant(32 - bits, x.dtype), direction="RIGHT")

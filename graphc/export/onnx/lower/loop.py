@@ -1,4 +1,4 @@
-"""Loops: a ``Scan`` over sequences, or a ``Loop`` if there are none or a step can stop it.
+"""Loops and branches. A loop is a ``Scan``, or a ``Loop`` if it has no sequences or can stop early.
 
 The body reads constants from the scopes around it: its inputs are carries and elements only.
 """
@@ -8,30 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graphc.export.onnx.builder import (
-    CURRENT,
-    Complex,
-    Value,
-    as_length,
-    constant,
-    emit,
-    emit_several,
-    reverse_axis,
-    scalar,
-    vector,
-)
+from graphc.export.onnx import builder as ob
 from graphc.export.onnx.lowering import emit_graph, onnx
-from graphc.ir import Node, TensorType, is_complex, real_dtype
+from graphc.ir import Graph, Node, TensorType, is_complex, real_dtype
+from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.tensor.core.specify import SpecifyShape
 
 
-def split_parts(values: Sequence[Any]) -> list[Value]:
+def split_parts(values: Sequence[Any]) -> list[ob.Value]:
     """Return real arrays, and the parts of complex ones, in one list."""
     arrays = []
     for x in values:
-        arrays += [x.re, x.im] if isinstance(x, Complex) else [x]
+        arrays += [x.re, x.im] if isinstance(x, ob.Complex) else [x]
     return arrays
 
 
@@ -44,11 +34,11 @@ def part_types(types: Sequence[TensorType]) -> list[TensorType]:
     return real_types
 
 
-def join_parts(types: Sequence[TensorType], parts: Sequence[Value]) -> list[Any]:
+def join_parts(types: Sequence[TensorType], parts: Sequence[ob.Value]) -> list[Any]:
     """Return the arrays of types from their parts: the inverse of ``split_parts``."""
     remaining = iter(parts)
     return [
-        Complex(next(remaining), next(remaining)).with_type(t)
+        ob.Complex(next(remaining), next(remaining)).with_type(t)
         if is_complex(t.dtype)
         else next(remaining).with_type(t)
         for t in types
@@ -94,12 +84,12 @@ class _Body:
         self.elements = inputs[op.carries :][: op.sequences]
         self.rows = op.rows_of(outputs)
 
-    def new(self, types: Sequence[TensorType], name: str) -> list[Value]:
+    def new(self, types: Sequence[TensorType], name: str) -> list[ob.Value]:
         """Return newly named inputs of the body, one for each real array."""
-        builder = CURRENT.get()
-        return [Value(builder.name(name), t.dtype, t) for t in part_types(types)]
+        builder = ob.CURRENT.get()
+        return [ob.Value(builder.name(name), t.dtype, t) for t in part_types(types)]
 
-    def step(self, carries: Sequence[Value], elements: Sequence[Any]) -> list[Any]:
+    def step(self, carries: Sequence[ob.Value], elements: Sequence[Any]) -> list[Any]:
         inputs = [*join_parts(self.carries, carries), *elements, *self.operands.consts]
         return emit_graph(self.op.step, inputs)
 
@@ -115,10 +105,10 @@ class _Scan(_Body):
         op = self.op
         carries, elements = self.new(self.carries, "carry"), self.new(self.elements, "element")
 
-        def build() -> list[Value]:
+        def build() -> list[ob.Value]:
             return split_parts(self.step(carries, join_parts(self.elements, elements)))
 
-        body = CURRENT.get().body([*carries, *elements], build)
+        body = ob.CURRENT.get().body([*carries, *elements], build)
         inputs = split_parts([*self.operands.init, *self.operands.xs])
         rows = part_types(self.stacked)
         directions = {
@@ -126,7 +116,7 @@ class _Scan(_Body):
             "scan_output_directions": [int(op.reverse)] * len(rows),
         }
         dtypes = [x.dtype for x in carries] + [t.dtype for t in rows]
-        results = emit_several(
+        results = ob.emit_several(
             "Scan", inputs, dtypes, body=body, num_scan_inputs=len(elements), **directions
         )
         return tuple(join_parts([*self.carries, *self.stacked], results))
@@ -138,13 +128,13 @@ class _Loop(_Body):
     def results(self) -> tuple[Any, ...]:
         op = self.op
         n = self._steps()
-        done = n if self.operands.count is None else scalar(as_length(self.operands.count))
+        done = n if self.operands.count is None else ob.scalar(ob.as_length(self.operands.count))
         carries = self.new(self.carries, "carry")
         i, go_on = self._number()
         # If a step may stop the loop, the number of done steps is carried too.
         count = self.new([TensorType("int64", ())] if op.stops else [], "count")
 
-        def build() -> Iterator[Value]:
+        def build() -> Iterator[ob.Value]:
             index = done - 1 - i if op.reverse else i
             elements = [self._element(x, index) for x in split_parts(self.operands.xs)]
             outputs = self.step(carries, join_parts(self.elements, elements))
@@ -153,12 +143,12 @@ class _Loop(_Body):
             yield from (x + 1 for x in count)
             yield from split_parts(op.rows_of(outputs))
 
-        body = CURRENT.get().body([i, go_on, *carries, *count], build)
+        body = ob.CURRENT.get().body([i, go_on, *carries, *count], build)
         rows = part_types(self.stacked)
         dtypes = [x.dtype for x in (*carries, *count)] + [t.dtype for t in rows]
-        start = [constant(0, "int64")] * len(count)
-        inputs = [done, constant(True, "bool"), *split_parts(self.operands.init), *start]
-        results = emit_several("Loop", inputs, dtypes, body=body)
+        start = [ob.constant(0, "int64")] * len(count)
+        inputs = [done, ob.constant(True, "bool"), *split_parts(self.operands.init), *start]
+        results = ob.emit_several("Loop", inputs, dtypes, body=body)
         last, steps_done = results[: len(carries)], results[len(carries) :][: len(count)]
         stacked = [
             self._pad_rows(self._with_carry_shape(y, i), t, n, done)
@@ -169,20 +159,20 @@ class _Loop(_Body):
         types = [*self.carries, *self.stacked]
         return (*join_parts(types, [*last, *stacked]), *steps_done)
 
-    def _steps(self) -> Value:
+    def _steps(self) -> ob.Value:
         if self.op.steps is not None:
-            return constant(self.op.steps, "int64")
-        return scalar(as_length(self.operands.steps))
+            return ob.constant(self.op.steps, "int64")
+        return ob.scalar(ob.as_length(self.operands.steps))
 
-    def _number(self) -> tuple[Value, Value]:
+    def _number(self) -> tuple[ob.Value, ob.Value]:
         (i,) = self.new([TensorType("int64", ())], "step")
         (go_on,) = self.new([TensorType("bool", ())], "go_on")
         return i, go_on
 
-    def _element(self, x: Value, index: Value) -> Value:
-        return emit("Gather", x, index, axis=0)
+    def _element(self, x: ob.Value, index: ob.Value) -> ob.Value:
+        return ob.emit("Gather", x, index, axis=0)
 
-    def _with_carry_shape(self, y: Value, i: int) -> Value:
+    def _with_carry_shape(self, y: ob.Value, i: int) -> ob.Value:
         """Reshape stacked carries to the carry's shape, which 0 steps leave unknown."""
         steps = split_nodes(self.op.rows_of(self.op.step.outputs))
         carried = dict(
@@ -190,19 +180,47 @@ class _Loop(_Body):
         )
         if steps[i] not in carried or steps[i][0].type.is_static:
             return y
-        number = emit("Shape", y, dtype="int64", start=0, end=1)
-        shape = emit("Shape", carried[steps[i]], dtype="int64")
-        return emit("Reshape", y, emit("Concat", number, shape, axis=0), allowzero=1)
+        number = ob.emit("Shape", y, dtype="int64", start=0, end=1)
+        shape = ob.emit("Shape", carried[steps[i]], dtype="int64")
+        return ob.emit("Reshape", y, ob.emit("Concat", number, shape, axis=0), allowzero=1)
 
-    def _pad_rows(self, y: Value, type: TensorType, n: Value, done: Value) -> Value:
+    def _pad_rows(self, y: ob.Value, type: TensorType, n: ob.Value, done: ob.Value) -> ob.Value:
         """Pad rows with zeros for the steps that were not done."""
         op = self.op
-        y = reverse_axis(y, 0) if op.reverse else y
+        y = ob.reverse_axis(y, 0) if op.reverse else y
         if not op.stops and not op.counted:
             return y
-        count = emit("Shape", y, dtype="int64", start=0, end=1)
-        before = emit("Reshape", done, vector([1])) - count if op.reverse else vector([0])
-        after = emit("Reshape", n, vector([1])) - count - before
-        zeros = vector([0] * (type.ndim - 1))
-        widths = emit("Concat", before, zeros, after, zeros, axis=0)
-        return emit("Pad", y, widths, constant(0, y.dtype))
+        count = ob.emit("Shape", y, dtype="int64", start=0, end=1)
+        before = ob.emit("Reshape", done, ob.vector([1])) - count if op.reverse else ob.vector([0])
+        after = ob.emit("Reshape", n, ob.vector([1])) - count - before
+        zeros = ob.vector([0] * (type.ndim - 1))
+        widths = ob.emit("Concat", before, zeros, after, zeros, axis=0)
+        return ob.emit("Pad", y, widths, ob.constant(0, y.dtype))
+
+
+# Branches: an ``If`` for two, nested ``If``s for more.
+
+
+@onnx.lower(Switch)
+def switch(op: Switch, index: Any, *values: Any) -> Any:
+    """Emit nested ``If``s, whose branches have no inputs: they read values of the scopes around."""
+    types = [y.type for y in op.branches[0].outputs]
+    components = _emit_branches(op.branches, index.cast("int64"), values, 0)
+    return tuple(join_parts(types, components))
+
+
+def _emit_branches(
+    branches: Sequence[Graph], index: ob.Value, values: Sequence[Any], first: int
+) -> list[ob.Value]:
+    """Emit the branch of an index, among the branches from number ``first`` on."""
+    if len(branches) == 1:
+        return split_parts(emit_graph(branches[0], values))
+    builder = ob.CURRENT.get()
+    now = builder.body([], lambda: split_parts(emit_graph(branches[0], values)))
+    later = builder.body([], lambda: _emit_branches(branches[1:], index, values, first + 1))
+    dtypes = [x.dtype for x in _part_types(branches[0])]
+    return ob.emit_several("If", [index <= first], dtypes, then_branch=now, else_branch=later)
+
+
+def _part_types(branch: Graph) -> list[Any]:
+    return part_types([y.type for y in branch.outputs])

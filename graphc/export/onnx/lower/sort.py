@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.export.onnx import builder as ob
 from graphc.export.onnx.bits import BITS
-from graphc.export.onnx.builder import (
-    Complex,
-    Value,
-    constant,
-    emit,
-    emit_several,
-    length,
-    vector,
-    where,
-)
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.export.onnx.protos import CODES
 from graphc.loop import scan
@@ -28,42 +19,44 @@ HIGHEST = -(2**63)
 """The sign bit of 64 bits."""
 
 
-def key_of(x: Value, *, nan_last: bool = True) -> Value:
+def key_of(x: ob.Value, *, nan_last: bool = True) -> ob.Value:
     """Return integers ordered as the elements are; NaN is one of the ends, and zeros are equal."""
     if x.dtype == "uint64":
-        return emit("BitCast", x, dtype="int64", to=CODES["int64"]) ^ constant(HIGHEST, "int64")
+        return ob.emit("BitCast", x, dtype="int64", to=CODES["int64"]) ^ ob.constant(
+            HIGHEST, "int64"
+        )
     if not x.is_float:
         return x.cast("int32" if x.dtype not in {"uint32", "int64"} else "int64")
     x = x.cast("float32") if x.dtype in {"float16", "bfloat16"} else x
     dtype = BITS[x.dtype]
-    bits = emit("BitCast", x, dtype=dtype, to=CODES[dtype])
+    bits = ob.emit("BitCast", x, dtype=dtype, to=CODES[dtype])
     ends = np.iinfo(dtype)
     # A negative number is smaller if its bits are larger.
-    key = where(bits < 0, bits ^ constant(ends.max, dtype), bits)
-    key = where(x.equals(0), constant(0, dtype), key)
-    end = constant(ends.max if nan_last else ends.min, dtype)
-    return where(emit("IsNaN", x, dtype="bool"), end, key)
+    key = ob.where(bits < 0, bits ^ ob.constant(ends.max, dtype), bits)
+    key = ob.where(x.equals(0), ob.constant(0, dtype), key)
+    end = ob.constant(ends.max if nan_last else ends.min, dtype)
+    return ob.where(ob.emit("IsNaN", x, dtype="bool"), end, key)
 
 
-def from_key(key: Value, dtype: str) -> Value:
+def from_key(key: ob.Value, dtype: str) -> ob.Value:
     assert dtype == "uint64"
-    return emit("BitCast", key ^ constant(HIGHEST, "int64"), dtype=dtype, to=CODES[dtype])
+    return ob.emit("BitCast", key ^ ob.constant(HIGHEST, "int64"), dtype=dtype, to=CODES[dtype])
 
 
-def order_of(key: Value, n: Any, axis: int) -> Value:
+def order_of(key: ob.Value, n: Any, axis: int) -> ob.Value:
     """Return the indices that sort keys, in a stable order."""
     attributes = {"axis": axis, "largest": 0, "sorted": 1}
-    _, order = emit_several("TopK", [key, vector([n])], [key.dtype, "int64"], **attributes)
+    _, order = ob.emit_several("TopK", [key, ob.vector([n])], [key.dtype, "int64"], **attributes)
     return order
 
 
 @onnx.lower(ArgSort)
 def argsort(op: ArgSort, x: Any) -> Any:
     """Return the indices of a stable sort; complex numbers take one sort for each key."""
-    n = length(x, op.axis)
-    if not isinstance(x, Complex):
+    n = ob.length(x, op.axis)
+    if not isinstance(x, ob.Complex):
         return order_of(key_of(x), n, op.axis)
-    nans = [emit("IsNaN", part, dtype="bool").cast("int32") for part in (x.re, x.im)]
+    nans = [ob.emit("IsNaN", part, dtype="bool").cast("int32") for part in (x.re, x.im)]
     keys = [key_of(x.im), key_of(x.re), nans[0] * 2 + nans[1]]
     order = order_of(keys[0], n, op.axis)
     for key in keys[1:]:
@@ -76,13 +69,13 @@ def argsort(op: ArgSort, x: Any) -> Any:
 def sort(op: Sort, x: Any) -> Any:
     """Sort in ascending order with NaN last."""
     order = argsort(ArgSort(op.axis), x)
-    if isinstance(x, Complex):
-        return Complex(take_along(x.re, order, op.axis), take_along(x.im, order, op.axis))
+    if isinstance(x, ob.Complex):
+        return ob.Complex(take_along(x.re, order, op.axis), take_along(x.im, order, op.axis))
     return take_along(x, order, op.axis)
 
 
-def take_along(x: Value, indices: Value, axis: int) -> Value:
-    return emit("GatherElements", x, indices, axis=axis)
+def take_along(x: ob.Value, indices: ob.Value, axis: int) -> ob.Value:
+    return ob.emit("GatherElements", x, indices, axis=axis)
 
 
 @onnx.lower(Unique)
@@ -91,9 +84,9 @@ def unique(op: Unique, x: Any) -> Any:
     key = key_of(x).cast("int64")
     attributes = {} if op.axis is None else {"axis": op.axis}
     dtypes = ["int64"] * 4
-    _, first, inverse, count = emit_several("Unique", [key], dtypes, sorted=1, **attributes)
+    _, first, inverse, count = ob.emit_several("Unique", [key], dtypes, sorted=1, **attributes)
     if op.axis is None:
-        inverse = emit("Reshape", inverse, emit("Shape", x, dtype="int64"))
+        inverse = ob.emit("Reshape", inverse, ob.emit("Shape", x, dtype="int64"))
     return first, inverse, count
 
 
