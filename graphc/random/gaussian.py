@@ -27,19 +27,8 @@ from graphc.random.keys import Lengths, child
 from graphc.random.reparameterized import ReparameterizedDraw
 from graphc.random.uniform import FRACTION, uniforms
 from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import nextafter
-from graphc.tensor.core.elementwise import (
-    abs,
-    clip,
-    greater,
-    isinf,
-    less,
-    less_equal,
-    logical_or,
-    maximum,
-    sqrt,
-    where,
-)
 from graphc.tensor.core.exponential import exp, log, log1p, logaddexp
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike
@@ -143,7 +132,7 @@ def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
         >>> gt.random.halfnormal(scale=[0.5, 1.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    return loc + scale * abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
+    return loc + scale * ew.abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
 
 
 TAIL_DISTANCE = 1.0
@@ -158,7 +147,7 @@ def _draw_in_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
 
 def _log_probability(x: Tensor) -> Any:
     """Return the log of the cumulative probability; at -inf its gradient is zero."""
-    return where(isinf(x), -np.inf, log_ndtr(where(isinf(x), -2, x)))
+    return ew.where(ew.isinf(x), -np.inf, log_ndtr(ew.where(ew.isinf(x), -2, x)))
 
 
 @distribution
@@ -188,18 +177,18 @@ def truncnorm(  # noqa: PLR0913, PLR0917
         float64[2]
     """
     u = uniforms(key, shape, dtype)
-    in_right_tail, in_left_tail = greater(a, TAIL_DISTANCE), less(b, -TAIL_DISTANCE)
-    tail = logical_or(in_right_tail, in_left_tail)
-    low, high = erf(where(tail, 0, a) / math.sqrt(2)), erf(where(tail, 1, b) / math.sqrt(2))
-    middle = math.sqrt(2) * erfinv(maximum(low, u * (high - low) + low))
+    in_right_tail, in_left_tail = ew.greater(a, TAIL_DISTANCE), ew.less(b, -TAIL_DISTANCE)
+    tail = ew.logical_or(in_right_tail, in_left_tail)
+    low, high = erf(ew.where(tail, 0, a) / math.sqrt(2)), erf(ew.where(tail, 1, b) / math.sqrt(2))
+    middle = math.sqrt(2) * erfinv(ew.maximum(low, u * (high - low) + low))
     # The right tail is the mirrored left tail.
-    near = where(in_right_tail, -a, where(in_left_tail, a, -1))
-    far = where(in_right_tail, -b, where(in_left_tail, b, -2))
+    near = ew.where(in_right_tail, -a, ew.where(in_left_tail, a, -1))
+    far = ew.where(in_right_tail, -b, ew.where(in_left_tail, b, -2))
     outer = _draw_in_tail(u, near, far)
-    x = where(in_right_tail, -outer, where(in_left_tail, outer, middle))
+    x = ew.where(in_right_tail, -outer, ew.where(in_left_tail, outer, middle))
     first = nextafter(disconnected_grad(a), np.inf)
     last = nextafter(disconnected_grad(b), -np.inf)
-    return nan_unless(less_equal(a, b), loc + scale * clip(x, first, last))
+    return nan_unless(ew.less_equal(a, b), loc + scale * ew.clip(x, first, last))
 
 
 def _by_cholesky(cov: Tensor) -> Tensor:
@@ -217,7 +206,7 @@ def _by_eigh(cov: Tensor) -> Tensor:
 
 def _symmetric_root(w: Tensor, v: Tensor) -> Tensor:
     """Return the symmetric square root, which depends on no sign or order of eigenvectors."""
-    return (v * sqrt(maximum(w, 0))[..., None, :]) @ v.mT
+    return (v * ew.sqrt(ew.maximum(w, 0))[..., None, :]) @ v.mT
 
 
 ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
@@ -309,12 +298,12 @@ class Wald(ReparameterizedDraw):
     def draw(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Return one of two reciprocal roots, chosen by the uniform number u."""
         t = z * z / (2 * a)
-        root = 1 + t + sqrt(t * (2 + t))
-        return where(less_equal(u, root / (1 + root)), 1 / root, root)
+        root = 1 + t + ew.sqrt(t * (2 + t))
+        return ew.where(ew.less_equal(u, root / (1 + root)), 1 / root, root)
 
     def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Return the derivative of the quantile, without terms that cancel."""
-        c = sqrt(a / (2 * y)) * (1 + y)
+        c = ew.sqrt(a / (2 * y)) * (1 + y)
         rest = 1 - c * math.sqrt(math.pi) * erfcx(c)
         return (y / a * ((1 - y) + 2 * y * rest) / (1 + y),)
 
