@@ -30,6 +30,11 @@ from graphc.tensor.core.elementwise import cast, equal
 from graphc.tensor.core.shape import entries, fill_shape, lengths, read_from, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
+__all__ = [
+    "alloc", "arange", "empty", "empty_like", "eye", "full", "full_like", "identity",
+    "identity_like", "ones", "ones_like", "tensor", "tensor_copy", "zeros", "zeros_like",
+]  # fmt: skip
+
 LETTERS = {
     "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
     "c": "complex64", "z": "complex128",

@@ -24,6 +24,11 @@ from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "logcumsumexp", "trapezoid", "unwrap",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Cumulative(Op):

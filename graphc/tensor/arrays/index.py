@@ -32,6 +32,8 @@ from graphc.tensor.core.shape import Length, Shape, as_length, length, reshape
 from graphc.tensor.core.specify import SpecifyShape, specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
+__all__ = ["flip", "getitem", "inc_subtensor", "set_subtensor"]
+
 T = TypeVar("T")
 
 

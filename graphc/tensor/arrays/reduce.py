@@ -25,6 +25,11 @@ from graphc.tensor.core.shape import (
 )
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = [
+    "all", "any", "argmax", "argmin", "logsumexp", "max", "max_and_argmax", "min", "prod",
+    "sum",
+]  # fmt: skip
+
 
 def restore_axes(y: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return the result with the reduced axes back, of length 1."""

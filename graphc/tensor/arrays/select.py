@@ -32,6 +32,12 @@ from graphc.tensor.core.tensor import (
     operands,
 )
 
+__all__ = [
+    "choose", "compress", "count_nonzero", "extract", "inverse_permutation", "one_hot",
+    "permute_row_elements", "put_along_axis", "ravel_multi_index", "relu", "select", "take",
+    "take_along_axis", "to_one_hot", "unravel_index",
+]  # fmt: skip
+
 # Indices.
 
 

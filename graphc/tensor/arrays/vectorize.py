@@ -28,6 +28,8 @@ from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import ArrayOrNumber, Tensor, TensorLike, as_tensor
 
+__all__ = ["vectorize"]
+
 Size = int | Tensor
 """The number of elements of a batch."""
 

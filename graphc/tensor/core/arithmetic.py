@@ -15,6 +15,13 @@ from graphc.tensor.core.exponential import power, sigmoid
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.core.trigonometric import cos, sin
 
+__all__ = [
+    "angle", "bitwise_count", "cbrt", "ceil_intdiv", "complex_from_polar", "copysign", "divmod",
+    "fabs", "float_power", "fmax", "fmin", "fmod", "frexp", "gcd", "heaviside", "hypot",
+    "iscomplex", "iscomplexobj", "isreal", "isrealobj", "largest", "lcm", "ldexp", "logaddexp2",
+    "modf", "ndim", "nextafter", "positive", "signbit", "smallest", "spacing",
+]  # fmt: skip
+
 # Dtype rules.
 
 

@@ -468,6 +468,15 @@ if TYPE_CHECKING:
 else:
     Unary = Binary = Elementwise
 
+__all__ = [
+    "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex",
+    "conj", "divide", "equal", "floor", "floor_divide", "greater", "greater_equal", "imag",
+    "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "not_equal", "real", "reciprocal", "remainder", "right_shift", "sign", "sqrt", "square",
+    "subtract", "trunc", "where",
+]  # fmt: skip
+
 
 def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
     """Return a gradient ``where(mask, g, 0)`` as mask and g; other gradients have no mask.

@@ -12,6 +12,11 @@ from graphc.ir import Constant
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function
 
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log1mexp", "log1p", "log2", "log10", "log_sigmoid",
+    "logaddexp", "power", "sigmoid", "softplus",
+]  # fmt: skip
+
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(b.op, Constant) and b.op.shape == ():

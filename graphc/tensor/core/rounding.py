@@ -12,6 +12,10 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import in_floats
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
+__all__ = [
+    "around", "iround", "rint", "round", "round_half_away_from_zero", "round_half_to_even",
+]  # fmt: skip
+
 _round = ew.ROWS["round"]
 
 

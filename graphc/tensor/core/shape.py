@@ -36,6 +36,11 @@ from graphc.tensor.core.tensor import (
     function,
 )
 
+__all__ = [
+    "flatten", "get_vector_length", "is_flat", "ravel", "reshape", "shape", "shape_tuple",
+    "size",
+]  # fmt: skip
+
 # Lengths. Backends know them as Python integers while they compile.
 
 

@@ -48,6 +48,8 @@ from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
 from graphc.tensor.core.methods import TensorMethods, add_method
 from graphc.tensor.core.runtime import Runtime, SupportsArray
 
+__all__ = ["Axis", "Tensor", "TensorLike", "as_tensor", "constant"]
+
 WRAPPERS = __file__
 """The file of the methods, which call functions for the user."""
 

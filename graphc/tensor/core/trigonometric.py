@@ -8,6 +8,11 @@ import numpy as np
 
 from graphc.tensor.core import elementwise as ew
 
+__all__ = [
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cos", "cosh",
+    "deg2rad", "rad2deg", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
+
 sin = ew.unary(
     "sin",
     "The sine",

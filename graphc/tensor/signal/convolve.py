@@ -20,6 +20,8 @@ from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function, operands
 from graphc.tensor.signal.pad import pad
 
+__all__ = ["convolve", "correlate"]
+
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Op):

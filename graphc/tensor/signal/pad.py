@@ -33,6 +33,8 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, fu
 from graphc.tensor.statistics.quantile import median
 from graphc.tensor.statistics.statistics import mean
 
+__all__ = ["pad"]
+
 
 @dataclass(frozen=True, slots=True)
 class Pad(Op):

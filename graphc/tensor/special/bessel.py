@@ -30,6 +30,8 @@ from graphc.tensor.special.series import (
 )
 from graphc.tensor.special.stirling import stirling
 
+__all__ = ["i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jv", "kn", "kv", "kve"]
+
 RECIPROCAL_EVEN = (
     1.0, -0.6558780715202539, 0.16653861138229148, -0.009621971527876973, -0.0011651675918590652,
     0.0001280502823881162, -1.2504934821426706e-06, -2.056338416977607e-07, 5.002007644469223e-09,

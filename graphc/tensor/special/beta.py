@@ -16,6 +16,8 @@ from graphc.tensor.special.special import ndtri, xlog1py, xlogy
 from graphc.tensor.special.stirling import stirling
 from graphc.tensor.statistics.nans import largest_number
 
+__all__ = ["beta", "betainc", "betainc_by_a", "betainc_by_b", "betaincinv", "betaln"]
+
 
 def _positive_betaln(a: Tensor, b: Tensor) -> Any:
     """Compute for a, b > 0, by Stirling's formula instead of differences of large logarithms."""

@@ -14,6 +14,12 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.special import series, stirling
 from graphc.tensor.special.special import ndtri, xlogy
 
+__all__ = [
+    "chi2sf", "digamma", "factorial", "gamma", "gammainc", "gammainc_by_a", "gammaincc",
+    "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "multigammaln", "poch",
+    "polygamma", "tri_gamma", "zeta",
+]  # fmt: skip
+
 # The gamma function and its logarithm's derivatives.
 
 gamma: ew.Unary = ew.unary(

@@ -10,6 +10,8 @@ import numpy as np
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.special.continuation import hyp2f1_in_parts, slope_in_parts
 
+__all__ = ["hyp2f1", "hyp2f1_by_a", "hyp2f1_by_b", "hyp2f1_by_c"]
+
 TERMS = 2000
 """The most terms of a series that are added; most need fewer than 100."""
 

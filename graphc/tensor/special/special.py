@@ -28,6 +28,12 @@ from graphc.tensor.special.normal import (
 )
 from graphc.tensor.special.series import from_definition, integral, polynomial, single, wide
 
+__all__ = [
+    "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "expi", "kl_div", "log_ndtr",
+    "log_softmax", "logit", "ndtr", "ndtri", "ndtri_exp", "owens_t", "rel_entr", "sinc",
+    "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
 ROOT_PI = np.sqrt(np.pi).item()
 ROOT_HALF = np.sqrt(0.5).item()
 

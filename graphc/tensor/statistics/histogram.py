@@ -18,6 +18,8 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
+__all__ = ["bincount", "digitize", "histogram", "histogram_bin_edges"]
+
 
 @function
 def bincount(

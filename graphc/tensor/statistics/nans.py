@@ -13,6 +13,11 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, function
 from graphc.tensor.statistics.statistics import mean, var
 
+__all__ = [
+    "isneginf", "isposinf", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
+]  # fmt: skip
+
 
 def _replace_nan(x: Any, value: Any) -> Tensor:
     x = as_tensor(x)

@@ -20,6 +20,10 @@ from graphc.tensor.core.shape import length, lengths, ravel, reshape
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.statistics import mean
 
+__all__ = [
+    "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
+]  # fmt: skip
+
 
 def _sort_last(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
     """Return the elements over axes as one last axis, sorted, and these axes."""

@@ -28,6 +28,11 @@ from graphc.tensor.core.tensor import (
 )
 from graphc.tensor.linalg.dot import dot
 
+__all__ = [
+    "allclose", "array_equal", "average", "corrcoef", "cov", "isclose", "mean", "ptp", "std",
+    "var",
+]  # fmt: skip
+
 # Moments. Half-width floats are averaged in float32.
 
 
