@@ -44,6 +44,15 @@ from graphc.tensor.core.tensor import (
     operands,
 )
 
+__all__ = [
+    "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex",
+    "conj", "divide", "equal", "floor", "floor_divide", "greater", "greater_equal", "imag",
+    "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "not_equal", "real", "reciprocal", "remainder", "right_shift", "sign", "sqrt", "square",
+    "subtract", "trunc", "where",
+]  # fmt: skip
+
 Pullback = Callable[..., Any]
 Domain = Callable[[str], tuple[str, str] | None]
 """From the operands' common dtype to the one computed in and the one of the result."""
@@ -467,15 +476,6 @@ if TYPE_CHECKING:
 
 else:
     Unary = Binary = Elementwise
-
-__all__ = [
-    "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex",
-    "conj", "divide", "equal", "floor", "floor_divide", "greater", "greater_equal", "imag",
-    "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
-    "not_equal", "real", "reciprocal", "remainder", "right_shift", "sign", "sqrt", "square",
-    "subtract", "trunc", "where",
-]  # fmt: skip
 
 
 def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
