@@ -11,18 +11,7 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ArgumentError, ShapeError
 from graphc.grad.barriers import disconnected_grad
-from graphc.random.distribution import (
-    Drawn,
-    batch_lengths,
-    distribution,
-    nan_unless,
-    own_float_dtype,
-    refuse_keys,
-    register_distribution,
-    rng_of,
-    to_arrays,
-    with_next,
-)
+from graphc.random import distribution as distributions
 from graphc.random.keys import Lengths, child
 from graphc.random.reparameterized import ReparameterizedDraw
 from graphc.random.uniform import FRACTION, uniforms
@@ -49,7 +38,7 @@ def normals(key: Any, shape: Lengths, dtype: str) -> Tensor:
     return math.sqrt(2) * erfinv(uniforms(key, shape, dtype, least_above_minus_one(dtype), 1.0))
 
 
-@distribution
+@distributions.distribution
 def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
     """Draw from the normal distribution.
 
@@ -72,7 +61,7 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
     return loc + scale * normals(key, shape, dtype)  # type: ignore[no-any-return]
 
 
-@distribution
+@distributions.distribution
 def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     """Draw from the normal distribution of mean 0 and variance 1.
 
@@ -89,7 +78,7 @@ def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     return normals(key, shape, dtype)
 
 
-@distribution
+@distributions.distribution
 def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: Any = 1.0) -> Tensor:
     """Draw from the log-normal distribution: their logarithms are normal.
 
@@ -112,7 +101,7 @@ def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: A
     return exp(mean + sigma * normals(key, shape, dtype))
 
 
-@distribution
+@distributions.distribution
 def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
     """Draw absolute values of normal numbers, plus ``loc``.
 
@@ -150,7 +139,7 @@ def _log_probability(x: Tensor) -> Any:
     return ew.where(ew.isinf(x), -np.inf, log_ndtr(ew.where(ew.isinf(x), -2, x)))
 
 
-@distribution
+@distributions.distribution
 def truncnorm(  # noqa: PLR0913, PLR0917
     key: Tensor, shape: Lengths, dtype: str, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0
 ) -> Tensor:
@@ -188,7 +177,7 @@ def truncnorm(  # noqa: PLR0913, PLR0917
     x = ew.where(in_right_tail, -outer, ew.where(in_left_tail, outer, middle))
     first = nextafter(disconnected_grad(a), np.inf)
     last = nextafter(disconnected_grad(b), -np.inf)
-    return nan_unless(ew.less_equal(a, b), loc + scale * ew.clip(x, first, last))
+    return distributions.nan_unless(ew.less_equal(a, b), loc + scale * ew.clip(x, first, last))
 
 
 def _by_cholesky(cov: Tensor) -> Tensor:
@@ -213,7 +202,7 @@ ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
 """Functions from a covariance C to a matrix R with R @ R.T == C."""
 
 
-@register_distribution
+@distributions.register_distribution
 def multivariate_normal(  # noqa: PLR0913
     mean: TensorLike | None = None,
     cov: TensorLike | None = None,
@@ -223,7 +212,7 @@ def multivariate_normal(  # noqa: PLR0913
     rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Drawn:
+) -> distributions.Drawn:
     """Draw normal vectors, as ``jax.random.multivariate_normal`` does.
 
     Args:
@@ -263,24 +252,26 @@ def multivariate_normal(  # noqa: PLR0913
             f"Use one of {', '.join(ROOTS)}.",
         )
     title = "multivariate_normal"
-    refuse_keys(title, mean, cov, size)
+    distributions.refuse_keys(title, mean, cov, size)
     values = [
         np.zeros(1) if mean is None else mean,
         np.eye(1, dtype=config.floatX) if cov is None else cov,
     ]
-    float_dtype = own_float_dtype(title, values, dtype)
-    params: list[Any] = to_arrays(title, values, float_dtype)
+    float_dtype = distributions.own_float_dtype(title, values, dtype)
+    params: list[Any] = distributions.to_arrays(title, values, float_dtype)
     center, spread = params
-    shape = tuple(batch_lengths(title, size, params, [1, 2]))
+    shape = tuple(distributions.batch_lengths(title, size, params, [1, 2]))
     static = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
     if len(static) > 1:
         raise ShapeError(
             f"{title}: the mean {center!r} and the covariance {spread!r} differ in length.",
             "Give it a row and a column for each element of the mean.",
         )
-    key = rng_of(title, rng)
+    key = distributions.rng_of(title, rng)
     noise = normals(key, (*shape, length(spread, -1)), float_dtype)
-    return with_next(key, center + matvec(ROOTS[method](spread), noise), return_next_rng)
+    return distributions.with_next(
+        key, center + matvec(ROOTS[method](spread), noise), return_next_rng
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +299,7 @@ class Wald(ReparameterizedDraw):
         return (y / a * ((1 - y) + 2 * y * rest) / (1 + y),)
 
 
-@distribution
+@distributions.distribution
 def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 1.0) -> Tensor:
     """Draw from the Wald (or inverse Gaussian) distribution, differentiable in both parameters.
 

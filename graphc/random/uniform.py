@@ -8,17 +8,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import is_integer
-from graphc.random.distribution import (
-    Drawn,
-    batch_lengths,
-    distribution,
-    integer_dtype,
-    nan_unless,
-    refuse_keys,
-    register_distribution,
-    rng_of,
-    with_next,
-)
+from graphc.random import distribution as distributions
 from graphc.random.keys import Lengths, bits_of, random_bits, split
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant
@@ -52,7 +42,7 @@ def uniforms(key: Any, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1
     return ew.maximum(low, unit * (high - low) + low)
 
 
-@distribution
+@distributions.distribution
 def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
     """Draw from the uniform distribution: at least ``low``, below ``high``.
 
@@ -73,7 +63,7 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         [-0.1631, -0.5674, 0.9306]
     """
     x = uniforms(key, shape, dtype, low, high)
-    return nan_unless(ew.less_equal(low, high), x)
+    return distributions.nan_unless(ew.less_equal(low, high), x)
 
 
 def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: Tensor) -> Tensor:
@@ -94,7 +84,7 @@ def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: 
     return ew.cast(first, dtype) + ew.cast(ew.where(is_full, low, offset), dtype)
 
 
-@register_distribution
+@distributions.register_distribution
 def integers(
     low: TensorLike,
     high: TensorLike | None = None,
@@ -103,7 +93,7 @@ def integers(
     rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Drawn:
+) -> distributions.Drawn:
     """Draw uniform integers, at least ``low`` and below ``high``.
 
     The draws are the same as of ``jax.random.randint`` for the dtype. Where ``high`` is not above
@@ -133,17 +123,19 @@ def integers(
         >>> x.eval(mode="NUMPY").tolist()
         [4, 6, 6, 6, 4, 2, 3, 1]
     """
-    refuse_keys("integers", low, high, size)
-    kind = integer_dtype("integers", dtype)
+    distributions.refuse_keys("integers", low, high, size)
+    kind = distributions.integer_dtype("integers", dtype)
     first, end = (0, low) if high is None else (low, high)
     if isinstance(first, int) and isinstance(end, int) and first >= end:
         raise ArgumentError(
             f"integers: no integer is at least {first} and below {end}.", "Give a high above low."
         )
     first, last = _end(kind, first, 0), _end(kind, end, 1)
-    key = rng_of("integers", rng)
-    shape = tuple(batch_lengths("integers", size, [first, last], [0, 0]))
-    return with_next(key, integers_from(key, shape, kind, first, last), return_next_rng)
+    key = distributions.rng_of("integers", rng)
+    shape = tuple(distributions.batch_lengths("integers", size, [first, last], [0, 0]))
+    return distributions.with_next(
+        key, integers_from(key, shape, kind, first, last), return_next_rng
+    )
 
 
 def _end(dtype: str, x: Any, less: int) -> Tensor:
