@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType
+from graphc.ir import TensorType
 from graphc.tensor.arrays.diagonal import Diagonal
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
@@ -21,7 +20,7 @@ from graphc.tensor.linalg.triangular import solved_adjoint
 
 
 @dataclass(frozen=True, slots=True)
-class Cholesky(Op):
+class Cholesky(mirror.MatrixOp):
     """The lower triangular L with ``L @ L^H = x``, for positive definite matrices x.
 
     The lower triangles of the matrices are read, and the real parts of their diagonals. A matrix
@@ -30,7 +29,6 @@ class Cholesky(Op):
 
     by_numpy = True
     name = "cholesky"
-    core_ndim = 2
     core_padding = "identity"
 
     def infer(self, x: TensorType) -> TensorType:
@@ -62,9 +60,6 @@ class Cholesky(Op):
         half = solved_adjoint(y, inner)
         gradient = solved_adjoint(y, mirror.adjoint(half))
         return (mirror.half_diagonal(gradient + mirror.adjoint(gradient)),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
 
 
 def lower_factor(x: Tensor) -> Tensor:

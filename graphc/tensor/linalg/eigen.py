@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks, real_dtype
+from graphc.ir import Node, TensorType, TupleType, is_complex, picks, real_dtype
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.reduce import argmax, sum
 from graphc.tensor.core.elementwise import abs, cast, conj, equal, imag, real, where
@@ -18,7 +18,7 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import Mirror, adjoint, square
+from graphc.tensor.linalg.mirror import MatrixOp, Mirror, adjoint, square
 from graphc.tensor.linalg.solve import Solve
 from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 
@@ -26,10 +26,8 @@ from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 
 
 @dataclass(frozen=True, slots=True)
-class HermitianEigen(Op):
+class HermitianEigen(MatrixOp):
     """An operation on Hermitian matrices given by their lower triangles; NaN if not finite."""
-
-    core_ndim = 2
 
     def values_type(self, x: TensorType) -> TensorType:
         spectra.check_matrix(self.name, x)
@@ -64,9 +62,6 @@ class Eigh(HermitianEigen):
         gradient = matmul(matmul(v, core), adjoint(v))
         return _lower_triangle_gradient(gradient, x)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
-
 
 @dataclass(frozen=True, slots=True)
 class Eigvalsh(HermitianEigen):
@@ -88,9 +83,6 @@ class Eigvalsh(HermitianEigen):
         _, v = picks(Node.make(Eigh(), x))
         return _lower_triangle_gradient(matmul(v * spectra.row(cast(g, x.dtype)), adjoint(v)), x)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
-
 
 def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
     return tuple(Mirror(lower=True, conjugated=True).pullback(gradient, x, x))  # type: ignore[return-value]
@@ -100,10 +92,8 @@ def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralEigen(Op):
+class GeneralEigen(MatrixOp):
     """An operation on square matrices; NaN where they are not finite."""
-
-    core_ndim = 2
 
     def matrix_type(self, x: TensorType) -> TensorType:
         spectra.check_matrix(self.name, x)
@@ -138,9 +128,6 @@ class Eig(GeneralEigen):
             )
         return (_from_eigenbasis(core, v, x),)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
-
 
 @dataclass(frozen=True, slots=True)
 class Eigvals(GeneralEigen):
@@ -160,9 +147,6 @@ class Eigvals(GeneralEigen):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         _, v = picks(Node.make(Eig(), x))
         return (_from_eigenbasis(spectra.on_diagonal(g), v, x),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
 
 
 def _from_eigenbasis(core: Tensor, v: Tensor, x: Tensor) -> Tensor:

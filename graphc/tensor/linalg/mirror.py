@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Op, Shape, TensorType, is_complex, is_inexact
+from graphc.ir import Node, Op, Shape, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree, common
 from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import above_diagonal
@@ -17,6 +17,18 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import matrix_transpose, moveaxis
 from graphc.tensor.core.shape import lengths, reshape
 from graphc.tensor.core.tensor import Tensor, operands
+
+
+class MatrixOp(Op):
+    """An operation on the matrices in the last two axes of one array."""
+
+    __slots__ = ()
+
+    core_ndim = 2
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Any) -> Any:
+        return Node.make(self, x)
+
 
 # Checks of types.
 

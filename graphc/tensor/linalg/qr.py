@@ -22,12 +22,12 @@ from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint
 from graphc.tensor.linalg.triangular import SolveTriangular
 
 
 @dataclass(frozen=True, slots=True)
-class Orthogonal(Op):
+class Orthogonal(MatrixOp):
     """``q`` and ``r`` with ``x = q @ r``: q has orthonormal columns, r is upper triangular.
 
     The factors are LAPACK's, by Householder reflections.
@@ -38,7 +38,6 @@ class Orthogonal(Op):
 
     full: bool
     name = "qr"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         spectra.check_matrix("qr", x)
@@ -52,9 +51,6 @@ class Orthogonal(Op):
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         q, r = picks(y)
         return (qr_gradient(g[0], g[1], q, r, x),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 class QR(Orthogonal):
@@ -112,7 +108,7 @@ def _rotation(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class PivotedQR(Op):
+class PivotedQR(MatrixOp):
     """``q``, ``r``, ``p`` with ``x[:, p] = q @ r``: r's diagonal decreases; p is int32.
 
     Attributes:
@@ -122,7 +118,6 @@ class PivotedQR(Op):
     full: bool
     by_numpy = True
     name = "pivoted_qr"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         q, r = Orthogonal(self.full).infer(x).items
@@ -149,9 +144,6 @@ class PivotedQR(Op):
         q, r, p = picks(y)
         gradient = qr_gradient(g[0], g[1], q, r, take_along_axis(x, spectra.row(p), -1))
         return (take_along_axis(gradient, spectra.row(argsort(p, -1)), -1),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 @dataclass(frozen=True, slots=True)

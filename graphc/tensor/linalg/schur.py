@@ -15,7 +15,7 @@ from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.equations import Sylvester, batch_shape
-from graphc.tensor.linalg.mirror import adjoint, square
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, square
 
 SORTS = ("lhp", "rhp", "iuc", "ouc")
 """SciPy's names of halves of the plane: left, right, within the unit circle, outside of it."""
@@ -26,7 +26,7 @@ def _output(x: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SchurForm(Op):
+class SchurForm(MatrixOp):
     """``t`` and ``z`` with ``x = z @ t @ z.H``: z is unitary, t upper triangular.
 
     For real matrices both are real, and t has blocks of two rows on its diagonal for pairs of
@@ -34,7 +34,6 @@ class SchurForm(Op):
     """
 
     name = "schur"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         spectra.check_matrix("schur", x)
@@ -59,9 +58,6 @@ class SchurForm(Op):
             "Use eig, sqrtm or solve_sylvester, which have one.",
             y.where,
         )
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 class Schur(SchurForm):

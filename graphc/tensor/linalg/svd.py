@@ -9,18 +9,18 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Node, Op, TensorType, TupleType, picks, real_dtype
+from graphc.ir import Node, TensorType, TupleType, picks, real_dtype
 from graphc.ir.lengths import least
 from graphc.tensor.core.elementwise import cast, less_equal, where
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint
 
 
 @dataclass(frozen=True, slots=True)
-class SVD(Op):
+class SVD(MatrixOp):
     """``u``, ``s`` and ``vh`` with ``x = u @ diag(s) @ vh``; NaN for a matrix that is not finite.
 
     The singular values are real and fall; there are k of an m by n matrix, the smaller of the two.
@@ -31,7 +31,6 @@ class SVD(Op):
 
     full: bool
     name = "svd"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         spectra.check_matrix("svd", x)
@@ -87,16 +86,12 @@ class SVD(Op):
             gradient = gradient + matmul(left * spectra.row(inverse), rest)
         return (gradient,)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
-
 
 @dataclass(frozen=True, slots=True)
-class Svdvals(Op):
+class Svdvals(MatrixOp):
     """The singular values, real and descending; NaN for a matrix that is not finite."""
 
     name = "svdvals"
-    core_ndim = 2
     core_padding = 0
 
     def infer(self, x: TensorType) -> TensorType:
@@ -115,9 +110,6 @@ class Svdvals(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         u, _, vh = picks(Node.make(SVD(full=False), x))
         return (matmul(u * spectra.row(cast(g, x.dtype)), vh),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
 
 
 def _has_extra_vectors(m: int | None, n: int | None) -> bool:
