@@ -26,6 +26,8 @@ from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of
 
+__all__ = ["categorical", "choice", "permutation"]
+
 
 def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
     """Return the index of the largest element; XLA fuses this code, unlike ``argmax``."""

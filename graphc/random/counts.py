@@ -24,6 +24,8 @@ from graphc.tensor.core.exponential import log, log1p
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor
 
+__all__ = ["bernoulli", "betabinom", "binomial", "geometric", "hypergeometric", "multinomial"]
+
 
 @discrete
 def bernoulli(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:

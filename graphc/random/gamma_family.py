@@ -24,6 +24,8 @@ from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.special.gamma import log_gamma_by_a
 from graphc.tensor.special.special import softmax
 
+__all__ = ["beta", "chisquare", "dirichlet", "gamma", "gengamma", "invgamma", "t"]
+
 MAX_CANDIDATES = 1000
 """The largest number of candidates for a draw; more than 19 in 20 are accepted."""
 

@@ -27,6 +27,11 @@ from graphc.tensor.linalg.eigen import eigh
 from graphc.tensor.linalg.svd import svd
 from graphc.tensor.special.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
 
+__all__ = [
+    "halfnormal", "lognormal", "multivariate_normal", "normal", "standard_normal", "truncnorm",
+    "wald",
+]  # fmt: skip
+
 
 def least_above_minus_one(dtype: str) -> float:
     """Return the smallest uniform number above -1."""

@@ -14,6 +14,11 @@ from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.core.trigonometric import tan
 
+__all__ = [
+    "cauchy", "exponential", "gumbel", "halfcauchy", "laplace", "logistic", "pareto",
+    "rayleigh", "triangular", "truncexpon", "weibull",
+]  # fmt: skip
+
 
 def exponentials(key: Any, shape: Lengths, dtype: str) -> Tensor:
     """Draw exponential numbers of mean 1, as ``jax.random.exponential``."""

@@ -20,6 +20,8 @@ from graphc.tensor.core.shape import list_entries, reshape
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
+__all__ = ["fold_in", "key", "random_bits", "split"]
+
 Lengths = Sequence[Any]
 """A shape: Python integers and int64 scalars."""
 

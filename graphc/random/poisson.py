@@ -15,6 +15,8 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.tensor import Tensor
 
+__all__ = ["nbinom", "negative_binomial", "poisson"]
+
 MAX_COUNTED_MEAN = 10
 """The mean below which events are counted one by one."""
 

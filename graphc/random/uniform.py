@@ -13,6 +13,8 @@ from graphc.random.keys import Lengths, bits_of, random_bits, split
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant
 
+__all__ = ["integers", "uniform"]
+
 FRACTION = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 """The number of fraction bits of a float: the resolution of numbers between 0 and 1."""
 

@@ -25,6 +25,8 @@ from graphc.tensor.core.trigonometric import arcsin, arctan, cos, sin, tan
 from graphc.tensor.special.bessel import i0e, i1e
 from graphc.tensor.special.series import from_definition, polynomial, wide
 
+__all__ = ["vonmises"]
+
 MAX_CANDIDATES = 1000
 """The largest number of candidates for an angle; more than 13 in 20 are accepted."""
 

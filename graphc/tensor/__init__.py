@@ -1,6 +1,5 @@
 """Symbolic arrays, written as in NumPy: ``import graphc.tensor as gt``."""
 
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from numpy import (
@@ -164,14 +163,5 @@ TensorVariable = Tensor
     ztensor7s,
 ) = PLURALS.values()  # fmt: skip
 
-INTERNAL = {
-    "Axis", "CONSTRUCTORS", "INTERNAL", "ModuleType", "PLURALS", "TYPE_CHECKING", "TensorLike",
-    "newaxis",
-}  # fmt: skip
-"""Names that ``from graphc.tensor import *`` leaves out, besides modules."""
-
-__all__ = [
-    name
-    for name, value in globals().items()
-    if not (name in INTERNAL or name.startswith("_") or isinstance(value, ModuleType))
-]
+INTERNAL = "Axis CONSTRUCTORS INTERNAL PLURALS TYPE_CHECKING TensorLike newaxis"
+__all__ = list(lazy.public_names(globals(), INTERNAL))
