@@ -62,6 +62,19 @@ def import_provided(module: str, name: str) -> Any:
     return source if attribute is None else getattr(source, attribute)
 
 
+def public_names(namespace: Mapping[str, Any], internal: str = "TYPE_CHECKING") -> Iterator[str]:
+    """Yield the names that a module exports: all that it imports or defines, except modules.
+
+    Args:
+        namespace: The module's ``globals()``.
+        internal: Names that are not exported, separated by spaces.
+    """
+    excluded = internal.split()
+    for name, value in namespace.items():
+        if not (name.startswith("_") or name in excluded or isinstance(value, ModuleType)):
+            yield name
+
+
 def listing(namespace: Mapping[str, Any], more: str = "") -> Callable[[], list[str]]:
     """Return the ``__dir__`` of a module: the public names, which editors complete.
 

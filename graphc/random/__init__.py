@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from graphc import lazy
-from graphc.random.generator import Generator, rng
-from graphc.random.keys import fold_in, key, random_bits, split
+from graphc.random.generator import Generator as Generator, rng as rng
+from graphc.random.keys import *
 
 if TYPE_CHECKING:
     from graphc.compile.streams import (
@@ -13,91 +13,17 @@ if TYPE_CHECKING:
         default_rng as default_rng,
         shared_rng as shared_rng,
     )
-    from graphc.random.signatures import *  # noqa: F403
+    from graphc.random.signatures import *
 else:
-    from graphc.random.choice import categorical, choice, permutation
-    from graphc.random.counts import (
-        bernoulli,
-        betabinom,
-        binomial,
-        geometric,
-        hypergeometric,
-        multinomial,
-    )
-    from graphc.random.gamma_family import beta, chisquare, dirichlet, gamma, gengamma, invgamma, t
-    from graphc.random.gaussian import (
-        halfnormal,
-        lognormal,
-        multivariate_normal,
-        normal,
-        standard_normal,
-        truncnorm,
-        wald,
-    )
-    from graphc.random.inversion import (
-        cauchy,
-        exponential,
-        gumbel,
-        halfcauchy,
-        laplace,
-        logistic,
-        pareto,
-        rayleigh,
-        triangular,
-        truncexpon,
-        weibull,
-    )
-    from graphc.random.poisson import nbinom, negative_binomial, poisson
-    from graphc.random.uniform import integers, uniform
-    from graphc.random.vonmises import vonmises
+    from graphc.random.choice import *
+    from graphc.random.counts import *
+    from graphc.random.gamma_family import *
+    from graphc.random.gaussian import *
+    from graphc.random.inversion import *
+    from graphc.random.poisson import *
+    from graphc.random.uniform import *
+    from graphc.random.vonmises import *
 
     __getattr__, __dir__ = lazy.attributes(globals())  # of a higher layer, see graphc/__init__.py
 
-__all__ = [
-    "Generator",
-    "bernoulli",
-    "beta",
-    "betabinom",
-    "binomial",
-    "categorical",
-    "cauchy",
-    "chisquare",
-    "choice",
-    "dirichlet",
-    "exponential",
-    "fold_in",
-    "gamma",
-    "gengamma",
-    "geometric",
-    "gumbel",
-    "halfcauchy",
-    "halfnormal",
-    "hypergeometric",
-    "integers",
-    "invgamma",
-    "key",
-    "laplace",
-    "logistic",
-    "lognormal",
-    "multinomial",
-    "multivariate_normal",
-    "nbinom",
-    "negative_binomial",
-    "normal",
-    "pareto",
-    "permutation",
-    "poisson",
-    "random_bits",
-    "rayleigh",
-    "rng",
-    "split",
-    "standard_normal",
-    "t",
-    "triangular",
-    "truncexpon",
-    "truncnorm",
-    "uniform",
-    "vonmises",
-    "wald",
-    "weibull",
-]
+__all__ = list(lazy.public_names(globals()))

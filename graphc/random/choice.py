@@ -10,17 +10,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import is_integer, promote
 from graphc.loop.functional import loop
-from graphc.random.distribution import (
-    Drawn,
-    as_draws,
-    batch_lengths,
-    discrete,
-    float_dtype,
-    refuse_keys,
-    register_distribution,
-    rng_of,
-    with_next,
-)
+from graphc.random import distribution as distributions
 from graphc.random.inversion import gumbels
 from graphc.random.keys import Lengths, random_bits, split
 from graphc.random.uniform import integers_from, uniforms
@@ -36,6 +26,8 @@ from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of
 
+__all__ = ["categorical", "choice", "permutation"]
+
 
 def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
     """Return the index of the largest element; XLA fuses this code, unlike ``argmax``."""
@@ -43,7 +35,7 @@ def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
     return min(where(is_largest, arange(n), n), -1)
 
 
-@discrete("(p)->()")
+@distributions.discrete("(p)->()")
 def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     """Draw the index of an outcome, as ``jax.random.categorical`` does for ``log(p)``.
 
@@ -64,7 +56,7 @@ def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     outcomes = length(p, -1)
     draws = _first_of_largest(gumbels(key, (*shape, outcomes), p.dtype) + log(p), outcomes)
     valid = logical_and(all(greater_equal(p, 0), -1), any(greater(p, 0), -1))
-    return as_draws(draws, broadcast_to(valid, shape), dtype)
+    return distributions.as_draws(draws, broadcast_to(valid, shape), dtype)
 
 
 ROUNDS = tuple(math.ceil(0xFFFFFFFF ** (i / 3)) for i in range(5))
@@ -113,7 +105,7 @@ def _array_and_axis(title: str, x: Any, axis: int) -> tuple[Tensor | None, int |
             f"{title}: {x!r} is neither an array with axes nor an integer.",
             "Give the array to choose from, or the integer n to choose from arange(n).",
         )
-    (n,) = batch_lengths(title, (x,), [], [])
+    (n,) = distributions.batch_lengths(title, (x,), [], [])
     return None, n, 0
 
 
@@ -125,7 +117,7 @@ def _take(x: Tensor | None, indices: Tensor, axis: int) -> Tensor:
     return moveaxis(moveaxis(x, axis, 0)[indices], batch, batch + axis)
 
 
-@register_distribution
+@distributions.register_distribution
 def permutation(
     x: TensorLike,
     size: TensorLike | None = None,
@@ -133,7 +125,7 @@ def permutation(
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Drawn:
+) -> distributions.Drawn:
     """Draw a random permutation, as ``jax.random.permutation`` does.
 
     Args:
@@ -156,15 +148,15 @@ def permutation(
         >>> gt.random.permutation(5, rng=gt.random.key(0)).eval(mode="NUMPY").tolist()
         [0, 1, 4, 3, 2]
     """
-    refuse_keys("permutation", x, size)
+    distributions.refuse_keys("permutation", x, size)
     array, n, along = _array_and_axis("permutation", x, axis)
-    key = rng_of("permutation", rng)
-    batch = () if size is None else tuple(batch_lengths("permutation", size, [], []))
+    key = distributions.rng_of("permutation", rng)
+    batch = () if size is None else tuple(distributions.batch_lengths("permutation", size, [], []))
     indices = orders(split(key, batch) if batch else key, n)
-    return with_next(key, _take(array, indices, along), return_next_rng)
+    return distributions.with_next(key, _take(array, indices, along), return_next_rng)
 
 
-@register_distribution
+@distributions.register_distribution
 def choice(  # noqa: PLR0913 (PyTensor's arguments)
     a: TensorLike,
     size: TensorLike | None = None,
@@ -174,7 +166,7 @@ def choice(  # noqa: PLR0913 (PyTensor's arguments)
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Drawn:
+) -> distributions.Drawn:
     """Choose elements at random, as ``jax.random.choice`` does.
 
     Args:
@@ -202,10 +194,10 @@ def choice(  # noqa: PLR0913 (PyTensor's arguments)
         >>> x.eval(mode="NUMPY").tolist()
         [20, 20, 10, 10, 10]
     """
-    refuse_keys("choice", a, size)
+    distributions.refuse_keys("choice", a, size)
     array, n, along = _array_and_axis("choice", a, axis)
-    key = rng_of("choice", rng)
-    shape = () if size is None else tuple(batch_lengths("choice", size, [], []))
+    key = distributions.rng_of("choice", rng)
+    shape = () if size is None else tuple(distributions.batch_lengths("choice", size, [], []))
     weights = None if p is None else _weights(p, n)
     indices = (
         _sample(key, shape, n, weights) if replace else _sample_distinct(key, shape, n, weights)
@@ -214,11 +206,11 @@ def choice(  # noqa: PLR0913 (PyTensor's arguments)
         rest = lengths(array)
         chosen = moveaxis(array, along, 0)[reshape(indices, (-1,))]
         indices = reshape(moveaxis(chosen, 0, along), (*rest[:along], *shape, *rest[along + 1 :]))
-    return with_next(key, indices, return_next_rng)
+    return distributions.with_next(key, indices, return_next_rng)
 
 
 def _weights(p: Any, n: int | Tensor) -> Tensor:
-    p = as_tensor(p, dtype=promote(float_dtype([p]), "float32"))
+    p = as_tensor(p, dtype=promote(distributions.float_dtype([p]), "float32"))
     static_length = p.type.shape[0] if p.ndim == 1 else -1
     if p.ndim != 1 or (isinstance(n, int) and static_length not in {n, None}):
         raise ShapeError(

@@ -18,30 +18,13 @@ from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.cumulative import cumsum
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.reduce import all, any
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import moveaxis
-from graphc.tensor.core.elementwise import (
-    abs,
-    cast,
-    ceil,
-    clip,
-    equal,
-    floor,
-    greater,
-    greater_equal,
-    isfinite,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    sqrt,
-    where,
-)
 from graphc.tensor.core.exponential import log, log1p
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor
+
+__all__ = ["bernoulli", "betabinom", "binomial", "geometric", "hypergeometric", "multinomial"]
 
 
 @discrete
@@ -63,9 +46,9 @@ def bernoulli(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
         >>> x.eval(mode="NUMPY").tolist()
         [1, 1, 0, 0, 0, 1, 0, 0]
     """
-    draw = less(uniforms(key, shape, p.dtype), p)
-    valid = logical_and(greater_equal(p, 0), less_equal(p, 1))
-    return as_draws(cast(draw, "int64"), valid, dtype)
+    draw = ew.less(uniforms(key, shape, p.dtype), p)
+    valid = ew.logical_and(ew.greater_equal(p, 0), ew.less_equal(p, 1))
+    return as_draws(ew.cast(draw, "int64"), valid, dtype)
 
 
 MAX_COUNTED_MEAN = 10
@@ -75,25 +58,25 @@ MAX_COUNTED_MEAN = 10
 def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     """Draw binomial counts as floating numbers, as ``jax.random.binomial``; -1 where invalid."""
     limit = _constant_trials(n)
-    n = broadcast_to(floor(n), shape)
+    n = broadcast_to(ew.floor(n), shape)
     p = broadcast_to(p, shape)
     valid = _is_valid(n, p)
     # The rarer of success and failure is counted, as its probability is below a half.
-    rare = less(p, 0.5)
-    q = where(valid, where(rare, p, 1 - p), 0.01)
-    n = where(valid, n, 0)
+    rare = ew.less(p, 0.5)
+    q = ew.where(valid, ew.where(rare, p, 1 - p), 0.01)
+    n = ew.where(valid, n, 0)
     if limit < 2:
-        draws = cast(less_equal(_draw_waiting_time(split(key)[0], shape, q), n), q.dtype)
+        draws = ew.cast(ew.less_equal(_draw_waiting_time(split(key)[0], shape, q), n), q.dtype)
     elif limit <= 2 * MAX_COUNTED_MEAN:
         draws = _count_successes(key, shape, n, q)
     else:
-        few = less_equal(n * q, MAX_COUNTED_MEAN)
-        draws = where(
+        few = ew.less_equal(n * q, MAX_COUNTED_MEAN)
+        draws = ew.where(
             few,
-            _count_successes(key, shape, where(few, n, 0), q),
-            _draw_by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
+            _count_successes(key, shape, ew.where(few, n, 0), q),
+            _draw_by_rejection(key, shape, ew.where(few, 1e4, n), ew.where(few, 0.5, q)),
         )
-    return where(valid, where(rare, draws, n - draws), -1)
+    return ew.where(valid, ew.where(rare, draws, n - draws), -1)
 
 
 def _constant_trials(n: Tensor) -> float:
@@ -105,8 +88,8 @@ def _constant_trials(n: Tensor) -> float:
 
 
 def _is_valid(n: Tensor, p: Tensor) -> Tensor:
-    number = logical_and(greater_equal(n, 0), isfinite(n))
-    return logical_and(number, logical_and(greater_equal(p, 0), less_equal(p, 1)))
+    number = ew.logical_and(ew.greater_equal(n, 0), ew.isfinite(n))
+    return ew.logical_and(number, ew.logical_and(ew.greater_equal(p, 0), ew.less_equal(p, 1)))
 
 
 def _count_successes(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
@@ -116,20 +99,20 @@ def _count_successes(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tenso
     """
 
     def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return any(less_equal(state[2], n))
+        return any(ew.less_equal(state[2], n))
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, trials = state
         keys = split(key)
         wait = _draw_waiting_time(keys[0], shape, p)
-        return keys[1], count + cast(less_equal(trials, n), p.dtype), trials + wait
+        return keys[1], count + ew.cast(ew.less_equal(trials, n), p.dtype), trials + wait
 
     first = key, zeros(shape, p.dtype), zeros(shape, p.dtype)
     return while_loop(is_left, step, first, name="binomial")[1] - 1
 
 
 def _draw_waiting_time(key: Tensor, shape: Lengths, p: Tensor) -> Tensor:
-    return ceil(log(uniforms(key, shape, p.dtype)) / log1p(-p))
+    return ew.ceil(log(uniforms(key, shape, p.dtype)) / log1p(-p))
 
 
 def _draw_by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
@@ -137,26 +120,28 @@ def _draw_by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Ten
 
     Source: Hörmann, Journal of Statistical Computation and Simulation 46, 1993, algorithm BTRS.
     """
-    deviation = sqrt(n * p * (1 - p))
+    deviation = ew.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
     c = n * p + 0.5
     v_r = 0.92 - 4.2 / b
     odds = p / (1 - p)
     alpha = (2.83 + 5.1 / b) * deviation
-    mode = floor((n + 1) * p)
+    mode = ew.floor((n + 1) * p)
 
     def attempt(keys: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         u = uniforms(keys[0], shape, p.dtype) - 0.5
         v = uniforms(keys[1], shape, p.dtype)
-        us = 0.5 - abs(u)
-        quick = logical_and(greater_equal(us, 0.07), less_equal(v, v_r))
-        k = floor((2 * a / us + b) * u + c)
-        refused = logical_or(less(k, 0), greater(k, n))
+        us = 0.5 - ew.abs(u)
+        quick = ew.logical_and(ew.greater_equal(us, 0.07), ew.less_equal(v, v_r))
+        k = ew.floor((2 * a / us + b) * u + c)
+        refused = ew.logical_or(ew.less(k, 0), ew.greater(k, n))
         height = log(v * alpha / (a / (us * us) + b))
         hits, misses = log_of_ratio(mode, k), log_of_ratio(n - mode, n - k)
         bound = (k - mode) * (log(odds) + misses[0] - hits[0]) + hits[1] + misses[1]
-        return k, logical_or(quick, logical_and(logical_not(refused), less_equal(height, bound)))
+        return k, ew.logical_or(
+            quick, ew.logical_and(ew.logical_not(refused), ew.less_equal(height, bound))
+        )
 
     return sample_by_rejection(key, shape, p.dtype, attempt)
 
@@ -189,7 +174,7 @@ def binomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> T
         [2, 472]
     """
     draws = binomials(key, shape, n, p)
-    return as_draws(draws, greater_equal(draws, 0), dtype)
+    return as_draws(draws, ew.greater_equal(draws, 0), dtype)
 
 
 @discrete
@@ -216,7 +201,9 @@ def betabinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, a: Tensor, b: 
     """
     first, second = split(key)
     draws = binomials(second, shape, n, betas(first, shape, n.dtype, a, b))
-    valid = logical_and(greater_equal(draws, 0), logical_and(greater(a, 0), greater(b, 0)))
+    valid = ew.logical_and(
+        ew.greater_equal(draws, 0), ew.logical_and(ew.greater(a, 0), ew.greater(b, 0))
+    )
     return as_draws(draws, valid, dtype)
 
 
@@ -249,7 +236,7 @@ def multinomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -
     n = broadcast_to(n, shape)
     p = broadcast_to(p, (*shape, outcomes))
     remaining = flip(cumsum(flip(p, -1), -1), -1)
-    ratios = clip(moveaxis(p / where(equal(remaining, 0), 1, remaining), -1, 0), 0, 1)
+    ratios = ew.clip(moveaxis(p / ew.where(ew.equal(remaining, 0), 1, remaining), -1, 0), 0, 1)
 
     def step(remainder: Tensor, element: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         ratio, key = element
@@ -257,9 +244,9 @@ def multinomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -
         return remainder - count, count
 
     _, counts = loop(step, n, (ratios, split(key, outcomes)), name="multinomial")
-    valid_p = logical_and(all(greater_equal(p, 0), -1, True), any(greater(p, 0), -1, True))
+    valid_p = ew.logical_and(all(ew.greater_equal(p, 0), -1, True), any(ew.greater(p, 0), -1, True))
     counts = moveaxis(counts, 0, -1)
-    valid = logical_and(valid_p, all(greater_equal(counts, 0), -1, True))
+    valid = ew.logical_and(valid_p, all(ew.greater_equal(counts, 0), -1, True))
     return as_draws(counts, valid, dtype)
 
 
@@ -284,8 +271,8 @@ def geometric(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     """
     u = uniforms(key, shape, p.dtype)
     # log(0) is -inf.
-    trials = floor(log(where(equal(u, 0), 1, u)) / log1p(-p)) + 1
-    return as_draws(trials, logical_and(greater(p, 0), less_equal(p, 1)), dtype)
+    trials = ew.floor(log(ew.where(ew.equal(u, 0), 1, u)) / log1p(-p)) + 1
+    return as_draws(trials, ew.logical_and(ew.greater(p, 0), ew.less_equal(p, 1)), dtype)
 
 
 HRUE_WIDTH = 2 * math.sqrt(2 / math.e), 3 - 2 * math.sqrt(3 / math.e)
@@ -300,12 +287,12 @@ def _draw_by_ratio(
     Source: Stadlober, Journal of Computational and Applied Mathematics 31, 1990, algorithm HRUE.
     """
     total = rare + common
-    fraction = rare / maximum(total, 1)
+    fraction = rare / ew.maximum(total, 1)
     middle = drawn * fraction + 0.5
-    variance = (total - drawn) * drawn * fraction * (1 - fraction) / maximum(total - 1, 1)
-    width = HRUE_WIDTH[0] * sqrt(variance + 0.5) + HRUE_WIDTH[1]
-    mode = floor((drawn + 1) * (rare + 1) / (total + 2))
-    low, high = maximum(0, drawn - common), minimum(drawn, rare)
+    variance = (total - drawn) * drawn * fraction * (1 - fraction) / ew.maximum(total - 1, 1)
+    width = HRUE_WIDTH[0] * ew.sqrt(variance + 0.5) + HRUE_WIDTH[1]
+    mode = ew.floor((drawn + 1) * (rare + 1) / (total + 2))
+    low, high = ew.maximum(0, drawn - common), ew.minimum(drawn, rare)
 
     def height(k: Tensor) -> Tensor:
         """Return the log of the probability of k relative to the mode."""
@@ -317,10 +304,10 @@ def _draw_by_ratio(
     def attempt(keys: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         u = uniforms(keys[0], shape, rare.dtype)
         v = uniforms(keys[1], shape, rare.dtype)
-        k = floor(middle + width * (v - 0.5) / u)
-        clipped = clip(k, low, high)
-        below = less_equal(2 * log(u), height(clipped))
-        return clipped, logical_and(equal(k, clipped), below)
+        k = ew.floor(middle + width * (v - 0.5) / u)
+        clipped = ew.clip(k, low, high)
+        below = ew.less_equal(2 * log(u), height(clipped))
+        return clipped, ew.logical_and(ew.equal(k, clipped), below)
 
     return sample_by_rejection(key, shape, rare.dtype, attempt)
 
@@ -352,14 +339,16 @@ def hypergeometric(
         >>> x.eval(mode="NUMPY").tolist()
         [9, 7, 3, 10, 13]
     """
-    good, bad, drawn = (broadcast_to(floor(x), shape) for x in (ngood, nbad, nsample))
-    valid = logical_and(isfinite(good), isfinite(bad))
+    good, bad, drawn = (broadcast_to(ew.floor(x), shape) for x in (ngood, nbad, nsample))
+    valid = ew.logical_and(ew.isfinite(good), ew.isfinite(bad))
     for x in (good, bad, drawn, good + bad - drawn):
-        valid = logical_and(valid, greater_equal(x, 0))
-    good, bad, drawn = (where(valid, x, 1) for x in (good, bad, drawn))
+        valid = ew.logical_and(valid, ew.greater_equal(x, 0))
+    good, bad, drawn = (ew.where(valid, x, 1) for x in (good, bad, drawn))
     rest = good + bad - drawn
     # By symmetry, draw the smaller of sample and rest, and count the rarer kind.
-    draws = _draw_by_ratio(key, shape, minimum(good, bad), maximum(good, bad), minimum(drawn, rest))
-    draws = where(greater(good, bad), minimum(drawn, rest) - draws, draws)
-    draws = where(greater(drawn, rest), good - draws, draws)
+    draws = _draw_by_ratio(
+        key, shape, ew.minimum(good, bad), ew.maximum(good, bad), ew.minimum(drawn, rest)
+    )
+    draws = ew.where(ew.greater(good, bad), ew.minimum(drawn, rest) - draws, draws)
+    draws = ew.where(ew.greater(drawn, rest), good - draws, draws)
     return as_draws(draws, valid, dtype)

@@ -10,19 +10,9 @@ from typing import Any, overload
 
 import numpy as np
 
+from graphc import ir
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import (
-    BESIDE,
-    Constant,
-    Input,
-    Leaf,
-    dtype_name,
-    is_complex,
-    is_float,
-    is_integer,
-    promote,
-)
 from graphc.random.generator import DISTRIBUTIONS, KEY, Generator, as_generator, fresh
 from graphc.random.keys import Lengths, fold_in
 from graphc.tensor.arrays.broadcast import broadcast_lengths
@@ -85,7 +75,7 @@ def to_arrays(title: str, values: Sequence[Any], dtype: str | None = None) -> li
     for x in values:
         if x is not None and not _is_weak(x):
             x = as_tensor(x)
-            if is_complex(x.dtype):
+            if ir.is_complex(x.dtype):
                 raise DTypeError(f"{title}: the parameter {x!r} is complex.", "Give its real part.")
         result.append(x if x is None else as_tensor(x, dtype=dtype))
     return result
@@ -98,13 +88,13 @@ def _is_weak(x: Any) -> bool:
 def float_dtype(values: Sequence[Any]) -> str:
     """Return the dtype of the floating arrays among the parameters, or ``config.floatX``."""
     arrays = [as_tensor(x) for x in values if isinstance(x, Tensor | np.ndarray | np.generic)]
-    dtypes = [x.dtype for x in arrays if is_float(x.dtype)]
-    return promote(*dtypes) if dtypes else config.floatX
+    dtypes = [x.dtype for x in arrays if ir.is_float(x.dtype)]
+    return ir.promote(*dtypes) if dtypes else config.floatX
 
 
 def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
-    name = float_dtype(values) if dtype is None else dtype_name(dtype)
-    if not is_float(name):
+    name = float_dtype(values) if dtype is None else ir.dtype_name(dtype)
+    if not ir.is_float(name):
         raise DTypeError(
             f"{title}: draws are real floating numbers, not {name}.", "Cast the draw with astype."
         )
@@ -117,8 +107,8 @@ def integer_dtype(title: str, dtype: Any) -> str:
     Raises:
         DTypeError: If the dtype is no integer dtype.
     """
-    name = "int64" if dtype is None else dtype_name(dtype)
-    if not is_integer(name):
+    name = "int64" if dtype is None else ir.dtype_name(dtype)
+    if not ir.is_integer(name):
         raise DTypeError(f"{title}: draws are integers, not {name}.", "Cast the draw with astype.")
     return name
 
@@ -209,7 +199,7 @@ def rng_of(title: str, rng: Any) -> Tensor:
             "Use rng=gt.random.key(seed), or gt.random.shared_rng(seed=...), whose value is kept.",
         )
     # A leaf, so that another key does not compile another program.
-    key = Tensor.make(Leaf(rng)) if isinstance(rng, np.ndarray) else as_tensor(rng)
+    key = Tensor.make(ir.Leaf(rng)) if isinstance(rng, np.ndarray) else as_tensor(rng)
     if key.dtype != "uint32":
         raise DTypeError(
             f"{title}: a key is uint32[2], not {key!r}.",
@@ -229,8 +219,8 @@ def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Drawn:
     def next_generator() -> Generator:
         return as_generator(fold_in(key, LAST))
 
-    if not isinstance(draw.op, Input | Leaf | Constant):
-        BESIDE[draw] = next_generator
+    if not isinstance(draw.op, ir.Input | ir.Leaf | ir.Constant):
+        ir.BESIDE[draw] = next_generator
     return (next_generator(), draw) if return_next_rng else draw
 
 
@@ -248,7 +238,7 @@ def as_draws(x: Tensor, valid: Any, dtype: str) -> Tensor:
 
 def nan_unless(valid: Tensor, x: Tensor) -> Tensor:
     """Return draws where a comparison of their parameters holds, and NaN elsewhere."""
-    values = [y.op.value for y in valid.inputs if isinstance(y.op, Constant)]
+    values = [y.op.value for y in valid.inputs if isinstance(y.op, ir.Constant)]
     if len(values) == len(valid.inputs) and valid.op.perform(*values).all():
         return x
     return where(valid, x, np.nan)
@@ -317,7 +307,7 @@ def discrete(sampler: Sampler | str) -> Any:
     dtypes = "The integer dtype of the draws; int64 by default."
 
     def dtypes_of(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
-        return promote(float_dtype(values), "float32"), integer_dtype(title, dtype)
+        return ir.promote(float_dtype(values), "float32"), integer_dtype(title, dtype)
 
     return _decorate(sampler, dtypes_of, dtypes)
 

@@ -17,23 +17,14 @@ from graphc.random.reparameterized import ReparameterizedDraw, draw_each
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import all
-from graphc.tensor.core.elementwise import (
-    equal,
-    greater,
-    greater_equal,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    sqrt,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.special.gamma import log_gamma_by_a
 from graphc.tensor.special.special import softmax
+
+__all__ = ["beta", "chisquare", "dirichlet", "gamma", "gengamma", "invgamma", "t"]
 
 MAX_CANDIDATES = 1000
 """The largest number of candidates for a draw; more than 19 in 20 are accepted."""
@@ -49,46 +40,46 @@ def _draw_by_rejection(words: Words, a: Tensor) -> Tensor:
     """
     dtype = a.dtype
     d = a - 1 / 3
-    c = (1 / 3) / sqrt(d)
+    c = (1 / 3) / ew.sqrt(d)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         key, inner, uniform, again, done, draws = carry
         key, inner, uniform = (
-            tuple([where(again, new, old) for new, old in zip(child(key, i), now, strict=True)])
+            tuple([ew.where(again, new, old) for new, old in zip(child(key, i), now, strict=True)])
             for i, now in enumerate((key, inner, uniform))
         )
         inner, key_normal = child(inner, 0), child(inner, 1)
         z = normals(key_normal, (), dtype)
         v = 1 + z * c
         # Where v is not positive, z is drawn again and compared with the same uniform number.
-        again = logical_not(less_equal(v, 0))
+        again = ew.logical_not(ew.less_equal(v, 0))
         square, cube = z * z, v * v * v
         u = uniforms(uniform, (), dtype)
-        rejected = logical_and(
-            greater_equal(u, 1 - SQUEEZE * (square * square)),
-            greater_equal(log(u), square / 2 + d * (1 - cube + log(cube))),
+        rejected = ew.logical_and(
+            ew.greater_equal(u, 1 - SQUEEZE * (square * square)),
+            ew.greater_equal(log(u), square / 2 + d * (1 - cube + log(cube))),
         )
-        good = logical_and(again, logical_not(rejected))
-        fresh = logical_and(good, logical_not(done))
+        good = ew.logical_and(again, ew.logical_not(rejected))
+        fresh = ew.logical_and(good, ew.logical_not(done))
         return (
             key,
             inner,
             uniform,
             again,
-            logical_or(done, good),
-            where(fresh, cube, draws),
+            ew.logical_or(done, good),
+            ew.where(fresh, cube, draws),
         ), None
 
     first = zeros_like(a, "bool")
-    carry = (words, words, words, logical_not(first), first, zeros_like(a))
+    carry = (words, words, words, ew.logical_not(first), first, zeros_like(a))
     (*_, draws), _ = loop(step, carry, until=lambda carry: all(carry[4]), max_steps=MAX_CANDIDATES)
     return draws  # type: ignore[no-any-return]
 
 
 def _draw_high_shape(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return whether a is at least 1, the shape to draw with (a or a + 1), and a draw."""
-    is_high = greater_equal(a, 1)
-    high = where(is_high, a, a + 1)
+    is_high = ew.greater_equal(a, 1)
+    high = ew.where(is_high, a, a + 1)
     return is_high, high, _draw_by_rejection(child((k0, k1), 0), high)
 
 
@@ -104,13 +95,13 @@ class Gamma(ReparameterizedDraw):
         """Draw with a, or with a + 1 times a power of a uniform number if a is below 1."""
         is_high, high, cube = _draw_high_shape(k0, k1, a)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
-        y = (high - 1 / 3) * cube * where(is_high, 1, u ** (1 / a))
-        return where(greater_equal(a, 0), y, np.nan)
+        y = (high - 1 / 3) * cube * ew.where(is_high, 1, u ** (1 / a))
+        return ew.where(ew.greater_equal(a, 0), y, np.nan)
 
     def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Return the derivative of the logarithm times the draw; 0 where the draw is 0."""
-        positive = greater(y, 0)
-        return (where(positive, y * log_gamma_by_a(a, log(where(positive, y, 1))), 0),)
+        positive = ew.greater(y, 0)
+        return (ew.where(positive, y * log_gamma_by_a(a, log(ew.where(positive, y, 1))), 0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +116,9 @@ class LogGamma(ReparameterizedDraw):
         """Draw with a, or with a + 1 minus an exponential draw over a if a is below 1."""
         is_high, high, cube = _draw_high_shape(k0, k1, a)
         e = exponentials(child((k0, k1), 1), (), a.dtype)
-        boost = where(logical_or(is_high, equal(e, 0)), 0, -e * (1 / a))
+        boost = ew.where(ew.logical_or(is_high, ew.equal(e, 0)), 0, -e * (1 / a))
         y = log(high - 1 / 3) + log(cube) + boost
-        return where(greater_equal(a, 0), y, np.nan)
+        return ew.where(ew.greater_equal(a, 0), y, np.nan)
 
     def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         return (log_gamma_by_a(a, y),)
@@ -253,7 +244,7 @@ def betas(key: Any, shape: Lengths, dtype: str, a: Tensor, b: Tensor) -> Tensor:
     x = log_gammas(child(key, 0), shape, dtype, a)
     y = log_gammas(child(key, 1), shape, dtype, b)
     # Both may underflow, but not their ratio.
-    high = maximum(x, y)
+    high = ew.maximum(x, y)
     x, y = exp(x - high), exp(y - high)
     return x / (x + y)
 
@@ -329,4 +320,4 @@ def t(key: Tensor, shape: Lengths, dtype: str, df: Any, loc: Any = 0.0, scale: A
     half = df / 2
     # The divisor may underflow.
     g = log_gammas(child(key, 1), shape, dtype, half)
-    return loc + scale * (n * sqrt(half) * exp(-g / 2))  # type: ignore[no-any-return]
+    return loc + scale * (n * ew.sqrt(half) * exp(-g / 2))  # type: ignore[no-any-return]

@@ -11,35 +11,13 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ArgumentError, ShapeError
 from graphc.grad.barriers import disconnected_grad
-from graphc.random.distribution import (
-    Drawn,
-    batch_lengths,
-    distribution,
-    nan_unless,
-    own_float_dtype,
-    refuse_keys,
-    register_distribution,
-    rng_of,
-    to_arrays,
-    with_next,
-)
+from graphc.random import distribution as distributions
 from graphc.random.keys import Lengths, child
 from graphc.random.reparameterized import ReparameterizedDraw
 from graphc.random.uniform import FRACTION, uniforms
 from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import nextafter
-from graphc.tensor.core.elementwise import (
-    abs,
-    clip,
-    greater,
-    isinf,
-    less,
-    less_equal,
-    logical_or,
-    maximum,
-    sqrt,
-    where,
-)
 from graphc.tensor.core.exponential import exp, log, log1p, logaddexp
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike
@@ -48,6 +26,11 @@ from graphc.tensor.linalg.dot import matvec
 from graphc.tensor.linalg.eigen import eigh
 from graphc.tensor.linalg.svd import svd
 from graphc.tensor.special.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
+
+__all__ = [
+    "halfnormal", "lognormal", "multivariate_normal", "normal", "standard_normal", "truncnorm",
+    "wald",
+]  # fmt: skip
 
 
 def least_above_minus_one(dtype: str) -> float:
@@ -60,7 +43,7 @@ def normals(key: Any, shape: Lengths, dtype: str) -> Tensor:
     return math.sqrt(2) * erfinv(uniforms(key, shape, dtype, least_above_minus_one(dtype), 1.0))
 
 
-@distribution
+@distributions.distribution
 def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
     """Draw from the normal distribution.
 
@@ -83,7 +66,7 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
     return loc + scale * normals(key, shape, dtype)  # type: ignore[no-any-return]
 
 
-@distribution
+@distributions.distribution
 def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     """Draw from the normal distribution of mean 0 and variance 1.
 
@@ -100,7 +83,7 @@ def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     return normals(key, shape, dtype)
 
 
-@distribution
+@distributions.distribution
 def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: Any = 1.0) -> Tensor:
     """Draw from the log-normal distribution: their logarithms are normal.
 
@@ -123,7 +106,7 @@ def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: A
     return exp(mean + sigma * normals(key, shape, dtype))
 
 
-@distribution
+@distributions.distribution
 def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
     """Draw absolute values of normal numbers, plus ``loc``.
 
@@ -143,7 +126,7 @@ def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
         >>> gt.random.halfnormal(scale=[0.5, 1.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    return loc + scale * abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
+    return loc + scale * ew.abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
 
 
 TAIL_DISTANCE = 1.0
@@ -158,10 +141,10 @@ def _draw_in_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
 
 def _log_probability(x: Tensor) -> Any:
     """Return the log of the cumulative probability; at -inf its gradient is zero."""
-    return where(isinf(x), -np.inf, log_ndtr(where(isinf(x), -2, x)))
+    return ew.where(ew.isinf(x), -np.inf, log_ndtr(ew.where(ew.isinf(x), -2, x)))
 
 
-@distribution
+@distributions.distribution
 def truncnorm(  # noqa: PLR0913, PLR0917
     key: Tensor, shape: Lengths, dtype: str, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0
 ) -> Tensor:
@@ -188,18 +171,18 @@ def truncnorm(  # noqa: PLR0913, PLR0917
         float64[2]
     """
     u = uniforms(key, shape, dtype)
-    in_right_tail, in_left_tail = greater(a, TAIL_DISTANCE), less(b, -TAIL_DISTANCE)
-    tail = logical_or(in_right_tail, in_left_tail)
-    low, high = erf(where(tail, 0, a) / math.sqrt(2)), erf(where(tail, 1, b) / math.sqrt(2))
-    middle = math.sqrt(2) * erfinv(maximum(low, u * (high - low) + low))
+    in_right_tail, in_left_tail = ew.greater(a, TAIL_DISTANCE), ew.less(b, -TAIL_DISTANCE)
+    tail = ew.logical_or(in_right_tail, in_left_tail)
+    low, high = erf(ew.where(tail, 0, a) / math.sqrt(2)), erf(ew.where(tail, 1, b) / math.sqrt(2))
+    middle = math.sqrt(2) * erfinv(ew.maximum(low, u * (high - low) + low))
     # The right tail is the mirrored left tail.
-    near = where(in_right_tail, -a, where(in_left_tail, a, -1))
-    far = where(in_right_tail, -b, where(in_left_tail, b, -2))
+    near = ew.where(in_right_tail, -a, ew.where(in_left_tail, a, -1))
+    far = ew.where(in_right_tail, -b, ew.where(in_left_tail, b, -2))
     outer = _draw_in_tail(u, near, far)
-    x = where(in_right_tail, -outer, where(in_left_tail, outer, middle))
+    x = ew.where(in_right_tail, -outer, ew.where(in_left_tail, outer, middle))
     first = nextafter(disconnected_grad(a), np.inf)
     last = nextafter(disconnected_grad(b), -np.inf)
-    return nan_unless(less_equal(a, b), loc + scale * clip(x, first, last))
+    return distributions.nan_unless(ew.less_equal(a, b), loc + scale * ew.clip(x, first, last))
 
 
 def _by_cholesky(cov: Tensor) -> Tensor:
@@ -217,14 +200,14 @@ def _by_eigh(cov: Tensor) -> Tensor:
 
 def _symmetric_root(w: Tensor, v: Tensor) -> Tensor:
     """Return the symmetric square root, which depends on no sign or order of eigenvectors."""
-    return (v * sqrt(maximum(w, 0))[..., None, :]) @ v.mT
+    return (v * ew.sqrt(ew.maximum(w, 0))[..., None, :]) @ v.mT
 
 
 ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
 """Functions from a covariance C to a matrix R with R @ R.T == C."""
 
 
-@register_distribution
+@distributions.register_distribution
 def multivariate_normal(  # noqa: PLR0913
     mean: TensorLike | None = None,
     cov: TensorLike | None = None,
@@ -234,7 +217,7 @@ def multivariate_normal(  # noqa: PLR0913
     rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Drawn:
+) -> distributions.Drawn:
     """Draw normal vectors, as ``jax.random.multivariate_normal`` does.
 
     Args:
@@ -274,24 +257,26 @@ def multivariate_normal(  # noqa: PLR0913
             f"Use one of {', '.join(ROOTS)}.",
         )
     title = "multivariate_normal"
-    refuse_keys(title, mean, cov, size)
+    distributions.refuse_keys(title, mean, cov, size)
     values = [
         np.zeros(1) if mean is None else mean,
         np.eye(1, dtype=config.floatX) if cov is None else cov,
     ]
-    float_dtype = own_float_dtype(title, values, dtype)
-    params: list[Any] = to_arrays(title, values, float_dtype)
+    float_dtype = distributions.own_float_dtype(title, values, dtype)
+    params: list[Any] = distributions.to_arrays(title, values, float_dtype)
     center, spread = params
-    shape = tuple(batch_lengths(title, size, params, [1, 2]))
+    shape = tuple(distributions.batch_lengths(title, size, params, [1, 2]))
     static = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
     if len(static) > 1:
         raise ShapeError(
             f"{title}: the mean {center!r} and the covariance {spread!r} differ in length.",
             "Give it a row and a column for each element of the mean.",
         )
-    key = rng_of(title, rng)
+    key = distributions.rng_of(title, rng)
     noise = normals(key, (*shape, length(spread, -1)), float_dtype)
-    return with_next(key, center + matvec(ROOTS[method](spread), noise), return_next_rng)
+    return distributions.with_next(
+        key, center + matvec(ROOTS[method](spread), noise), return_next_rng
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,17 +294,17 @@ class Wald(ReparameterizedDraw):
     def draw(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Return one of two reciprocal roots, chosen by the uniform number u."""
         t = z * z / (2 * a)
-        root = 1 + t + sqrt(t * (2 + t))
-        return where(less_equal(u, root / (1 + root)), 1 / root, root)
+        root = 1 + t + ew.sqrt(t * (2 + t))
+        return ew.where(ew.less_equal(u, root / (1 + root)), 1 / root, root)
 
     def derivatives(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Return the derivative of the quantile, without terms that cancel."""
-        c = sqrt(a / (2 * y)) * (1 + y)
+        c = ew.sqrt(a / (2 * y)) * (1 + y)
         rest = 1 - c * math.sqrt(math.pi) * erfcx(c)
         return (y / a * ((1 - y) + 2 * y * rest) / (1 + y),)
 
 
-@distribution
+@distributions.distribution
 def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 1.0) -> Tensor:
     """Draw from the Wald (or inverse Gaussian) distribution, differentiable in both parameters.
 

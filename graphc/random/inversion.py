@@ -9,20 +9,15 @@ from graphc.random.distribution import distribution, nan_unless
 from graphc.random.gaussian import least_above_minus_one
 from graphc.random.keys import Lengths
 from graphc.random.uniform import FRACTION, LEAST, uniforms
-from graphc.tensor.core.elementwise import (
-    abs,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
-    minimum,
-    sign,
-    sqrt,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.core.trigonometric import tan
+
+__all__ = [
+    "cauchy", "exponential", "gumbel", "halfcauchy", "laplace", "logistic", "pareto",
+    "rayleigh", "triangular", "truncexpon", "weibull",
+]  # fmt: skip
 
 
 def exponentials(key: Any, shape: Lengths, dtype: str) -> Tensor:
@@ -75,7 +70,7 @@ def truncexpon(
         float64[2]
     """
     x = -log1p(uniforms(key, shape, dtype) * expm1(-b))
-    return nan_unless(greater_equal(b, 0), loc + scale * minimum(x, b))
+    return nan_unless(ew.greater_equal(b, 0), loc + scale * ew.minimum(x, b))
 
 
 @distribution
@@ -97,7 +92,7 @@ def weibull(key: Tensor, lengths: Lengths, dtype: str, shape: Any) -> Tensor:
         float64[2]
     """
     x = exponentials(key, lengths, dtype) ** (1 / shape)
-    return nan_unless(greater_equal(shape, 0), x)
+    return nan_unless(ew.greater_equal(shape, 0), x)
 
 
 @distribution
@@ -119,8 +114,8 @@ def rayleigh(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tenso
         float64[2]
     """
     # A uniform 0 represents all numbers below the resolution.
-    u = maximum(uniforms(key, shape, dtype), 2.0 ** -(FRACTION[dtype] + 1))
-    return scale * sqrt(-2 * log(u))  # type: ignore[no-any-return]
+    u = ew.maximum(uniforms(key, shape, dtype), 2.0 ** -(FRACTION[dtype] + 1))
+    return scale * ew.sqrt(-2 * log(u))  # type: ignore[no-any-return]
 
 
 @distribution
@@ -143,7 +138,7 @@ def pareto(key: Tensor, shape: Lengths, dtype: str, b: Any, scale: Any = 1.0) ->
         float64[2]
     """
     x = scale * exp(exponentials(key, shape, dtype) / b)
-    return nan_unless(greater_equal(b, 0), x)
+    return nan_unless(ew.greater_equal(b, 0), x)
 
 
 def gumbels(key: Any, shape: Lengths, dtype: str) -> Tensor:
@@ -193,7 +188,7 @@ def laplace(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any 
         float64[2]
     """
     u = uniforms(key, shape, dtype, least_above_minus_one(dtype), 1.0)
-    return loc + scale * (sign(u) * log1p(-abs(u)))  # type: ignore[no-any-return]
+    return loc + scale * (ew.sign(u) * log1p(-ew.abs(u)))  # type: ignore[no-any-return]
 
 
 @distribution
@@ -265,7 +260,7 @@ def halfcauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
         >>> gt.random.halfcauchy(scale=[1.0, 10.0], rng=gt.random.key(0)).type
         float64[2]
     """
-    return loc + scale * abs(cauchys(key, shape, dtype))  # type: ignore[no-any-return]
+    return loc + scale * ew.abs(cauchys(key, shape, dtype))  # type: ignore[no-any-return]
 
 
 @distribution
@@ -292,7 +287,7 @@ def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, ri
     """
     u = uniforms(key, shape, dtype)
     width = right - left
-    rising = left + sqrt(u * width * (mode - left))
-    falling = right - sqrt((1 - u) * width * (right - mode))
-    valid = less_equal(left, mode) & less_equal(mode, right)
-    return nan_unless(valid, where(less(u, (mode - left) / width), rising, falling))
+    rising = left + ew.sqrt(u * width * (mode - left))
+    falling = right - ew.sqrt((1 - u) * width * (right - mode))
+    valid = ew.less_equal(left, mode) & ew.less_equal(mode, right)
+    return nan_unless(valid, ew.where(ew.less(u, (mode - left) / width), rising, falling))

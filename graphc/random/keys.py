@@ -13,19 +13,14 @@ from graphc.ir import Leaf, is_integer
 from graphc.random.threefry import threefry
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.join import stack
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims
-from graphc.tensor.core.elementwise import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    cast,
-    left_shift,
-    right_shift,
-)
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.shape import list_entries, reshape
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
+
+__all__ = ["fold_in", "key", "random_bits", "split"]
 
 Lengths = Sequence[Any]
 """A shape: Python integers and int64 scalars."""
@@ -83,8 +78,8 @@ def counters(shape: Lengths) -> Words:
     if isinstance(n, int) and n <= LOW:
         return zero, reshape(arange(n, dtype="uint32"), shape)
     positions = reshape(arange(n, dtype="int64"), shape)
-    low = bitwise_and(positions, np.int64(LOW))
-    return cast(right_shift(positions, np.int64(32)), "uint32"), cast(low, "uint32")
+    low = ew.bitwise_and(positions, np.int64(LOW))
+    return ew.cast(ew.right_shift(positions, np.int64(32)), "uint32"), ew.cast(low, "uint32")
 
 
 def split_words(words: Words, shape: Lengths) -> Words:
@@ -103,8 +98,10 @@ def bits_of(key: Any, shape: Lengths, width: int) -> Tensor:
     """Draw random bits, an array of a shape for each key."""
     high, low = split_words(words_of(key), shape)
     if width == 64:
-        return bitwise_or(left_shift(cast(high, "uint64"), np.uint64(32)), cast(low, "uint64"))
-    return cast(bitwise_xor(high, low), f"uint{width}")
+        return ew.bitwise_or(
+            ew.left_shift(ew.cast(high, "uint64"), np.uint64(32)), ew.cast(low, "uint64")
+        )
+    return ew.cast(ew.bitwise_xor(high, low), f"uint{width}")
 
 
 def random_bits(key: Any, shape: Lengths = (), width: int = 32) -> Tensor:
@@ -166,11 +163,11 @@ def key(seed: Any) -> Tensor:
 
 
 def _words_of_seed(x: Tensor) -> tuple[Tensor, Tensor]:
-    low = cast(bitwise_and(cast(x, "int64"), np.int64(LOW)), "uint32")
+    low = ew.cast(ew.bitwise_and(ew.cast(x, "int64"), np.int64(LOW)), "uint32")
     if x.dtype not in {"int64", "uint64"}:
-        return cast(x * 0, "uint32"), low
-    high = bitwise_and(right_shift(x, 32), LOW)
-    return cast(high, "uint32"), low
+        return ew.cast(x * 0, "uint32"), low
+    high = ew.bitwise_and(ew.right_shift(x, 32), LOW)
+    return ew.cast(high, "uint32"), low
 
 
 def split(key: Any, num: Any = 2) -> Tensor:
@@ -227,5 +224,5 @@ def fold_in(key: Any, data: Any) -> Tensor:
         raise DTypeError(
             f"fold_in: data is an integer, not {x!r}.", "Cast it with astype('int64')."
         )
-    low = cast(bitwise_and(cast(x, "int64"), np.int64(LOW)), "uint32")
+    low = ew.cast(ew.bitwise_and(ew.cast(x, "int64"), np.int64(LOW)), "uint32")
     return key_of(threefry(*words, constant(np.uint32(0)), low))

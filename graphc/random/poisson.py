@@ -11,21 +11,11 @@ from graphc.random.rejection import log_of_poisson, sample_by_rejection
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.reduce import any
-from graphc.tensor.core.elementwise import (
-    abs,
-    cast,
-    floor,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-    sqrt,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.tensor import Tensor
+
+__all__ = ["nbinom", "negative_binomial", "poisson"]
 
 MAX_COUNTED_MEAN = 10
 """The mean below which events are counted one by one."""
@@ -37,13 +27,13 @@ def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
     Uniform numbers have 32 bits, as in ``jax.random``; the draws have lam's dtype.
     """
     # A comparison with NaN is false.
-    many = greater_equal(lam, MAX_COUNTED_MEAN)
-    draws = where(
+    many = ew.greater_equal(lam, MAX_COUNTED_MEAN)
+    draws = ew.where(
         many,
-        _draw_by_rejection(key, shape, where(many, lam, 1e5)),
-        _count_events(key, shape, where(many, 0, lam)),
+        _draw_by_rejection(key, shape, ew.where(many, lam, 1e5)),
+        _count_events(key, shape, ew.where(many, 0, lam)),
     )
-    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)
+    return ew.where(ew.greater_equal(lam, 0), ew.where(ew.less_equal(lam, 0), 0, draws), -1)
 
 
 def _count_events(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
@@ -53,13 +43,13 @@ def _count_events(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
     """
 
     def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return any(greater(state[2], -lam))
+        return any(ew.greater(state[2], -lam))
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, time = state
         keys = split(key)
-        wait = log(cast(uniforms(keys[1], shape, "float32"), lam.dtype))
-        return keys[0], count + cast(greater(time, -lam), lam.dtype), time + wait
+        wait = log(ew.cast(uniforms(keys[1], shape, "float32"), lam.dtype))
+        return keys[0], count + ew.cast(ew.greater(time, -lam), lam.dtype), time + wait
 
     first = key, zeros(shape, lam.dtype), zeros(shape, lam.dtype)
     return while_loop(is_left, step, first, name="poisson")[1] - 1
@@ -70,21 +60,23 @@ def _draw_by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
 
     Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993, algorithm PTRS.
     """
-    b = 0.931 + 2.53 * sqrt(lam)
+    b = 0.931 + 2.53 * ew.sqrt(lam)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     v_r = 0.9277 - 3.6224 / (b - 2)
 
     def attempt(keys: list[Tensor]) -> tuple[Tensor, Tensor]:
-        u = cast(uniforms(keys[0], shape, "float32") - 0.5, lam.dtype)
-        v = cast(uniforms(keys[1], shape, "float32"), lam.dtype)
-        us = 0.5 - abs(u)
-        k = floor((2 * a / us + b) * u + lam + 0.43)
-        quick = logical_and(greater_equal(us, 0.07), less_equal(v, v_r))
-        refused = logical_or(less(k, 0), logical_and(less(us, 0.013), greater(v, us)))
+        u = ew.cast(uniforms(keys[0], shape, "float32") - 0.5, lam.dtype)
+        v = ew.cast(uniforms(keys[1], shape, "float32"), lam.dtype)
+        us = 0.5 - ew.abs(u)
+        k = ew.floor((2 * a / us + b) * u + lam + 0.43)
+        quick = ew.logical_and(ew.greater_equal(us, 0.07), ew.less_equal(v, v_r))
+        refused = ew.logical_or(
+            ew.less(k, 0), ew.logical_and(ew.less(us, 0.013), ew.greater(v, us))
+        )
         height = log(v * inverse_alpha / (a / (us * us) + b))
-        below = less_equal(height, log_of_poisson(k, lam))
-        return k, logical_or(quick, logical_and(~refused, below))
+        below = ew.less_equal(height, log_of_poisson(k, lam))
+        return k, ew.logical_or(quick, ew.logical_and(~refused, below))
 
     return sample_by_rejection(key, shape, lam.dtype, attempt)  # type: ignore[arg-type]
 
@@ -112,7 +104,7 @@ def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tenso
         [0, 95]
     """
     draws = poissons(key, shape, lam)
-    return as_draws(draws, greater_equal(draws, 0), dtype)
+    return as_draws(draws, ew.greater_equal(draws, 0), dtype)
 
 
 @discrete
@@ -142,8 +134,10 @@ def nbinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> Ten
     first, second = split(key)
     mean = gammas(first, shape, n.dtype, n) * ((1 - p) / p)
     draws = poissons(second, shape, mean)
-    possible = logical_and(greater(n, 0), logical_and(greater(p, 0), less_equal(p, 1)))
-    return as_draws(draws, logical_and(possible, greater_equal(draws, 0)), dtype)
+    possible = ew.logical_and(
+        ew.greater(n, 0), ew.logical_and(ew.greater(p, 0), ew.less_equal(p, 1))
+    )
+    return as_draws(draws, ew.logical_and(possible, ew.greater_equal(draws, 0)), dtype)
 
 
 negative_binomial = DISTRIBUTIONS["negative_binomial"] = nbinom

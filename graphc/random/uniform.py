@@ -8,29 +8,12 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import is_integer
-from graphc.random.distribution import (
-    Drawn,
-    batch_lengths,
-    distribution,
-    integer_dtype,
-    nan_unless,
-    refuse_keys,
-    register_distribution,
-    rng_of,
-    with_next,
-)
+from graphc.random import distribution as distributions
 from graphc.random.keys import Lengths, bits_of, random_bits, split
-from graphc.tensor.core.elementwise import (
-    cast,
-    clip,
-    equal,
-    greater_equal,
-    less_equal,
-    maximum,
-    right_shift,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant
+
+__all__ = ["integers", "uniform"]
 
 FRACTION = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 """The number of fraction bits of a float: the resolution of numbers between 0 and 1."""
@@ -54,14 +37,14 @@ def uniforms(key: Any, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1
     """
     fraction, width = FRACTION[dtype], WIDTH[dtype]
     down = constant(width - fraction, dtype=f"uint{width}")
-    unit = cast(right_shift(bits_of(key, shape, width), down), dtype) * 2.0**-fraction
+    unit = ew.cast(ew.right_shift(bits_of(key, shape, width), down), dtype) * 2.0**-fraction
     if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
         return unit
     # Rounding must not lead below ``low``.
-    return maximum(low, unit * (high - low) + low)
+    return ew.maximum(low, unit * (high - low) + low)
 
 
-@distribution
+@distributions.distribution
 def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
     """Draw from the uniform distribution: at least ``low``, below ``high``.
 
@@ -82,7 +65,7 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         [-0.1631, -0.5674, 0.9306]
     """
     x = uniforms(key, shape, dtype, low, high)
-    return nan_unless(less_equal(low, high), x)
+    return distributions.nan_unless(ew.less_equal(low, high), x)
 
 
 def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: Tensor) -> Tensor:
@@ -94,16 +77,16 @@ def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: 
     width = max(np.iinfo(dtype).bits, 32)
     unsigned = f"uint{width}"
     high, low = (random_bits(part, shape, width) for part in split(key))
-    span = cast(last, unsigned) - cast(first, unsigned) + 1
-    span = where(greater_equal(last, first), span, 1)
+    span = ew.cast(last, unsigned) - ew.cast(first, unsigned) + 1
+    span = ew.where(ew.greater_equal(last, first), span, 1)
     # The full span overflows to 0: then the bits are the draw.
-    is_full, divisor = equal(span, 0), maximum(span, 1)
+    is_full, divisor = ew.equal(span, 0), ew.maximum(span, 1)
     half = np.array(2 ** (width // 2), unsigned) % divisor
     offset = ((high % divisor) * (half * half % divisor) + low % divisor) % divisor
-    return cast(first, dtype) + cast(where(is_full, low, offset), dtype)
+    return ew.cast(first, dtype) + ew.cast(ew.where(is_full, low, offset), dtype)
 
 
-@register_distribution
+@distributions.register_distribution
 def integers(
     low: TensorLike,
     high: TensorLike | None = None,
@@ -112,7 +95,7 @@ def integers(
     rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Drawn:
+) -> distributions.Drawn:
     """Draw uniform integers, at least ``low`` and below ``high``.
 
     The draws are the same as of ``jax.random.randint`` for the dtype. Where ``high`` is not above
@@ -142,17 +125,19 @@ def integers(
         >>> x.eval(mode="NUMPY").tolist()
         [4, 6, 6, 6, 4, 2, 3, 1]
     """
-    refuse_keys("integers", low, high, size)
-    kind = integer_dtype("integers", dtype)
+    distributions.refuse_keys("integers", low, high, size)
+    kind = distributions.integer_dtype("integers", dtype)
     first, end = (0, low) if high is None else (low, high)
     if isinstance(first, int) and isinstance(end, int) and first >= end:
         raise ArgumentError(
             f"integers: no integer is at least {first} and below {end}.", "Give a high above low."
         )
     first, last = _end(kind, first, 0), _end(kind, end, 1)
-    key = rng_of("integers", rng)
-    shape = tuple(batch_lengths("integers", size, [first, last], [0, 0]))
-    return with_next(key, integers_from(key, shape, kind, first, last), return_next_rng)
+    key = distributions.rng_of("integers", rng)
+    shape = tuple(distributions.batch_lengths("integers", size, [first, last], [0, 0]))
+    return distributions.with_next(
+        key, integers_from(key, shape, kind, first, last), return_next_rng
+    )
 
 
 def _end(dtype: str, x: Any, less: int) -> Tensor:
@@ -166,6 +151,6 @@ def _end(dtype: str, x: Any, less: int) -> Tensor:
     if not is_integer(x.dtype):
         raise DTypeError(f"integers: the end {x!r} is no integer.", "Use x.astype('int64').")
     if x.dtype == "uint64" or dtype == "uint64":
-        return cast(x, dtype) - np.array(less, dtype)
+        return ew.cast(x, dtype) - np.array(less, dtype)
     # In 64 bits, since the exclusive end may be just outside the dtype.
-    return cast(clip(cast(x, "int64") - less, bounds.min, bounds.max), dtype)
+    return ew.cast(ew.clip(ew.cast(x, "int64") - less, bounds.min, bounds.max), dtype)

@@ -16,32 +16,16 @@ from graphc.random.reparameterized import ReparameterizedDraw, draw_each
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import all, sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import hypot
 from graphc.tensor.core.axes import expand_dims
-from graphc.tensor.core.elementwise import (
-    Binary,
-    abs,
-    binary,
-    greater,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    missing_gradient,
-    real_inexact,
-    remainder,
-    sign,
-    sqrt,
-    where,
-)
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.tensor import Tensor, constant
 from graphc.tensor.core.trigonometric import arcsin, arctan, cos, sin, tan
 from graphc.tensor.special.bessel import i0e, i1e
 from graphc.tensor.special.series import from_definition, polynomial, wide
+
+__all__ = ["vonmises"]
 
 MAX_CANDIDATES = 1000
 """The largest number of candidates for an angle; more than 13 in 20 are accepted."""
@@ -58,9 +42,9 @@ SERIES = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 
 def _shortfall(kappa: Tensor) -> Tensor:
     """Return 1 minus the mean of the angle's cosine (for large kappa, DLMF 10.40.1)."""
-    small, large = minimum(kappa, LARGE), maximum(kappa, LARGE)
-    return where(
-        less(kappa, LARGE), 1 - i1e(small) / i0e(small), polynomial(1 / large, SERIES) / large
+    small, large = ew.minimum(kappa, LARGE), ew.maximum(kappa, LARGE)
+    return ew.where(
+        ew.less(kappa, LARGE), 1 - i1e(small) / i0e(small), polynomial(1 / large, SERIES) / large
     )
 
 
@@ -71,31 +55,31 @@ def _by_kappa(x: Tensor, kappa: Tensor) -> Any:
     The integral runs from 0 to an angle near 0, and otherwise from the angle outwards as far as the
     density is not negligible; in both, hardly any digits cancel.
     """
-    valid = logical_and(less_equal(abs(x), math.pi), kappa >= 0) & less(kappa, np.inf)
+    valid = ew.logical_and(ew.less_equal(ew.abs(x), math.pi), kappa >= 0) & ew.less(kappa, np.inf)
     # At a fixed angle, the derivative falls like 1 / kappa: divide before anything overflows.
-    beyond = maximum(where(valid, kappa, 1) / HUGE, 1)
-    size, k = where(valid, abs(x), 1), where(valid, kappa, 1) / beyond
+    beyond = ew.maximum(ew.where(valid, kappa, 1) / HUGE, 1)
+    size, k = ew.where(valid, ew.abs(x), 1), ew.where(valid, kappa, 1) / beyond
     sin_half, cos_half = sin(size / 2), cos(size / 2)
     # The distance of two angles, given the difference of their cosines.
-    further = minimum(20 / k, cos_half * cos_half)
-    down = sin_half * sqrt(maximum(cos_half * cos_half - further, 0))
-    outer = 2 * arcsin(further / (sqrt(sin_half * sin_half + further) * cos_half + down))
-    reach = where(less(k * sin_half * sin_half, 0.5), -size, outer)
+    further = ew.minimum(20 / k, cos_half * cos_half)
+    down = sin_half * ew.sqrt(ew.maximum(cos_half * cos_half - further, 0))
+    outer = 2 * arcsin(further / (ew.sqrt(sin_half * sin_half + further) * cos_half + down))
+    reach = ew.where(ew.less(k * sin_half * sin_half, 0.5), -size, outer)
     half, rest = (expand_dims(z, -1) for z in (size / 2, reach / 2))
     rest = rest * constant((1 + NODES) / 2, bake=True)
     k, short = (expand_dims(z, -1) for z in (k, _shortfall(k)))
     density = exp(-2 * k * sin(rest) * sin(2 * half + rest))
     y = sum(constant(WEIGHTS / 2, bake=True) * (short - 2 * sin(half + rest) ** 2) * density, -1)
-    return where(valid, sign(x) * reach * y / beyond, np.nan)
+    return ew.where(valid, ew.sign(x) * reach * y / beyond, np.nan)
 
 
-vonmises_by_kappa: Binary = binary(
+vonmises_by_kappa: ew.Binary = ew.binary(
     "vonmises_by_kappa",
     "The derivative with respect to kappa of a quantile of the von Mises distribution",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x, kappa: (
         g * (2 * sin(x / 2) ** 2 - _shortfall(kappa) + kappa * sin(x) * y),
-        missing_gradient("vonmises_by_kappa", "kappa", kappa),
+        ew.missing_gradient("vonmises_by_kappa", "kappa", kappa),
     ),
     from_definition(_by_kappa),
     expand=_by_kappa,
@@ -117,9 +101,9 @@ class VonMises(ReparameterizedDraw):
     def draw(self, k0: Tensor, k1: Tensor, kappa: Tensor) -> Tensor:  # type: ignore[override]
         """Draw angles of a wrapped Cauchy distribution, with rejection."""
         dtype = kappa.dtype
-        kappa = where(less(kappa, 0), np.nan, kappa)
+        kappa = ew.where(ew.less(kappa, 0), np.nan, kappa)
         h = hypot(1, 2 * kappa)
-        root = sqrt(2 * (1 + h))
+        root = ew.sqrt(2 * (1 + h))
         above_kappa = 1 + 1 / (h + 2 * kappa) + root
         total = 1 + h + root
         narrow = above_kappa / (total + 2 * kappa)
@@ -133,9 +117,9 @@ class VonMises(ReparameterizedDraw):
             angle = 2 * arctan(narrow * tan(math.pi / 2 * u))
             y = least + 2 * kappa * sin(angle / 2) ** 2
             # NaN, from a negative kappa, is accepted.
-            accepted = logical_not(greater(log(v) + (y - 1), log(y)))
-            fresh = logical_and(accepted, logical_not(done))
-            return (words, logical_or(done, accepted), where(fresh, angle, result)), None
+            accepted = ew.logical_not(ew.greater(log(v) + (y - 1), log(y)))
+            fresh = ew.logical_and(accepted, ew.logical_not(done))
+            return (words, ew.logical_or(done, accepted), ew.where(fresh, angle, result)), None
 
         carry = ((k0, k1), zeros_like(kappa, "bool"), zeros_like(kappa))
         (*_, result), _ = loop(
@@ -168,5 +152,5 @@ def vonmises(key: Tensor, shape: Lengths, dtype: str, mu: Any, kappa: Any) -> Te
         float64[2]
     """
     x = mu + draw_each(VonMises(), key, shape, kappa)
-    wrapped = remainder(x + math.pi, 2 * math.pi) - math.pi
-    return where(less_equal(abs(x), math.pi), x, wrapped)
+    wrapped = ew.remainder(x + math.pi, 2 * math.pi) - math.pi
+    return ew.where(ew.less_equal(ew.abs(x), math.pi), x, wrapped)

@@ -13,9 +13,8 @@ from graphc.ir import Constant, is_integer, unwrap
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.xtensor.align import Dims, check_dims, dim_lengths, dims_text, permute, with_lengths
-from graphc.xtensor.methods import Missing
+from graphc.xtensor.methods import Missing, method
 from graphc.xtensor.shape import missing_dim
-from graphc.xtensor.table import method
 from graphc.xtensor.type import Part, XTensor, as_xtensor, is_named
 
 __all__ = ["head", "inc", "index", "isel", "set", "tail", "thin"]
@@ -49,6 +48,7 @@ def index(x: Any, *indices: Any) -> XTensor:
 @method
 def isel(
     x: Any,
+    /,
     indexers: Mapping[str, Any] | None = None,
     drop: bool = False,
     missing_dims: Missing = "raise",
@@ -298,7 +298,7 @@ def _along(
 
 
 @method
-def head(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
+def head(x: Any, /, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
     """Return the first elements along dimensions.
 
     Args:
@@ -311,7 +311,7 @@ def head(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
 
 
 @method
-def tail(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
+def tail(x: Any, /, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
     """Return the last elements along dimensions; arguments as for ``head``."""
     numbers = _along("tail", x, indexers, indexers_kwargs, 5)
     sizes = {dim: length(x.values, i) for i, dim in enumerate(x.dims)}
@@ -327,7 +327,7 @@ def _from(size: Any, n: Any) -> Any:
 
 
 @method
-def thin(x: Any, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
+def thin(x: Any, /, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
     """Return every n-th element along dimensions; arguments as for ``head``.
 
     Raises:

@@ -12,25 +12,8 @@ from graphc.errors import ArgumentError, AxisError
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.tensor import WEAK
 from graphc.xtensor.align import Dim, align, check_dims, dim_lengths, select_dims, with_lengths
-from graphc.xtensor.table import TABLE, method
+from graphc.xtensor.methods import TABLE, method
 from graphc.xtensor.type import XTensor, as_xtensor
-
-__all__ = [
-    "abs", "add", "and_", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "betainc", "betaincinv", "bitwise_and", "bitwise_invert", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex", "conj", "conjugate", "cos",
-    "cosh", "deg2rad", "dot", "eq", "equal", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp",
-    "exp2", "expit", "expm1", "floor", "floor_div", "floor_divide", "gamma", "gammainc",
-    "gammaincc", "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "ge", "greater",
-    "greater_equal", "gt", "hyp2f1", "i0", "i1", "identity", "imag", "int_div", "invert", "isinf",
-    "isnan", "iv", "ive", "j0", "j1", "jv", "kve", "le", "less", "less_equal", "log", "log1mexp",
-    "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "lt", "maximum", "minimum", "mod", "mul", "multiply", "ndtri_exp", "neg",
-    "negative", "neq", "not_equal", "or_", "owens_t", "polygamma", "pow", "power", "psi", "rad2deg",
-    "real", "reciprocal", "round", "second", "sigmoid", "sign", "sin", "sinh", "softmax",
-    "softplus", "sqr", "sqrt", "square", "sub", "subtract", "switch", "tan", "tanh", "tri_gamma",
-    "true_div", "true_divide", "trunc", "where", "xor",
-]  # fmt: skip
 
 
 def apply_by_name(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTensor:
@@ -76,101 +59,30 @@ def elementwise(name: str) -> Callable[..., XTensor]:
     return method(apply)
 
 
-abs = elementwise("abs")
-add = elementwise("add")
-angle = elementwise("angle")
-arccos = elementwise("arccos")
-arccosh = elementwise("arccosh")
-arcsin = elementwise("arcsin")
-arcsinh = elementwise("arcsinh")
-arctan = elementwise("arctan")
-arctan2 = elementwise("arctan2")
-arctanh = elementwise("arctanh")
-betainc = elementwise("betainc")
-betaincinv = elementwise("betaincinv")
-bitwise_and = elementwise("bitwise_and")
-bitwise_or = elementwise("bitwise_or")
-bitwise_xor = elementwise("bitwise_xor")
-ceil = elementwise("ceil")
-complex = elementwise("complex")
-conjugate = elementwise("conjugate")
-cos = elementwise("cos")
-cosh = elementwise("cosh")
-deg2rad = elementwise("deg2rad")
-equal = elementwise("equal")
-erf = elementwise("erf")
-erfc = elementwise("erfc")
-erfcinv = elementwise("erfcinv")
-erfcx = elementwise("erfcx")
-erfinv = elementwise("erfinv")
-exp = elementwise("exp")
-exp2 = elementwise("exp2")
-expm1 = elementwise("expm1")
-floor = elementwise("floor")
-floor_divide = elementwise("floor_divide")
-gamma = elementwise("gamma")
-gammainc = elementwise("gammainc")
-gammaincc = elementwise("gammaincc")
-gammainccinv = elementwise("gammainccinv")
-gammaincinv = elementwise("gammaincinv")
-gammal = elementwise("gammal")
-gammaln = elementwise("gammaln")
-gammau = elementwise("gammau")
-greater = elementwise("greater")
-greater_equal = elementwise("greater_equal")
-hyp2f1 = elementwise("hyp2f1")
-i0 = elementwise("i0")
-i1 = elementwise("i1")
-identity = elementwise("identity")
-imag = elementwise("imag")
-invert = elementwise("invert")
-isinf = elementwise("isinf")
-isnan = elementwise("isnan")
-iv = elementwise("iv")
-ive = elementwise("ive")
-j0 = elementwise("j0")
-j1 = elementwise("j1")
-jv = elementwise("jv")
-kve = elementwise("kve")
-less = elementwise("less")
-less_equal = elementwise("less_equal")
-log = elementwise("log")
-log10 = elementwise("log10")
-log1mexp = elementwise("log1mexp")
-log1p = elementwise("log1p")
-log2 = elementwise("log2")
-logical_and = elementwise("logical_and")
-logical_not = elementwise("logical_not")
-logical_or = elementwise("logical_or")
-logical_xor = elementwise("logical_xor")
-maximum = elementwise("maximum")
-minimum = elementwise("minimum")
-mod = elementwise("mod")
-multiply = elementwise("multiply")
-ndtri_exp = elementwise("ndtri_exp")
-negative = elementwise("negative")
-not_equal = elementwise("not_equal")
-owens_t = elementwise("owens_t")
-polygamma = elementwise("polygamma")
-power = elementwise("power")
-psi = elementwise("psi")
-rad2deg = elementwise("rad2deg")
-real = elementwise("real")
-reciprocal = elementwise("reciprocal")
-second = elementwise("second")
-sigmoid = elementwise("sigmoid")
-sign = elementwise("sign")
-sin = elementwise("sin")
-sinh = elementwise("sinh")
-softplus = elementwise("softplus")
-sqrt = elementwise("sqrt")
-square = elementwise("square")
-subtract = elementwise("subtract")
-tan = elementwise("tan")
-tanh = elementwise("tanh")
-tri_gamma = elementwise("tri_gamma")
-true_divide = elementwise("true_divide")
-trunc = elementwise("trunc")
+(
+    abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, betainc,
+    betaincinv, bitwise_and, bitwise_or, bitwise_xor, ceil, complex, conjugate, cos, cosh,
+    deg2rad, equal, erf, erfc, erfcinv, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide,
+    gamma, gammainc, gammaincc, gammainccinv, gammaincinv, gammal, gammaln, gammau, greater,
+    greater_equal, hyp2f1, i0, i1, identity, imag, invert, isinf, isnan, iv, ive, j0, j1, jv,
+    kve, less, less_equal, log, log10, log1mexp, log1p, log2, logical_and, logical_not,
+    logical_or, logical_xor, maximum, minimum, mod, multiply, ndtri_exp, negative, not_equal,
+    owens_t, polygamma, power, psi, rad2deg, real, reciprocal, second, sigmoid, sign, sin, sinh,
+    softplus, sqrt, square, subtract, tan, tanh, tri_gamma, true_divide, trunc,
+) = map(elementwise, (
+    "abs", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "betainc", "betaincinv", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil",
+    "complex", "conjugate", "cos", "cosh", "deg2rad", "equal", "erf", "erfc", "erfcinv",
+    "erfcx", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "gamma", "gammainc",
+    "gammaincc", "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "greater",
+    "greater_equal", "hyp2f1", "i0", "i1", "identity", "imag", "invert", "isinf", "isnan", "iv",
+    "ive", "j0", "j1", "jv", "kve", "less", "less_equal", "log", "log10", "log1mexp", "log1p",
+    "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
+    "mod", "multiply", "ndtri_exp", "negative", "not_equal", "owens_t", "polygamma", "power",
+    "psi", "rad2deg", "real", "reciprocal", "second", "sigmoid", "sign", "sin", "sinh",
+    "softplus", "sqrt", "square", "subtract", "tan", "tanh", "tri_gamma", "true_divide",
+    "trunc",
+))  # fmt: skip
 
 # Other names for the same.
 
@@ -321,3 +233,6 @@ def dot(x: Any, y: Any, dim: Dim = None) -> XTensor:
     return XTensor(
         tensor.einsum(subscripts, *[with_lengths("dot", each, lengths) for each in xs]), remaining
     )
+
+
+__all__ = [name for name, value in globals().items() if value in TABLE.values()]

@@ -1,53 +1,85 @@
-"""Methods of arrays with named dimensions, which are the functions of graphc.xtensor."""
+"""Operators and methods of arrays with named dimensions: the functions of graphc.xtensor.
+
+A function becomes an operator and a method when it is registered, as a lower layer knows only its
+name. Type checkers see the assignments in the class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from graphc.xtensor.table import TABLE
+import numpy as np
+
+from graphc.errors import SymbolicValueError
 
 if TYPE_CHECKING:
+    from graphc.xtensor import indexing, math, reduction, shape
     from graphc.xtensor.align import Dim
     from graphc.xtensor.type import XTensor
 
 Missing = Literal["raise", "warn", "ignore"]
 """The reaction to a dimension that an array lacks."""
 
+TABLE: dict[str, Callable[..., XTensor]] = {}
+"""Functions of arrays with named dimensions, by name."""
+
+UFUNCS = {
+    "absolute": "abs", "conjugate": "conj", "divide": "true_divide", "remainder": "mod",
+    "left_shift": "", "right_shift": "", "matmul": "dot",
+}  # fmt: skip
+"""NumPy's names of functions that have another one here."""
+
 
 class Methods:
-    """The methods with xarray's names."""
+    """The operators and the methods with xarray's names, which align dimensions by name."""
 
     __slots__ = ()
 
-    # Elements.
+    if TYPE_CHECKING:
 
-    def astype(self, dtype: Any) -> XTensor:
-        """Return the values in another dtype."""
-        return TABLE["cast"](self, dtype)
+        def _unary(self) -> XTensor: ...
 
-    def clip(self, min: Any = None, max: Any = None) -> XTensor:
-        """Return the values, none below ``min`` or above ``max``."""
-        return TABLE["clip"](self, min, max)
+        __neg__ = __abs__ = __invert__ = __ceil__ = __floor__ = __trunc__ = _unary
 
-    def conj(self) -> XTensor:
-        """Return the complex conjugate."""
-        return TABLE["conj"](self)
+        def _binary(self, other: Any, /) -> XTensor: ...
 
-    def round(self, decimals: int = 0) -> XTensor:
-        """Return the values rounded to a number of decimals."""
-        return TABLE["round"](self, decimals)
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _binary
+        __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = _binary
 
-    @property
-    def real(self) -> XTensor:
-        """The real part."""
-        return TABLE["real"](self)
+        astype = math.cast
+        clip = math.clip
+        conj = _unary
+        round = math.round
+        real = property(_unary)
+        imag = property(_unary)
+        all = reduction.all
+        any = reduction.any
+        max = reduction.max
+        min = reduction.min
+        mean = reduction.mean
+        prod = reduction.prod
+        sum = reduction.sum
+        std = reduction.std
+        var = reduction.var
+        cumsum = reduction.cumsum
+        cumprod = reduction.cumprod
+        diff = reduction.diff
+        transpose = shape.transpose
+        stack = shape.stack
+        unstack = shape.unstack
+        broadcast_like = shape.broadcast_like
+        isel = indexing.isel
+        head = indexing.head
+        tail = indexing.tail
+        thin = indexing.thin
+        set = indexing.set
+        inc = indexing.inc
 
-    @property
-    def imag(self) -> XTensor:
-        """The imaginary part."""
-        return TABLE["imag"](self)
+    # Methods whose arguments are not the function's.
 
     def where(self, cond: Any, other: Any = None, drop: bool = False) -> XTensor:
         """Return the values where a condition holds, and others where it does not.
@@ -63,84 +95,14 @@ class Methods:
         result = TABLE["where"](cond, self, float("nan") if other is None else other)
         return result.transpose(*self.dims, ...)  # type: ignore[attr-defined]
 
-    # Reductions.
-
-    def all(self, dim: Dim = None) -> XTensor:
-        """Return whether all elements along dimensions are true; along all by default."""
-        return TABLE["all"](self, dim)
-
-    def any(self, dim: Dim = None) -> XTensor:
-        """Return whether an element along dimensions is true; along all by default."""
-        return TABLE["any"](self, dim)
-
-    def max(self, dim: Dim = None) -> XTensor:
-        """Return the largest element along dimensions; along all by default."""
-        return TABLE["max"](self, dim)
-
-    def min(self, dim: Dim = None) -> XTensor:
-        """Return the smallest element along dimensions; along all by default."""
-        return TABLE["min"](self, dim)
-
-    def mean(self, dim: Dim = None) -> XTensor:
-        """Return the mean along dimensions; along all by default."""
-        return TABLE["mean"](self, dim)
-
-    def prod(self, dim: Dim = None) -> XTensor:
-        """Return the product along dimensions; along all by default."""
-        return TABLE["prod"](self, dim)
-
-    def sum(self, dim: Dim = None) -> XTensor:
-        """Return the sum along dimensions; along all by default."""
-        return TABLE["sum"](self, dim)
-
-    def std(self, dim: Dim = None, ddof: int = 0) -> XTensor:
-        """Return the standard deviation along dimensions; along all by default."""
-        return TABLE["std"](self, dim, ddof=ddof)
-
-    def var(self, dim: Dim = None, ddof: int = 0) -> XTensor:
-        """Return the variance along dimensions; along all by default."""
-        return TABLE["var"](self, dim, ddof=ddof)
-
-    def cumsum(self, dim: Dim = None) -> XTensor:
-        """Return cumulative sums along each of some dimensions, one after the other."""
-        return TABLE["cumsum"](self, dim)
-
-    def cumprod(self, dim: Dim = None) -> XTensor:
-        """Return cumulative products along each of some dimensions, one after the other."""
-        return TABLE["cumprod"](self, dim)
-
-    def diff(self, dim: str, n: int = 1) -> XTensor:
-        """Return the differences between neighbours along a dimension, taken n times."""
-        return TABLE["diff"](self, dim, n)
-
     def dot(self, other: Any, dim: Dim = None) -> XTensor:
         """Return the products summed over dimensions; by default over the common ones."""
         return TABLE["dot"](self, other, dim)
-
-    # Dimensions.
 
     @property
     def T(self) -> XTensor:  # noqa: N802 (NumPy's name)
         """The array with its dimensions in reverse order."""
         return TABLE["transpose"](self)
-
-    def transpose(self, *dim: str | EllipsisType, missing_dims: Missing = "raise") -> XTensor:
-        """Return the array with its dimensions in an order, reversed by default.
-
-        Args:
-            dim: The dimensions; ``...`` once, for all that are not named.
-            missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"``
-                or ``"ignore"``.
-        """
-        return TABLE["transpose"](self, *dim, missing_dims=missing_dims)
-
-    def stack(self, dim: Any = None, **dims: Any) -> XTensor:
-        """Return the array with dimensions merged to one: ``x.stack(cell=("row", "column"))``."""
-        return TABLE["stack"](self, dim, **dims)
-
-    def unstack(self, dim: Any = None, **dims: Any) -> XTensor:
-        """Return the array with a dimension split: ``x.unstack(cell={"row": 2, "column": 3})``."""
-        return TABLE["unstack"](self, dim, **dims)
 
     def expand_dims(
         self,
@@ -171,60 +133,118 @@ class Methods:
         """
         return TABLE["squeeze"](self, dim, axis=axis)
 
-    def broadcast_like(self, other: Any, exclude: Any = None) -> XTensor:
-        """Return the array with the dimensions of another too, and its lengths.
-
-        Args:
-            other: The other array.
-            exclude: Dimensions that are not broadcast.
-        """
-        return TABLE["broadcast_like"](self, other, exclude)
-
-    # Parts.
-
     def __getitem__(self, index: Any) -> XTensor:
         if isinstance(index, dict):
             return TABLE["isel"](self, index)
         return TABLE["index"](self, *(index if isinstance(index, tuple) else (index,)))
 
-    def isel(
-        self,
-        indexers: Any = None,
-        drop: bool = False,
-        missing_dims: Missing = "raise",
-        **indexers_kwargs: Any,
-    ) -> XTensor:
-        """Return a part of the array by indices along dimensions: ``x.isel(city=0, year=years)``.
+    def __divmod__(self, other: Any) -> tuple[XTensor, XTensor]:
+        return self // other, self % other
 
-        An array of indices without names is along the dimension that it selects from. Arrays of
-        indices that share a dimension select element by element; others select all combinations.
+    def __rdivmod__(self, other: Any) -> tuple[XTensor, XTensor]:
+        return other // self, other % self
 
-        Args:
-            indexers: A dict of dimensions and indices: an integer, a slice, an integer or bool
-                array, or a pair of names and an array.
-            drop: Accepted for xarray compatibility: there are no coordinates.
-            missing_dims: The reaction to a dimension that the array lacks: ``"raise"``, ``"warn"``
-                or ``"ignore"``.
-            indexers_kwargs: Dimensions and indices.
-        """
-        return TABLE["isel"](self, indexers, missing_dims=missing_dims, **indexers_kwargs)
+    def __round__(self, digits: int | None = None) -> XTensor:
+        return TABLE["round"](self, digits or 0)
 
-    def head(self, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
-        """Return the first elements along dimensions, ``x.head(year=3)``; 5 of all by default."""
-        return TABLE["head"](self, indexers, **indexers_kwargs)
+    # NumPy's functions call these methods; functions that need a value are refused.
 
-    def tail(self, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
-        """Return the last elements along dimensions, ``x.tail(year=3)``; 5 of all by default."""
-        return TABLE["tail"](self, indexers, **indexers_kwargs)
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        function = TABLE.get(UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        if function is None or method != "__call__" or kwargs:
+            asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+            raise self._refuse(asked, "Write it with functions of graphc.xtensor.math.")
+        return function(*args)
 
-    def thin(self, indexers: Any = None, **indexers_kwargs: Any) -> XTensor:
-        """Return every n-th element along dimensions: ``x.thin(year=10)``."""
-        return TABLE["thin"](self, indexers, **indexers_kwargs)
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise self._refuse(
+            f"np.{func.__name__}",
+            "Write it with a method or a function of graphc.xtensor, which take dim= in place of "
+            "axis=.",
+        )
 
-    def set(self, value: Any) -> XTensor:
-        """Return the array with this part of it, ``x[...]`` or ``x.isel(...)``, replaced."""
-        return TABLE["set"](self, value)
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
+        raise self._refuse("A NumPy array", "x.eval({...}) computes the value.")
 
-    def inc(self, value: Any) -> XTensor:
-        """Return the array with a value added to this part of it; repeated indices add up."""
-        return TABLE["inc"](self, value)
+    def __graphc_tensor__(self) -> Any:
+        raise self._refuse(
+            "The array without names",
+            "By position its axes would meet those of other arrays: use functions of "
+            "graphc.xtensor, or write x.values where the position is meant.",
+        )
+
+    def __bool__(self) -> bool:
+        raise self._refuse("The truth value", "Choose elementwise with graphc.xtensor.where.")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
+
+    def __index__(self) -> int:
+        raise self._refuse("A Python integer", "Use x.eval({...}) for its value.")
+
+    def __len__(self) -> int:
+        raise self._refuse("len()", "x.sizes has the length of each dimension.")
+
+    def __iter__(self) -> Any:
+        raise self._refuse("Iteration", "Take elements by their place: x.isel(dim=i).")
+
+    def __contains__(self, value: Any) -> bool:
+        raise self._refuse("A search", "Use graphc.xtensor.math.equal(x, value).any().")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._refuse(
+            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
+        )
+
+    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
+        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy)
+
+
+METHODS = {"cast": "astype", "conjugate": "conj"} | {
+    name: name
+    for name in (
+        "all", "any", "broadcast_like", "clip", "cumprod", "cumsum", "diff", "head", "imag", "inc",
+        "isel", "max", "mean", "min", "prod", "real", "round", "set", "stack", "std", "sum", "tail",
+        "thin", "transpose", "unstack", "var",
+    )
+}  # fmt: skip
+"""The methods that are functions, by the function's name."""
+
+PROPERTIES = {"real", "imag"}
+
+UNARY = {
+    "abs": "abs", "ceil": "ceil", "floor": "floor", "invert": "invert", "negative": "neg",
+    "trunc": "trunc",
+}  # fmt: skip
+"""The operators of one array, by the function's name."""
+
+COMPARISONS = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+"""The operators whose reflection is another one of them, by the function's name."""
+
+BINARY = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "true_divide": "truediv",
+    "floor_divide": "floordiv", "mod": "mod", "power": "pow", "dot": "matmul",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+}  # fmt: skip
+"""The operators of two arrays, by the function's name."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def method(f: F) -> F:
+    """Register a public function under its own name, as an operator and a method too."""
+    name = f.__name__
+    TABLE[name] = f
+    if name in METHODS:
+        setattr(Methods, METHODS[name], property(f) if name in PROPERTIES else f)
+    if operator := UNARY.get(name) or COMPARISONS.get(name) or BINARY.get(name):
+        setattr(Methods, f"__{operator}__", f)
+    if name in BINARY:
+        setattr(Methods, f"__r{BINARY[name]}__", lambda self, other: f(other, self))
+    return f

@@ -7,7 +7,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.xtensor.align import Dim, select_dims
-from graphc.xtensor.table import method
+from graphc.xtensor.methods import method
 from graphc.xtensor.type import XTensor, as_xtensor
 
 __all__ = [
@@ -88,7 +88,7 @@ def sum(x: Any, dim: Dim = None) -> XTensor:
 
 
 @method
-def std(x: Any, dim: Dim = None, *, ddof: int = 0) -> XTensor:
+def std(x: Any, dim: Dim = None, ddof: int = 0) -> XTensor:
     """Return the standard deviation along dimensions.
 
     Args:
@@ -100,7 +100,7 @@ def std(x: Any, dim: Dim = None, *, ddof: int = 0) -> XTensor:
 
 
 @method
-def var(x: Any, dim: Dim = None, *, ddof: int = 0) -> XTensor:
+def var(x: Any, dim: Dim = None, ddof: int = 0) -> XTensor:
     """Return the variance along dimensions; arguments as for ``std``."""
     return _reduce("var", gt.var, x, dim, ddof=ddof)
 

@@ -26,8 +26,7 @@ from graphc.xtensor.align import (
     select_dims,
     with_lengths,
 )
-from graphc.xtensor.methods import Missing
-from graphc.xtensor.table import method
+from graphc.xtensor.methods import Missing, method
 from graphc.xtensor.type import XTensor, as_xtensor
 
 __all__ = [
@@ -120,7 +119,7 @@ def _new(title: str, x: XTensor, dim: str, apart: Sequence[str] = ()) -> None:
 
 
 @method
-def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
+def stack(x: Any, /, dim: Any = None, **dims: Any) -> XTensor:
     """Return the array with dimensions merged to a new one, which is the last.
 
     Args:
@@ -163,7 +162,7 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
 
 
 @method
-def unstack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
+def unstack(x: Any, /, dim: Any = None, **dims: Any) -> XTensor:
     """Return the array with a dimension split into several, which are the last.
 
     Args:
@@ -212,7 +211,7 @@ def _length(title: str, dim: str, n: Any) -> Any:
 
 
 @method
-def expand_dims(x: Any, dim: Any = None, axis: Any = None, **dim_kwargs: Any) -> XTensor:
+def expand_dims(x: Any, /, dim: Any = None, axis: Any = None, **dim_kwargs: Any) -> XTensor:
     """Return the array with new dimensions in front, along which it is repeated.
 
     Args:

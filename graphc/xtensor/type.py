@@ -17,7 +17,6 @@ from graphc.tensor import Tensor
 from graphc.tensor.core.equality import same
 from graphc.xtensor.align import Dims, by_position, check_dims
 from graphc.xtensor.methods import Methods
-from graphc.xtensor.operators import Operators
 
 
 class NamedInput(Input):
@@ -133,7 +132,7 @@ class Part:
     dims: Dims
 
 
-class XTensor(Operators, Methods, Wrapper):
+class XTensor(Methods, Wrapper):
     """A symbolic array whose dimensions have names, by which operations align their operands.
 
     The symbolic array is ``values``, with a name for each axis; compiled graphs have no names.

@@ -178,3 +178,10 @@ def test_what_isel_does_about_a_missing_dimension() -> None:
     same(x.isel(a=0, q=1, missing_dims="ignore"), "b", a[0], {x: a})
     with pytest.warns(UserWarning, match="isel.*no dimension 'q'"):
         assert at(x.isel(q=1, missing_dims="warn"), {x: a}).shape == (2, 3)
+
+
+def test_isel_head_and_stack_take_a_dimension_named_x_as_keyword() -> None:
+    a = gx.xtensor("a", dims=("x", "y"), shape=(3, 4))
+    assert a.isel(x=0).dims == a.head(x=1).isel(x=0).dims == ("y",)
+    assert a.stack(cell=("x", "y")).unstack(cell={"x": 3, "y": 4}).dims == ("x", "y")
+    assert gx.as_xtensor(1.0).expand_dims(x=2).stack(z=["x"]).dims == ("z",)

@@ -26,6 +26,10 @@ from graphc.tensor.core.shape import (
 )
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
 
+__all__ = [
+    "broadcast_arrays", "broadcast_shape", "broadcast_to", "fill", "second",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class BroadcastTo(Op):

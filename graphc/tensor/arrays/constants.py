@@ -16,6 +16,10 @@ from graphc.tensor.core.shape import Reshape, Shape
 from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.core.tensor import TensorLike, as_tensor, function
 
+__all__ = [
+    "get_scalar_constant_value", "get_underlying_scalar_constant_value",
+]  # fmt: skip
+
 PASSING = (BroadcastTo, ExpandDims, Squeeze, Transpose, Reshape, SpecifyShape)
 """Operations whose result holds the values of their first input."""
 

@@ -9,19 +9,9 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
+from graphc import ir
 from graphc.config import config
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import (
-    Constant,
-    Op,
-    Shape,
-    TensorType,
-    dtype_name,
-    is_complex,
-    is_inexact,
-    is_integer,
-    numpy_dtype,
-)
 from graphc.ir.lengths import SymbolicLength
 from graphc.ir.types import without_names
 from graphc.tensor.arrays.broadcast import broadcast_to
@@ -37,13 +27,18 @@ from graphc.tensor.core.shape import (
 )
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
+__all__ = [
+    "alloc", "arange", "empty", "empty_like", "eye", "full", "full_like", "identity",
+    "identity_like", "ones", "ones_like", "tensor", "tensor_copy", "zeros", "zeros_like",
+]  # fmt: skip
+
 LETTERS = {
     "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
     "c": "complex64", "z": "complex128",
 }  # fmt: skip
 """The letters in front of constructors that name a dtype, as in ``gt.dvector``."""
 
-RANKS: dict[str, Shape] = {
+RANKS: dict[str, ir.Shape] = {
     "scalar": (),
     "vector": (None,),
     "row": (1, None),
@@ -102,14 +97,14 @@ def tensor(
     if dtype is None:
         dtype = config.floatX
     shape = (None,) * ndim if shape is None else shape
-    tensor_type = TensorType(dtype, without_names(shape))
+    tensor_type = ir.TensorType(dtype, without_names(shape))
     return tensor_type(name, shape=shape, sharding=sharding, bucket=bucket)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
     shape = RANKS[kind]
     if fixed is not None:
-        return TensorType(fixed, shape)
+        return ir.TensorType(fixed, shape)
 
     def construct(
         name: str | None = None,
@@ -243,7 +238,7 @@ def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
 
 
 def _fill(op: str, shape: Any, value: int, dtype: Any) -> Tensor:
-    number = np.array(value, numpy_dtype(dtype_name(dtype or config.floatX)))
+    number = np.array(value, ir.numpy_dtype(ir.dtype_name(dtype or config.floatX)))
     return broadcast_to(as_tensor(number), mixed_entries(op, shape))
 
 
@@ -357,7 +352,7 @@ def alloc(value: TensorLike, *shape: Any) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Arange(Op):
+class Arange(ir.Op):
     """``start``, ``start + step``, ... up to ``stop``, which is excluded.
 
     Inputs are start, stop and step, scalars of the dtype; their values decide the length.
@@ -366,22 +361,24 @@ class Arange(Op):
     dtype: str
     name = "arange"
 
-    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> TensorType:
+    def infer(
+        self, start: ir.TensorType, stop: ir.TensorType, step: ir.TensorType
+    ) -> ir.TensorType:
         values = start.value, stop.value, step.value
         n = None if None in values else SymbolicLength.of("arange", *values)
-        return TensorType(self.dtype, (n,))
+        return ir.TensorType(self.dtype, (n,))
 
     def perform(self, start: Any, stop: Any, step: Any) -> np.ndarray[Any, Any]:
         if step == 0:
             raise ShapeError("arange: the step is 0.", "Pass a positive or negative step.")
-        return np.asarray(np.arange(start, stop, step, dtype=numpy_dtype(self.dtype)))
+        return np.asarray(np.arange(start, stop, step, dtype=ir.numpy_dtype(self.dtype)))
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> tuple[None, None, None]:
         return None, None, None
 
 
 @dataclass(frozen=True, slots=True)
-class StaticArange(Op):
+class StaticArange(ir.Op):
     """``arange`` of numbers known when the graph is built, and so of static length."""
 
     start: float
@@ -390,11 +387,11 @@ class StaticArange(Op):
     dtype: str
     name = "arange"
 
-    def infer(self) -> TensorType:
-        return TensorType(self.dtype, (len(np.arange(self.start, self.stop, self.step)),))
+    def infer(self) -> ir.TensorType:
+        return ir.TensorType(self.dtype, (len(np.arange(self.start, self.stop, self.step)),))
 
     def perform(self) -> np.ndarray[Any, Any]:
-        dtype = numpy_dtype(self.dtype)
+        dtype = ir.numpy_dtype(self.dtype)
         return np.asarray(np.arange(self.start, self.stop, self.step, dtype=dtype))
 
 
@@ -427,11 +424,11 @@ def arange(
     if all_numbers(start, stop, step):
         if step == 0:
             raise ShapeError("arange: the step is 0.")
-        kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
+        kind = ir.dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
         start, stop, step = map(_python_number, (start, stop, step))
         return Tensor.make(StaticArange(start, stop, step, kind))
     xs, common = operands("arange", [_widen(x) for x in (start, stop, step)])
-    if is_complex(common) or any_axes(xs):
+    if ir.is_complex(common) or any_axes(xs):
         raise DTypeError(f"arange{tuple(xs)}: expected real scalars.")
     y = Tensor.make(Arange(common), *xs)
     return y if dtype is None else cast(y, dtype)
@@ -462,24 +459,24 @@ def _widen(x: Any) -> Any:
     if not isinstance(x, Tensor | np.ndarray | np.generic):
         return x
     x = as_tensor(x)
-    return x if is_inexact(x.dtype) or x.dtype == "uint64" else cast(x, "int64")
+    return x if ir.is_inexact(x.dtype) or x.dtype == "uint64" else cast(x, "int64")
 
 
 @dataclass(frozen=True, slots=True)
-class Eye(Op):
+class Eye(ir.Op):
     """A matrix with ones on a diagonal and zeros elsewhere; None stands for an input."""
 
-    shape: Shape
+    shape: ir.Shape
     offset: int
     dtype: str
     name = "eye"
 
-    def infer(self, *symbolic: TensorType) -> TensorType:
-        return TensorType(self.dtype, fill_shape(self.shape, symbolic))
+    def infer(self, *symbolic: ir.TensorType) -> ir.TensorType:
+        return ir.TensorType(self.dtype, fill_shape(self.shape, symbolic))
 
     def perform(self, *symbolic: Any) -> np.ndarray[Any, Any]:
         n, m = target_shape(self.shape, symbolic)
-        return np.eye(n, m, self.offset, numpy_dtype(self.dtype))
+        return np.eye(n, m, self.offset, ir.numpy_dtype(self.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, *symbolic: Tensor) -> tuple[None, ...]:
         return (None,) * len(symbolic)
@@ -504,10 +501,10 @@ def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = None) -> Tensor:
         >>> gt.eye(2, 3).eval(mode="NUMPY").tolist()
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
-    dtype = dtype_name(dtype or config.floatX)
+    dtype = ir.dtype_name(dtype or config.floatX)
     m = n if m is None else m
     number = diagonal_number("eye", k)
-    if isinstance(number.op, Constant):
+    if isinstance(number.op, ir.Constant):
         static, symbolic = entries("eye", (n, m))
         return Tensor.make(Eye(static, int(number.op.value), dtype), *symbolic)
     return cast(equal(above_diagonal(n, m), number), dtype)
@@ -525,7 +522,7 @@ def diagonal_number(op: str, k: Any) -> Tensor:
         DTypeError: k is not an integer.
     """
     x = as_tensor(k)
-    if x.ndim or not is_integer(x.dtype):
+    if x.ndim or not ir.is_integer(x.dtype):
         raise DTypeError(f"{op}: expected an integer diagonal, got {k!r}.", "Pass an integer.")
     return cast(x, "int64")
 

@@ -12,40 +12,22 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree
+from graphc.tensor.arrays import reduce
 from graphc.tensor.arrays.broadcast import batch_of, one_slice
 from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.difference import diff
 from graphc.tensor.arrays.join import concatenate
-from graphc.tensor.arrays.reduce import (
-    AxisComposite,
-    Max,
-    Min,
-    Prod,
-    Reduction,
-    Sum,
-    apply_composite,
-    as_floating,
-    sum,
-    summed_dtype,
-)
 from graphc.tensor.arrays.select import put_along_axis
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
-from graphc.tensor.core.elementwise import (
-    abs,
-    conj,
-    equal,
-    greater,
-    isfinite,
-    isnan,
-    less,
-    logical_not,
-    remainder,
-    where,
-    wide_dtype,
-)
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "logcumsumexp", "trapezoid", "unwrap",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +41,7 @@ class Cumulative(Op):
 
     axis: int
     reverse: bool = False
-    reduction: ClassVar[type[Reduction]]
+    reduction: ClassVar[type[reduce.Reduction]]
 
     @property
     def name(self) -> str:
@@ -88,10 +70,10 @@ class CumSum(Cumulative):
     """The sum of the elements up to each one."""
 
     __slots__ = ()
-    reduction = Sum
+    reduction = reduce.Sum
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumsum(x, self.axis, wide_dtype(x.dtype))
+        return np.cumsum(x, self.axis, ew.wide_dtype(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Add up over the later sums, all of which contain the element."""
@@ -105,10 +87,10 @@ class CumProd(Cumulative):
     """The product of the elements up to each one."""
 
     __slots__ = ()
-    reduction = Prod
+    reduction = reduce.Prod
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumprod(x, self.axis, wide_dtype(x.dtype))
+        return np.cumprod(x, self.axis, ew.wide_dtype(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return the product before, times a sum over later elements.
@@ -117,9 +99,9 @@ class CumProd(Cumulative):
         care.
         """
         follows = -1 if self.reverse else 1
-        between = shift_along(conj(x), self.axis, follows, 0)
+        between = shift_along(ew.conj(x), self.axis, follows, 0)
         after = Tensor.make(Recurrence(self.axis, not self.reverse), between, g)
-        return (after * conj(shift_along(y, self.axis, -follows, 1)),)
+        return (after * ew.conj(shift_along(y, self.axis, -follows, 1)),)
 
 
 class CumExtreme(Cumulative):
@@ -137,12 +119,12 @@ class CumExtreme(Cumulative):
         follows = -1 if self.reverse else 1
         n = length(x, self.axis)
         before = shift_along(y, self.axis, -follows, 0)
-        beats = (greater if isinstance(self, CumMax) else less)(x, before)
-        record = beats | (isnan(x) & logical_not(isnan(before)))
+        beats = (ew.greater if isinstance(self, CumMax) else ew.less)(x, before)
+        record = beats | (ew.isnan(x) & ew.logical_not(ew.isnan(before)))
         shape = (-1, *(1,) * (x.ndim - 1 - self.axis))
         positions = arange(n).reshape(shape)
         first = as_tensor(n, dtype="int64") - 1 if self.reverse else 0
-        records = where(record, positions, first)
+        records = ew.where(record, positions, first)
         sources = Tensor.make(
             (CumMin if self.reverse else CumMax)(self.axis, self.reverse), records
         )
@@ -153,7 +135,7 @@ class CumMax(CumExtreme):
     """The largest of the elements up to each one."""
 
     __slots__ = ()
-    reduction = Max
+    reduction = reduce.Max
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.maximum.accumulate(x, self.axis)
@@ -163,7 +145,7 @@ class CumMin(CumExtreme):
     """The smallest of the elements up to each one."""
 
     __slots__ = ()
-    reduction = Min
+    reduction = reduce.Min
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.minimum.accumulate(x, self.axis)
@@ -189,7 +171,7 @@ class Recurrence(Op):
         return 0 if self.reverse and axis == self.axis else "any"
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        y = np.array(b, wide_dtype(b.dtype))
+        y = np.array(b, ew.wide_dtype(b.dtype))
         steps = range(b.shape[self.axis])
         along, factors = np.moveaxis(y, self.axis, 0), np.moveaxis(a, self.axis, 0)
         steps = steps[::-1] if self.reverse else steps
@@ -199,16 +181,16 @@ class Recurrence(Op):
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         follows = -1 if self.reverse else 1
-        factors = shift_along(conj(a), self.axis, follows, 0)
+        factors = shift_along(ew.conj(a), self.axis, follows, 0)
         by_b = Tensor.make(Recurrence(self.axis, not self.reverse), factors, g)
-        return by_b * conj(shift_along(y, self.axis, -follows, 0)), by_b
+        return by_b * ew.conj(shift_along(y, self.axis, -follows, 0)), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
         a, b = (x if own else batch_of(x, size) for x, own in zip((a, b), batched, strict=True))
         return Tensor.make(Recurrence(self.axis + 1, self.reverse), a, b)
 
 
-class LogCumSumExp(AxisComposite):
+class LogCumSumExp(reduce.AxisComposite):
     """``log(cumsum(exp(x)))`` along its axis, without overflow."""
 
     __slots__ = ()
@@ -217,14 +199,14 @@ class LogCumSumExp(AxisComposite):
         """Scan with a sum that shrinks when the running maximum rises."""
         (axis,) = self.axes
         peak = cummax(x, axis)
-        shift = where(isfinite(peak), peak, 0)
+        shift = ew.where(ew.isfinite(peak), peak, 0)
         shrink = exp(shift_along(peak, axis, -1, -np.inf) - shift)
         return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return each element's share of its sum, times that sum's share of the next."""
         (axis,) = self.axes
-        y = where(equal(y, -np.inf), 0, y)
+        y = ew.where(ew.equal(y, -np.inf), 0, y)
         rise = exp(y - shift_along(y, axis, 1, np.inf))
         return (Tensor.make(Recurrence(axis, True), rise, g) * exp(x - y),)
 
@@ -265,7 +247,7 @@ def cumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
         >>> gt.cumsum([1, 2, 3]).eval(mode="NUMPY").tolist()
         [1, 3, 6]
     """
-    return _along(CumSum, summed_dtype(as_tensor(x), dtype), axis)
+    return _along(CumSum, reduce.summed_dtype(as_tensor(x), dtype), axis)
 
 
 @function
@@ -279,7 +261,7 @@ def cumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor
         >>> gt.cumprod([1, 2, 3]).eval(mode="NUMPY").tolist()
         [1, 2, 6]
     """
-    return _along(CumProd, summed_dtype(as_tensor(x), dtype), axis)
+    return _along(CumProd, reduce.summed_dtype(as_tensor(x), dtype), axis)
 
 
 @function
@@ -335,9 +317,9 @@ def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
         [1000.0, 1000.693147180...]
     """
     return (
-        apply_composite(LogCumSumExp, ravel(x), 0)
+        reduce.apply_composite(LogCumSumExp, ravel(x), 0)
         if axis is None
-        else apply_composite(LogCumSumExp, x, axis)
+        else reduce.apply_composite(LogCumSumExp, x, axis)
     )
 
 
@@ -417,11 +399,11 @@ def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: Any = 1.0, axis: i
         >>> float(gt.trapezoid([1, 2, 4], [0, 1, 3]).eval(mode="NUMPY"))
         7.5
     """
-    y = as_floating(y)
+    y = reduce.as_floating(y)
     (at,) = axes_of("trapezoid", axis, y.ndim)
-    width = dx if x is None else _widths(as_floating(x), at, y.ndim)
+    width = dx if x is None else _widths(reduce.as_floating(x), at, y.ndim)
     after, before = (y[slice_at_axis(part, at)] for part in (slice(1, None), slice(None, -1)))
-    return sum(width * (after + before) / 2, at)
+    return reduce.sum(width * (after + before) / 2, at)
 
 
 def _widths(x: Tensor, axis: int, ndim: int) -> Tensor:
@@ -458,9 +440,9 @@ def unwrap(
     whole = not is_inexact(p.dtype) and isinstance(period, int)
     half = period // 2 if whole else period / 2
     low = -half
-    wrapped = remainder(steps - low, period) + low
+    wrapped = ew.remainder(steps - low, period) + low
     if not whole or period % 2 == 0:
-        wrapped = where(equal(wrapped, low) & greater(steps, 0), half, wrapped)
+        wrapped = ew.where(ew.equal(wrapped, low) & ew.greater(steps, 0), half, wrapped)
     least = half if discont is None else discont
-    added = cumsum(where(less(abs(steps), least), 0, wrapped - steps), at)
+    added = cumsum(ew.where(ew.less(ew.abs(steps), least), 0, wrapped - steps), at)
     return p + _prepend(added, at, 0)

@@ -20,6 +20,11 @@ from graphc.tensor.core.shape import entries, fill_shape, length, lengths, targe
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = [
+    "alloc_diag", "diag", "diagonal", "extract_diag", "fill_diagonal", "fill_diagonal_offset",
+    "trace",
+]  # fmt: skip
+
 
 def diagonal_length(n: int, m: int, offset: int) -> int:
     """Return the length of a diagonal of an n by m matrix.

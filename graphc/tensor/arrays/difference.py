@@ -13,6 +13,8 @@ from graphc.tensor.core.elementwise import cast, not_equal, subtract
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = ["diff", "ediff1d", "gradient"]
+
 
 @function
 def diff(

@@ -15,6 +15,8 @@ from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length, lengths, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = ["append", "delete", "insert"]
+
 
 @function
 def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tensor:

@@ -21,6 +21,10 @@ from graphc.tensor.core.exponential import log, power
 from graphc.tensor.core.shape import entries, mixed_entries
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
 
+__all__ = [
+    "geomspace", "indices", "ix_", "linspace", "logspace", "meshgrid", "mgrid", "ogrid",
+]  # fmt: skip
+
 
 @overload
 def linspace(

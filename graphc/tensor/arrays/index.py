@@ -26,20 +26,13 @@ from graphc.ir.lengths import AnyLength, SymbolicLength, agree, require
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import Arange, StaticArange, arange, full, zeros_like
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, moveaxis
-from graphc.tensor.core.elementwise import (
-    broadcast_shapes,
-    cast,
-    equal,
-    repeated_like,
-    split_mask,
-    unbroadcast,
-    where,
-    with_rank,
-)
 from graphc.tensor.core.shape import Length, Shape, as_length, length, reshape
 from graphc.tensor.core.specify import SpecifyShape, specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
+
+__all__ = ["flip", "getitem", "inc_subtensor", "set_subtensor"]
 
 T = TypeVar("T")
 
@@ -198,7 +191,7 @@ class Index(Op):
         arrays = self.arrays(symbolic)
         if arrays:
             position = self.array_axis()
-            shape[position:position] = broadcast_shapes("getitem", arrays)
+            shape[position:position] = ew.broadcast_shapes("getitem", arrays)
         return x.with_shape(tuple(shape))
 
     def bounds(self) -> list[int]:
@@ -238,16 +231,16 @@ class Index(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
         """Add each element's gradient up over all positions that read it."""
         grown = Tensor.make(IndexUpdate(self.entries, True), zeros_like(x), g, *symbolic)
-        mask = split_mask(g)[0] if x.inputs else None
+        mask = ew.split_mask(g)[0] if x.inputs else None
         if mask is not None:
-            grown = where(self._chosen(repeated_like(mask, g), x, *symbolic), grown, 0)
+            grown = ew.where(self._chosen(ew.repeated_like(mask, g), x, *symbolic), grown, 0)
         return (grown, *(None for _ in symbolic))
 
     def _chosen(self, mask: Tensor, x: Tensor, *symbolic: Tensor) -> Tensor:
         """Return which of x's elements are read at least once where the mask holds."""
         count = zeros_like(x, "int32")
         update = IndexUpdate(self.entries, True)
-        return Tensor.make(update, count, cast(mask, "int32"), *symbolic) > 0
+        return Tensor.make(update, count, ew.cast(mask, "int32"), *symbolic) > 0
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
@@ -281,13 +274,13 @@ def _over_batch(
             return _BatchedIndex(unbatched, symbolic)
         return _BatchedIndex(unbatched, symbolic, [n], [0])
     symbolic = [
-        with_rank(x, n) if leading else x for x, leading in zip(symbolic, batched, strict=True)
+        ew.with_rank(x, n) if leading else x for x, leading in zip(symbolic, batched, strict=True)
     ]
     position = op.array_axis()
     if not of_batch:
         return _BatchedIndex(op, symbolic, [position], [0])
     # Each array of the batch has its own indices: the batch axis is indexed by 0, 1, 2, ...
-    rows = with_rank(arange(size), n)
+    rows = ew.with_rank(arange(size), n)
     source, destination = range(1, n + 1), range(position + 1, position + 1 + n)
     return _BatchedIndex(Index((HOLE, *op.entries)), [rows, *symbolic], source, destination)
 
@@ -351,8 +344,8 @@ class IndexUpdate(Op):
             nothing = constant(0, dtype=g.dtype)
             by_x = Tensor.make(IndexUpdate(self.entries, False), g, nothing, *symbolic)
             if _may_repeat(Index(self.entries).arrays(symbolic)):
-                part = where(self._remaining(x, part, symbolic), part, 0)
-        return (by_x, unbroadcast(part, value), *(None for _ in symbolic))
+                part = ew.where(self._remaining(x, part, symbolic), part, 0)
+        return (by_x, ew.unbroadcast(part, value), *(None for _ in symbolic))
 
     def _remaining(self, x: Tensor, part: Tensor, symbolic: Sequence[Tensor]) -> Tensor:
         """Return which values of a part remain, by setting and reading the number of each value."""
@@ -366,7 +359,7 @@ class IndexUpdate(Op):
         entries = (HOLE,) * len(arrays)
         writers = full(indexed, -1, "int64")
         writers = Tensor.make(IndexUpdate(entries, False), writers, numbers, *arrays)
-        remaining = equal(Tensor.make(Index(entries), writers, *arrays), numbers)
+        remaining = ew.equal(Tensor.make(Index(entries), writers, *arrays), numbers)
         return expand_dims(remaining, tuple(range(ndim, part.ndim - position)))
 
     def pushforward(
@@ -387,7 +380,9 @@ class IndexUpdate(Op):
         if batched[1] or over.source:
             value = value if batched[1] else expand_dims(value, 0)
             part = over.op.infer(x.type, *[i.type for i in over.symbolic])
-            value = moveaxis(with_rank(value, part.ndim - 1), [*over.destination], [*over.source])
+            value = moveaxis(
+                ew.with_rank(value, part.ndim - 1), [*over.destination], [*over.source]
+            )
         return Tensor.make(IndexUpdate(over.op.entries, self.accumulate), x, value, *over.symbolic)
 
 
@@ -488,7 +483,7 @@ class _Parser:
             raise self.refusal(part, INDICES)
         part = as_tensor(part)
         if part.type.shape == (0,) and isinstance(part.op, Constant):
-            part = cast(part, "int64")
+            part = ew.cast(part, "int64")
         if part.dtype != "bool" and not is_integer(part.dtype):
             raise self.refusal(
                 part, f"{INDICES} Half of a length is x.shape[0] // 2; x.astype('int64') converts."
@@ -629,7 +624,7 @@ def _update(part: Any, value: Any, accumulate: bool) -> Tensor:
         value = _safely_cast(name, value, x)
     mask = _mask_of(part)
     if mask is not None and not value.ndim:
-        return where(mask, x + value if accumulate else value, x)
+        return ew.where(mask, x + value if accumulate else value, x)
     value = _specify_value(name, value, part)
     return Tensor.make(IndexUpdate(part.op.entries, accumulate), x, value, *symbolic)
 
@@ -662,7 +657,7 @@ def _safely_cast(name: str, value: Tensor, x: Any) -> Tensor:
             f"{name}: a value of {value.dtype} cannot be stored in {x!r}.",
             f"Cast it: value.astype({x.dtype!r}), or cast the array to {value.dtype}.",
         )
-    return cast(value, x.dtype)
+    return ew.cast(value, x.dtype)
 
 
 def _is_constant_in_range(value: Tensor, dtype: str) -> bool:

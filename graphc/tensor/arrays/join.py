@@ -36,6 +36,12 @@ from graphc.tensor.core.tensor import (
     operands,
 )
 
+__all__ = [
+    "block", "column_stack", "concat_with_broadcast", "concatenate", "dstack",
+    "horizontal_stack", "hstack", "join", "make_vector", "stack", "stacklists",
+    "vertical_stack", "vstack",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Concatenate(Op):

@@ -15,6 +15,8 @@ from graphc.tensor.core.elementwise import cast, maximum, not_equal, where
 from graphc.tensor.core.shape import entries, lengths, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
+__all__ = ["argwhere", "flatnonzero", "nonzero", "nonzero_values"]
+
 
 @overload
 def nonzero(

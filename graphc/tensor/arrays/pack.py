@@ -22,6 +22,8 @@ from graphc.tensor.core.tensor import (
     known_axes,
 )
 
+__all__ = ["join_dims", "pack", "split_dims", "unpack"]
+
 
 @function
 def join_dims(x: TensorLike, start_axis: int = 0, n_axes: int | None = None) -> Tensor:

@@ -25,6 +25,8 @@ from graphc.tensor.core.tensor import (
     known_axes,
 )
 
+__all__ = ["fliplr", "flipud", "roll", "rot90"]
+
 
 @function
 def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Tensor:

@@ -14,17 +14,8 @@ from graphc.ir import Node, Op, TensorType, is_complex, is_inexact
 from graphc.ir.line import Code, Writer, call
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.vectorize import batched as over_batch
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze, transpose
-from graphc.tensor.core.elementwise import (
-    cast,
-    conj,
-    equal,
-    isfinite,
-    maximum,
-    minimum,
-    where,
-    wide_dtype,
-)
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import (
     lengths,
@@ -33,6 +24,11 @@ from graphc.tensor.core.shape import (
     shifted_axes,
 )
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "logsumexp", "max", "max_and_argmax", "min", "prod",
+    "sum",
+]  # fmt: skip
 
 
 def restore_axes(y: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -83,7 +79,7 @@ class Sum(Reduction):
     neutral = 0
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.sum(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
+        return np.sum(x, self.axes, ew.wide_dtype(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Send all of ``g`` to every summed element: each moves the sum equally."""
@@ -100,7 +96,7 @@ class Prod(Reduction):
     neutral = 1
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.prod(x, self.axes, wide_dtype(x.dtype)).astype(x.dtype)
+        return np.prod(x, self.axes, ew.wide_dtype(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return the product of the others: y / x, except for slices that hold a zero.
@@ -108,14 +104,18 @@ class Prod(Reduction):
         There it is written so that the second derivative is right: with one zero in the slice, the
         sum of the zeros is that element, and with two, the sum less one of them is the other.
         """
-        zero = equal(x, 0)
-        zeros = restore_axes(sum(cast(zero, "int64"), self.axes), self.axes)
-        rest = restore_axes(prod(where(zero, 1, x), self.axes), self.axes)
-        total = restore_axes(sum(where(zero, x, 0), self.axes), self.axes)
-        one, two = equal(zeros, 1), equal(zeros, 2)
-        among_zeros = where(one, 1, where(two, total - x, 0))
-        beside_zeros = where(equal(zeros, 0), 1, where(one, total, 0)) / where(zero, 1, x)
-        return (restore_axes(g, self.axes) * conj(rest * where(zero, among_zeros, beside_zeros)),)
+        zero = ew.equal(x, 0)
+        zeros = restore_axes(sum(ew.cast(zero, "int64"), self.axes), self.axes)
+        rest = restore_axes(prod(ew.where(zero, 1, x), self.axes), self.axes)
+        total = restore_axes(sum(ew.where(zero, x, 0), self.axes), self.axes)
+        one, two = ew.equal(zeros, 1), ew.equal(zeros, 2)
+        among_zeros = ew.where(one, 1, ew.where(two, total - x, 0))
+        beside_zeros = ew.where(ew.equal(zeros, 0), 1, ew.where(one, total, 0)) / ew.where(
+            zero, 1, x
+        )
+        return (
+            restore_axes(g, self.axes) * ew.conj(rest * ew.where(zero, among_zeros, beside_zeros)),
+        )
 
 
 class Extreme(Reduction):
@@ -138,9 +138,11 @@ class Extreme(Reduction):
             )
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        chosen = equal(x, restore_axes(y, self.axes))
-        share = restore_axes(g / cast(sum(cast(chosen, "int64"), self.axes), g.dtype), self.axes)
-        return (where(chosen, share, 0),)
+        chosen = ew.equal(x, restore_axes(y, self.axes))
+        share = restore_axes(
+            g / ew.cast(sum(ew.cast(chosen, "int64"), self.axes), g.dtype), self.axes
+        )
+        return (ew.where(chosen, share, 0),)
 
 
 class Max(Extreme):
@@ -294,10 +296,10 @@ def _reduce(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tenso
 def summed_dtype(x: Tensor, dtype: Any) -> Tensor:
     """Return the dtype of sums: 64 bits for integers and bool, others unchanged."""
     if dtype is not None:
-        return cast(x, dtype)
+        return ew.cast(x, dtype)
     if x.dtype.startswith("uint"):
-        return cast(x, "uint64")
-    return x if is_inexact(x.dtype) else cast(x, "int64")
+        return ew.cast(x, "uint64")
+    return x if is_inexact(x.dtype) else ew.cast(x, "int64")
 
 
 @function
@@ -334,7 +336,7 @@ def sum(
     """
     x = mask_elements(where, summed_dtype(as_tensor(x), dtype), 0)
     y = _reduce(Sum, x, axis, keepdims)
-    return y if initial is None else y + cast(initial, y.dtype)
+    return y if initial is None else y + ew.cast(initial, y.dtype)
 
 
 @function
@@ -359,7 +361,7 @@ def prod(
     """
     x = mask_elements(where, summed_dtype(as_tensor(x), dtype), 1)
     y = _reduce(Prod, x, axis, keepdims)
-    return y if initial is None else y * cast(initial, y.dtype)
+    return y if initial is None else y * ew.cast(initial, y.dtype)
 
 
 @function
@@ -392,7 +394,7 @@ def max(
     if initial is None:
         return _reduce(Max, _refuse_mask("max", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return maximum(
+    return ew.maximum(
         _reduce(MaxWithDefault, mask_elements(where, x, initial), axis, keepdims), initial
     )
 
@@ -415,14 +417,14 @@ def min(
     if initial is None:
         return _reduce(Min, _refuse_mask("min", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return minimum(
+    return ew.minimum(
         _reduce(MinWithDefault, mask_elements(where, x, initial), axis, keepdims), initial
     )
 
 
 def mask_elements(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
     """Return x with ``otherwise`` for the elements that ``where=`` leaves out."""
-    return x if mask is None else where(broadcast_to(mask, lengths(x)), x, otherwise)
+    return x if mask is None else ew.where(broadcast_to(mask, lengths(x)), x, otherwise)
 
 
 def _refuse_mask(op: str, x: Any, mask: Any) -> Tensor:
@@ -456,7 +458,7 @@ def all(
         >>> gt.all([[1, 0], [2, 3]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduce(All, mask_elements(where, cast(x, "bool"), True), axis, keepdims)
+    return _reduce(All, mask_elements(where, ew.cast(x, "bool"), True), axis, keepdims)
 
 
 @function
@@ -472,7 +474,7 @@ def any(
         >>> gt.any([[0, 0], [2, 0]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduce(Any_, mask_elements(where, cast(x, "bool"), False), axis, keepdims)
+    return _reduce(Any_, mask_elements(where, ew.cast(x, "bool"), False), axis, keepdims)
 
 
 def _arg(op: type[ArgExtreme], x: Any, axis: Axis, keepdims: bool) -> Tensor:
@@ -561,8 +563,8 @@ def as_floating(x: Any, dtype: Any = None) -> Tensor:
     """Return the array in a dtype that has means: integers and bool become float64."""
     x = as_tensor(x)
     if dtype is not None:
-        return cast(x, dtype)
-    return x if is_inexact(x.dtype) else cast(x, "float64")
+        return ew.cast(x, dtype)
+    return x if is_inexact(x.dtype) else ew.cast(x, "float64")
 
 
 # Composites: named sub-graphs, inlined where a backend has no lowering for the name.
@@ -615,7 +617,7 @@ class AxisComposite(Composite):
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     # The largest of each slice, 0 where that is infinite: inf - inf is never formed.
     largest = Tensor.make(MaxWithDefault(axes), x)
-    return restore_axes(where(isfinite(largest), largest, 0), axes)
+    return restore_axes(ew.where(ew.isfinite(largest), largest, 0), axes)
 
 
 class LogSumExp(AxisComposite):
@@ -634,7 +636,7 @@ class LogSumExp(AxisComposite):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Return each element's share of the sum; zero in a slice of -inf alone."""
-        y = where(equal(y, -np.inf), 0, y)
+        y = ew.where(ew.equal(y, -np.inf), 0, y)
         return (restore_axes(g, self.axes) * exp(x - restore_axes(y, self.axes)),)
 
 

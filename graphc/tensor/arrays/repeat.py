@@ -31,6 +31,8 @@ from graphc.tensor.core.tensor import (
     has_symbols,
 )
 
+__all__ = ["repeat", "tile"]
+
 
 @function
 def tile(x: TensorLike, reps: Any) -> Tensor:

@@ -17,18 +17,8 @@ from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, nonzero_indices
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.reduce import sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis
-from graphc.tensor.core.elementwise import (
-    align_ranks,
-    broadcast_shapes,
-    cast,
-    clip,
-    equal,
-    floor_divide,
-    not_equal,
-    remainder,
-    where,
-)
 from graphc.tensor.core.shape import length, lengths, mixed_entries, ravel, reshape
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import (
@@ -41,6 +31,12 @@ from graphc.tensor.core.tensor import (
     function,
     operands,
 )
+
+__all__ = [
+    "choose", "compress", "count_nonzero", "extract", "inverse_permutation", "one_hot",
+    "permute_row_elements", "put_along_axis", "ravel_multi_index", "relu", "select", "take",
+    "take_along_axis", "to_one_hot", "unravel_index",
+]  # fmt: skip
 
 # Indices.
 
@@ -60,7 +56,7 @@ class CheckedIndices(Op):
     name = "checked_indices"
 
     def infer(self, i: TensorType, n: TensorType) -> TensorType:
-        return i.with_shape(broadcast_shapes(self.what, (i, n)))
+        return i.with_shape(ew.broadcast_shapes(self.what, (i, n)))
 
     def perform(self, i: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> Any:
         i, n = np.broadcast_arrays(i, n)
@@ -76,7 +72,7 @@ class CheckedIndices(Op):
         return None, None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *align_ranks(batched, inputs))
+        return Tensor.make(self, *ew.align_ranks(batched, inputs))
 
 
 def checked_indices(what: str, i: Tensor, n: Any) -> Tensor:
@@ -93,9 +89,9 @@ def apply_index_mode(op: str, i: Any, n: Any, mode: str) -> Tensor:
     """
     i = _indices(op, i)
     if mode == "wrap":
-        return remainder(i, n)
+        return ew.remainder(i, n)
     if mode == "clip":
-        return clip(i, 0, as_tensor(n, dtype="int64") - 1)
+        return ew.clip(i, 0, as_tensor(n, dtype="int64") - 1)
     if mode == "raise":
         return checked_indices(op, i, n)
     raise ArgumentError(f"{op}: unknown mode={mode!r}.", "Use 'raise', 'wrap' or 'clip'.")
@@ -104,10 +100,10 @@ def apply_index_mode(op: str, i: Any, n: Any, mode: str) -> Tensor:
 def _indices(op: str, i: Any) -> Tensor:
     i = as_tensor(i)
     if i.type.shape == (0,) and not i.inputs and is_inexact(i.dtype):
-        i = cast(i, "int64")
+        i = ew.cast(i, "int64")
     if not is_integer(i.dtype):
         raise DTypeError(f"{op}: expected integers, got {i!r}.", "Cast them with astype.")
-    return cast(i, "int64")
+    return ew.cast(i, "int64")
 
 
 @function
@@ -280,7 +276,7 @@ def compress(condition: TensorLike, x: TensorLike, axis: int | None = None) -> T
         >>> gt.compress([True, False], [[1, 2], [3, 4]], axis=0).eval(mode="NUMPY").tolist()
         [[1, 2]]
     """
-    condition = cast(condition, "bool")
+    condition = ew.cast(condition, "bool")
     if condition.ndim != 1:
         raise ShapeError(f"compress: expected a vector as condition, got {condition!r}.")
     return take(x, nonzero_indices(condition)[0], axis)
@@ -299,7 +295,7 @@ def extract(condition: TensorLike, x: TensorLike) -> Tensor:
         >>> gt.extract([True, False, True], [1, 2, 3]).eval(mode="NUMPY").tolist()
         [1, 3]
     """
-    return compress(ravel(cast(condition, "bool")), x)
+    return compress(ravel(ew.cast(condition, "bool")), x)
 
 
 @function
@@ -311,7 +307,7 @@ def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> T
         >>> gt.count_nonzero([[1, 0], [2, 3]], axis=1).eval(mode="NUMPY").tolist()
         [1, 2]
     """
-    return sum(not_equal(x, 0), axis, keepdims=keepdims)
+    return sum(ew.not_equal(x, 0), axis, keepdims=keepdims)
 
 
 @function
@@ -339,7 +335,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     (*choices, y), _ = operands("select", (*choicelist, default))
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
-        y = where(condition, choice, y)
+        y = ew.where(condition, choice, y)
     return y
 
 
@@ -426,8 +422,8 @@ def unravel_index(indices: TensorLike, shape: Any, order: str = "C") -> tuple[Te
     row_major = _is_row_major("unravel_index", order)
     result: list[Tensor] = []
     for n in reversed(dims) if row_major else dims:
-        result.append(remainder(rest, n))
-        rest = floor_divide(rest, n)
+        result.append(ew.remainder(rest, n))
+        rest = ew.floor_divide(rest, n)
     return tuple(reversed(result)) if row_major else tuple(result)
 
 
@@ -491,7 +487,7 @@ def to_one_hot(y: TensorLike, nb_class: Any, dtype: Any = None) -> Tensor:
         [[1, 0, 0], [0, 0, 1]]
     """
     y = _indices("to_one_hot", y)
-    return cast(equal(expand_dims(y, -1), arange(nb_class)), dtype or config.floatX)
+    return ew.cast(ew.equal(expand_dims(y, -1), arange(nb_class)), dtype or config.floatX)
 
 
 @function
@@ -532,4 +528,4 @@ def relu(x: TensorLike) -> Tensor:
         [0.0, 2.0]
     """
     x = as_tensor(x)
-    return where(x <= 0, zeros_like(x), x)
+    return ew.where(x <= 0, zeros_like(x), x)

@@ -27,6 +27,8 @@ from graphc.tensor.core.tensor import (
     operands,
 )
 
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique"]
+
 
 @dataclass(frozen=True, slots=True)
 class Unique(Op):

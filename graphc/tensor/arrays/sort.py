@@ -22,6 +22,10 @@ from graphc.tensor.core.shape import length, lengths, ravel, reshape
 from graphc.tensor.core.specify import specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function, operands
 
+__all__ = [
+    "argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "top_k",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Sort(Op):

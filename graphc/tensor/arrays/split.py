@@ -18,6 +18,8 @@ from graphc.tensor.core.elementwise import repeated_like, split_mask, where as s
 from graphc.tensor.core.shape import are_equal, entries, fill_shape, length, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = ["array_split", "dsplit", "hsplit", "split", "unstack", "vsplit"]
+
 
 @dataclass(frozen=True, slots=True)
 class Split(Op):

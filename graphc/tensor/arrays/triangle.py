@@ -14,6 +14,11 @@ from graphc.tensor.core.elementwise import cast, where
 from graphc.tensor.core.shape import entries, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
 
+__all__ = [
+    "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
+    "triu_indices_from",
+]  # fmt: skip
+
 
 @function
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Tensor:  # noqa: N803 (NumPy's names)

@@ -8,20 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
-from graphc import hooks
+from graphc import hooks, ir
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
-from graphc.ir import (
-    Node,
-    Pick,
-    TensorType,
-    TupleType,
-    Wrapper,
-    flatten,
-    rebuild,
-    replace_nodes,
-    to_gathered_form,
-    toposort,
-)
 from graphc.ir.law import deciding_inputs
 from graphc.site import derived_from
 from graphc.tensor.arrays.broadcast import batch_of, broadcast_to
@@ -29,6 +17,8 @@ from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import ArrayOrNumber, Tensor, TensorLike, as_tensor
+
+__all__ = ["vectorize"]
 
 Size = int | Tensor
 """The number of elements of a batch."""
@@ -45,16 +35,16 @@ class _BatchedNodes:
         sizes: The batch's length, for each node that depends on a replaced one.
     """
 
-    done: dict[Node, Any]
-    leading: set[Node] = field(default_factory=set)
-    sizes: dict[Node, Size] = field(default_factory=dict)
+    done: dict[ir.Node, Any]
+    leading: set[ir.Node] = field(default_factory=set)
+    sizes: dict[ir.Node, Size] = field(default_factory=dict)
 
-    def add(self, node: Node) -> None:
+    def add(self, node: ir.Node) -> None:
         size = self._size(node)
         if size is not None:
             self.sizes[node] = size
         inputs = [self.done.get(x, x) for x in node.inputs]
-        if isinstance(node.op, Pick) and isinstance(inputs[0], tuple):
+        if isinstance(node.op, ir.Pick) and isinstance(inputs[0], tuple):
             self._enter(node, inputs[0][node.op.index])
             return
         flags = [x in self.leading for x in node.inputs]
@@ -65,12 +55,12 @@ class _BatchedNodes:
         with derived_from(node.site):
             self._enter(node, node.op.batch(size, flags, *inputs))
 
-    def _enter(self, node: Node, made: Any) -> None:
+    def _enter(self, node: ir.Node, made: Any) -> None:
         self.done[node] = made
         if _is_batched(made, node):
             self.leading.add(node)
 
-    def _size(self, node: Node) -> Size | None:
+    def _size(self, node: ir.Node) -> Size | None:
         sizes = [self.sizes[x] for x in node.inputs if x in self.sizes]
         static = {n for n in sizes if isinstance(n, int)}
         if len(static) > 1:
@@ -82,7 +72,7 @@ class _BatchedNodes:
             )
         return static.pop() if static else sizes[0] if sizes else None
 
-    def result(self, y: Node) -> Any:
+    def result(self, y: ir.Node) -> Any:
         """Return the batched output, or the node itself if it depends on no replaced node."""
         value = self.done.get(y, y)
         spread = y in self.sizes and y not in self.leading
@@ -90,7 +80,7 @@ class _BatchedNodes:
 
 
 def _batch_graph(
-    outputs: Sequence[Node],
+    outputs: Sequence[ir.Node],
     replacements: Mapping[Any, Tensor],
     same: Mapping[Any, Tensor] | None = None,
 ) -> _BatchedNodes:
@@ -105,12 +95,12 @@ def _batch_graph(
             )
         batch.leading.add(node)
         batch.sizes[node] = length(new, 0)
-    for node in toposort(outputs, batch.done):
+    for node in ir.toposort(outputs, batch.done):
         batch.add(node)
     return batch
 
 
-def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list[Tensor]:
+def batched(outputs: Sequence[ir.Node], replacements: Mapping[Any, Tensor]) -> list[Tensor]:
     """Return the outputs for every element of a batch, along a new leading axis.
 
     Args:
@@ -132,7 +122,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
         >>> [y.type for y in batched([x.sum(), x * 2], {x: rows})]
         [float64[5], float64[5, 3]]
     """
-    outputs = to_gathered_form(outputs, replacements)
+    outputs = ir.to_gathered_form(outputs, replacements)
     batch = _batch_graph(outputs, replacements)
     sizes = [batch.sizes[x] for x in replacements]
     size = next((n for n in sizes if isinstance(n, int)), sizes[0])
@@ -141,7 +131,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
     ]
 
 
-def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
+def _check_shape_fixed(node: ir.Node, flags: Sequence[bool]) -> None:
     if any(flags[i] for i in deciding_inputs(node)):
         raise UnsupportedOperationError(
             f"{node!r}: its shape would differ from one element of the batch to the next.",
@@ -151,9 +141,9 @@ def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
         )
 
 
-def _is_batched(value: Node, node: Node) -> bool:
+def _is_batched(value: ir.Node, node: ir.Node) -> bool:
     # A rule may return a value that is the same for all elements: a length, of the node's rank.
-    several = isinstance(value, tuple) or isinstance(value.type, TupleType)
+    several = isinstance(value, tuple) or isinstance(value.type, ir.TupleType)
     return several or bool(value.type.ndim > node.type.ndim)
 
 
@@ -204,12 +194,12 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
         >>> graphc.vectorize_graph(x @ y, {x: xs, y: ys}).type
         float64[5, 4]
     """
-    values = flatten(outputs)
-    if any(isinstance(x, Wrapper) for x in [*values, *replace, *replace.values()]):
+    values = ir.flatten(outputs)
+    if any(isinstance(x, ir.Wrapper) for x in [*values, *replace, *replace.values()]):
         return hooks.vectorize_xtensors(outputs, replace)
     targets = [as_tensor(y) for y in values]
     results = _over_axes(targets, {x: _replacement(x, new) for x, new in replace.items()})
-    return rebuild(outputs, results)
+    return ir.rebuild(outputs, results)
 
 
 def _replacement(x: Any, new: Any) -> Any:
@@ -235,7 +225,7 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
 
     Arrays without this axis, or with static length 1, are the same for all elements along it.
     """
-    outputs = [*to_gathered_form(outputs, replacements)]  # type: ignore[list-item]
+    outputs = [*ir.to_gathered_form(outputs, replacements)]  # type: ignore[list-item]
     ranks = {x: new.ndim - x.ndim for x, new in replacements.items()}
     deepest = _deepest(outputs, ranks)
     most = max(ranks.values(), default=0)
@@ -257,13 +247,13 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
             for y, rank in zip(outputs, deepest, strict=True)
         ]
         present |= new
-    return outputs if most else replace_nodes(outputs, squeezed)  # type: ignore[arg-type, return-value]
+    return outputs if most else ir.replace_nodes(outputs, squeezed)  # type: ignore[arg-type, return-value]
 
 
-def _deepest(outputs: Sequence[Node], ranks: Mapping[Any, int]) -> list[int]:
+def _deepest(outputs: Sequence[ir.Node], ranks: Mapping[Any, int]) -> list[int]:
     """Return the number of batch axes of each output, the most of any node it depends on."""
-    depths: dict[Node, int] = {**ranks}
-    for node in toposort(outputs, ranks):
+    depths: dict[ir.Node, int] = {**ranks}
+    for node in ir.toposort(outputs, ranks):
         depths[node] = max((depths[x] for x in node.inputs), default=0)
     return [depths[y] for y in outputs]
 
@@ -273,7 +263,7 @@ def _is_wide(new: Tensor, axis: int) -> bool:
 
 
 def _stand_in(x: Tensor, new: Tensor, axis: int) -> Tensor:
-    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()
+    return ir.TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()
 
 
 def _without_ones(new: Tensor, rank: int) -> Tensor:
@@ -402,7 +392,7 @@ class _Signature:
         if all(x.ndim == len(core) for x, core in zip(arguments, self.inputs, strict=True)):
             return list(arguments)
         return [
-            TensorType(
+            ir.TensorType(
                 x.dtype,
                 tuple(
                     sizes.get(name, n)

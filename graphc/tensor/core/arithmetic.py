@@ -10,41 +10,17 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import is_complex, is_inexact, is_integer
-from graphc.tensor.core.elementwise import (
-    NONNEGATIVE,
-    RISING,
-    ROWS,
-    Facts,
-    abs,
-    binary,
-    cast,
-    complex,
-    equal,
-    floor_divide,
-    greater_equal,
-    imag,
-    isinf,
-    isnan,
-    less_equal,
-    maximum,
-    minimum,
-    not_equal,
-    order_predicate,
-    real,
-    real_inexact,
-    real_numeric,
-    real_or_bool,
-    remainder,
-    sign,
-    square,
-    trunc,
-    unary,
-    where,
-    wide_dtype,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import power, sigmoid
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.core.trigonometric import cos, sin
+
+__all__ = [
+    "angle", "bitwise_count", "cbrt", "ceil_intdiv", "complex_from_polar", "copysign", "divmod",
+    "fabs", "float_power", "fmax", "fmin", "fmod", "frexp", "gcd", "heaviside", "hypot",
+    "iscomplex", "iscomplexobj", "isreal", "isrealobj", "largest", "lcm", "ldexp", "logaddexp2",
+    "modf", "ndim", "nextafter", "positive", "signbit", "smallest", "spacing",
+]  # fmt: skip
 
 # Dtype rules.
 
@@ -63,7 +39,7 @@ def in_float32(f: Any) -> Any:
     """Wrap a reference so that it computes half-width floats in float32 and rounds once."""
 
     def reference(*xs: Any) -> Any:
-        wide = [np.asarray(x, wide_dtype(x.dtype)) for x in xs]
+        wide = [np.asarray(x, ew.wide_dtype(x.dtype)) for x in xs]
         return f(*wide).astype(xs[0].dtype, copy=False)
 
     return reference
@@ -75,77 +51,77 @@ def in_float32(f: Any) -> Any:
 def in_floats(op: str, x: Any) -> Tensor:
     """Return real numbers in floating point; integers as NumPy converts them."""
     x = as_tensor(x)
-    rule = real_inexact(x.dtype)
+    rule = ew.real_inexact(x.dtype)
     if rule is None:
         raise DTypeError(f"{op}({x!r}): expected real numbers.")
-    return cast(x, rule[0])
+    return ew.cast(x, rule[0])
 
 
 # Rows.
 
-hypot = binary(
+hypot = ew.binary(
     "hypot",
     "sqrt(a**2 + b**2) without overflow; its gradient at (0, 0) is 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b: (g * _share(y, a), g * _share(y, b)),
     in_float32(np.hypot),
     commutes=True,
-    facts=Facts(range=NONNEGATIVE),
+    facts=ew.Facts(range=ew.NONNEGATIVE),
 )
 
 
 def _share(y: Any, x: Any) -> Any:
-    still = equal(y, 0)
-    return where(isinf(x), sign(x), where(still, 0, x / where(still, 1, y)))
+    still = ew.equal(y, 0)
+    return ew.where(ew.isinf(x), ew.sign(x), ew.where(still, 0, x / ew.where(still, 1, y)))
 
 
-cbrt = unary(
+cbrt = ew.unary(
     "cbrt",
     "The cube root",
-    real_inexact,
-    lambda g, y, x: g / (3 * square(y)),
+    ew.real_inexact,
+    lambda g, y, x: g / (3 * ew.square(y)),
     in_float32(np.cbrt),
-    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1),
+    facts=ew.Facts(trend=ew.RISING, fixed=(0, 1), parity=-1),
 )
-signbit = unary("signbit", "Whether the sign bit is set; true for -0.0", order_predicate)
-copysign = binary(
+signbit = ew.unary("signbit", "Whether the sign bit is set; true for -0.0", ew.order_predicate)
+copysign = ew.binary(
     "copysign",
     "|a| with the sign of b, also of a zero b",
-    real_inexact,
-    lambda g, y, a, b: (where(equal(signbit(a), signbit(b)), g, -g), None),
-    facts=Facts(exact=True),
+    ew.real_inexact,
+    lambda g, y, a, b: (ew.where(ew.equal(signbit(a), signbit(b)), g, -g), None),
+    facts=ew.Facts(exact=True),
 )
-fmax = binary(
+fmax = ew.binary(
     "fmax",
     "The larger of a and b, ignoring NaN",
-    real_or_bool,
-    lambda g, y, a, b: _by_chosen(g, greater_equal(a, b) | isnan(b)),
-    facts=Facts(trend=(1, 1), exact=True),
+    ew.real_or_bool,
+    lambda g, y, a, b: _by_chosen(g, ew.greater_equal(a, b) | ew.isnan(b)),
+    facts=ew.Facts(trend=(1, 1), exact=True),
 )
-fmin = binary(
+fmin = ew.binary(
     "fmin",
     "The smaller of a and b, ignoring NaN",
-    real_or_bool,
-    lambda g, y, a, b: _by_chosen(g, less_equal(a, b) | isnan(b)),
-    facts=Facts(trend=(1, 1), exact=True),
+    ew.real_or_bool,
+    lambda g, y, a, b: _by_chosen(g, ew.less_equal(a, b) | ew.isnan(b)),
+    facts=ew.Facts(trend=(1, 1), exact=True),
 )
 
 
 def _by_chosen(g: Any, first: Any) -> tuple[Any, Any]:
-    return where(first, g, 0), where(first, 0, g)
+    return ew.where(first, g, 0), ew.where(first, 0, g)
 
 
-fmod = binary(
+fmod = ew.binary(
     "fmod",
     "a - b * trunc(a / b), with the sign of a; an integer modulo zero gives 0",
-    real_numeric,
-    lambda g, y, a, b: (g, -g * trunc(a / b)),
+    ew.real_numeric,
+    lambda g, y, a, b: (g, -g * ew.trunc(a / b)),
 )
-heaviside = binary(
+heaviside = ew.binary(
     "heaviside",
     "0 for a negative a, 1 for a positive one, b where a is 0",
-    real_inexact,
-    lambda g, y, a, b: (None, where(equal(a, 0), g, 0)),
+    ew.real_inexact,
+    lambda g, y, a, b: (None, ew.where(ew.equal(a, 0), g, 0)),
 )
 
 
@@ -157,26 +133,26 @@ def _logaddexp2(a: Any, b: Any) -> Any:
     return np.where(gap > -1, near, high + np.log1p(np.exp2(gap)) / np.log(2).item())
 
 
-logaddexp2 = binary(
+logaddexp2 = ew.binary(
     "logaddexp2",
     "log2(2**a + 2**b) without overflow",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
     in_float32(_logaddexp2),
     commutes=True,
-    facts=Facts(trend=(1, 1)),
+    facts=ew.Facts(trend=(1, 1)),
 )
 
 
 def _weight(a: Any, b: Any) -> Any:
     # Two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(math.log(2) * where(equal(a, b) & isinf(a), 0, a - b))
+    return sigmoid(math.log(2) * ew.where(ew.equal(a, b) & ew.isinf(a), 0, a - b))
 
 
-nextafter = binary(
+nextafter = ew.binary(
     "nextafter",
     "The next representable number after a towards b",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b: (g, None),
 )
 
@@ -187,24 +163,24 @@ def _scale_by_power(a: Any, b: Any) -> Any:
     return np.where(np.isnan(b), b, np.ldexp(a, exponent)).astype(a.dtype, copy=False)
 
 
-_ldexp: Any = binary(
+_ldexp: Any = ew.binary(
     "ldexp",
     "a * 2**b, exact, for a whole number b",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b: (_ldexp(g, b), None),
     in_float32(_scale_by_power),
 )
-_exponent = unary(
+_exponent = ew.unary(
     "exponent",
     "The binary exponent e: x is m * 2**e with 0.5 <= |m| < 1; 0 for 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: None,
     in_float32(lambda x: np.frexp(x)[1].astype(x.dtype)),
-    facts=Facts(fixed=(0, 1), parity=1, integral=True, exact=True),
+    facts=ew.Facts(fixed=(0, 1), parity=1, integral=True, exact=True),
 )
-gcd = binary("gcd", "The greatest common divisor", whole, commutes=True)
-lcm = binary("lcm", "The least common multiple", whole, commutes=True)
-bitwise_count = unary("bitwise_count", "The number of set bits of |x|", bits)
+gcd = ew.binary("gcd", "The greatest common divisor", whole, commutes=True)
+lcm = ew.binary("lcm", "The least common multiple", whole, commutes=True)
+bitwise_count = ew.unary("bitwise_count", "The number of set bits of |x|", bits)
 
 
 # Quotients.
@@ -223,7 +199,7 @@ def divmod(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
         >>> [y.eval(mode="NUMPY").tolist() for y in gt.divmod([7, -7], 2)]
         [[3, -4], [1, 1]]
     """
-    return floor_divide(a, b), remainder(a, b)
+    return ew.floor_divide(a, b), ew.remainder(a, b)
 
 
 @function
@@ -236,7 +212,7 @@ def ceil_intdiv(a: TensorLike, b: TensorLike) -> Tensor:
         [2, 2, -1]
     """
     quotient, rest = divmod(a, b)
-    return quotient + cast(not_equal(rest, 0), quotient.dtype)
+    return quotient + ew.cast(ew.not_equal(rest, 0), quotient.dtype)
 
 
 # Signs and parts.
@@ -269,7 +245,7 @@ def fabs(x: TensorLike) -> Tensor:
         >>> gt.fabs([-1.5, 2.0]).eval(mode="NUMPY").tolist()
         [1.5, 2.0]
     """
-    return abs(in_floats("fabs", x))
+    return ew.abs(in_floats("fabs", x))
 
 
 @function
@@ -288,8 +264,8 @@ def modf(x: TensorLike) -> tuple[Tensor, Tensor]:
         [[0.5, -0.25], [2.0, -1.0]]
     """
     x = in_floats("modf", x)
-    before = trunc(x)
-    return copysign(where(isinf(x), 0, x - before), x), before
+    before = ew.trunc(x)
+    return copysign(ew.where(ew.isinf(x), 0, x - before), x), before
 
 
 @function
@@ -309,7 +285,7 @@ def frexp(x: TensorLike) -> tuple[Tensor, Tensor]:
     """
     x = in_floats("frexp", x)
     exponent = _exponent(x)
-    return _ldexp(x, -exponent), cast(exponent, "int32")
+    return _ldexp(x, -exponent), ew.cast(exponent, "int32")
 
 
 @function
@@ -332,7 +308,8 @@ def ldexp(x: TensorLike, exponent: TensorLike) -> Tensor:
     if is_inexact(exponent.dtype):
         raise DTypeError(f"ldexp: expected integer exponents, got {exponent!r}.")
     # Beyond 5000 every number is 0 or infinite; float16 can't hold much more.
-    return _ldexp(x, cast(minimum(maximum(cast(exponent, "int64"), -5000), 5000), x.dtype))  # type: ignore[no-any-return]
+    limited = ew.minimum(ew.maximum(ew.cast(exponent, "int64"), -5000), 5000)
+    return _ldexp(x, ew.cast(limited, x.dtype))  # type: ignore[no-any-return]
 
 
 @function
@@ -345,7 +322,7 @@ def spacing(x: TensorLike) -> Tensor:
         2.220446049250313e-16
     """
     x = in_floats("spacing", x)
-    return nextafter(x, copysign(cast(np.inf, x.dtype), x)) - x
+    return nextafter(x, copysign(ew.cast(np.inf, x.dtype), x)) - x
 
 
 @function
@@ -363,12 +340,12 @@ def float_power(a: TensorLike, b: TensorLike) -> Tensor:
     """
     (a, b), dtype = operands("float_power", (a, b))
     wide = "complex128" if is_complex(dtype) else "float64"
-    return power(cast(a, wide), cast(b, wide))
+    return power(ew.cast(a, wide), ew.cast(b, wide))
 
 
 # Complex numbers.
 
-_angle = ROWS["angle"]
+_angle = ew.ROWS["angle"]
 
 
 @function
@@ -401,7 +378,7 @@ def complex_from_polar(abs: TensorLike, angle: TensorLike) -> Tensor:
         >>> gt.complex_from_polar([1.0, 2.0], 0.0).eval(mode="NUMPY").tolist()
         [(1+0j), (2+0j)]
     """
-    return complex(abs * cos(angle), abs * sin(angle))
+    return ew.complex(abs * cos(angle), abs * sin(angle))
 
 
 @function
@@ -413,7 +390,7 @@ def isreal(x: TensorLike) -> Tensor:
         >>> gt.isreal([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return equal(imag(x), 0)
+    return ew.equal(ew.imag(x), 0)
 
 
 @function
@@ -425,7 +402,7 @@ def iscomplex(x: TensorLike) -> Tensor:
         >>> gt.iscomplex([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
         [True, False]
     """
-    return not_equal(imag(x), 0)
+    return ew.not_equal(ew.imag(x), 0)
 
 
 @function
@@ -466,7 +443,7 @@ def ndim(x: TensorLike) -> int:
 
 def squared_magnitude(x: Tensor) -> Any:
     """Return ``abs(x)**2``, written so that it has its second derivative at 0."""
-    return square(real(x)) + square(imag(x)) if is_complex(x.dtype) else square(x)
+    return ew.square(ew.real(x)) + ew.square(ew.imag(x)) if is_complex(x.dtype) else ew.square(x)
 
 
 # Choices between several.
@@ -481,7 +458,7 @@ def largest(*xs: TensorLike) -> Tensor:
         >>> gt.largest([1, 5], [2, 0], 1).eval(mode="NUMPY").tolist()
         [2, 5]
     """
-    return _of_several("largest", maximum, xs)
+    return _of_several("largest", ew.maximum, xs)
 
 
 @function
@@ -493,7 +470,7 @@ def smallest(*xs: TensorLike) -> Tensor:
         >>> gt.smallest([1, 5], [2, 0], 1).eval(mode="NUMPY").tolist()
         [1, 0]
     """
-    return _of_several("smallest", minimum, xs)
+    return _of_several("smallest", ew.minimum, xs)
 
 
 def _of_several(op: str, of_two: Any, xs: tuple[Any, ...]) -> Tensor:

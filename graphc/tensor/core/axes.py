@@ -24,6 +24,12 @@ from graphc.tensor.core.tensor import (
     known_axes,
 )
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "atleast_Nd", "dimshuffle", "expand_dims",
+    "matrix_transpose", "moveaxis", "shape_padaxis", "shape_padleft", "shape_padright",
+    "slice_at_axis", "squeeze", "swapaxes", "transpose",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Transpose(Op):

@@ -16,21 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, ove
 
 import numpy as np
 
+from graphc import ir
 from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from graphc.ir import (
-    Constant,
-    Node,
-    Op,
-    Shape,
-    TensorType,
-    dtype_name,
-    is_complex,
-    is_inexact,
-    is_integer,
-    numpy_dtype,
-    precedes,
-    real_dtype,
-)
 from graphc.ir.lengths import agree, common
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.ir.types import OfInstance
@@ -43,6 +30,15 @@ from graphc.tensor.core.tensor import (
     function,
     operands,
 )
+
+__all__ = [
+    "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex",
+    "conj", "divide", "equal", "floor", "floor_divide", "greater", "greater_equal", "imag",
+    "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
+    "not_equal", "real", "reciprocal", "remainder", "right_shift", "sign", "sqrt", "square",
+    "subtract", "trunc", "where",
+]  # fmt: skip
 
 Pullback = Callable[..., Any]
 Domain = Callable[[str], tuple[str, str] | None]
@@ -122,44 +118,44 @@ def inexact(dtype: str) -> tuple[str, str] | None:
     """
     if dtype in {"bool", "int8", "uint8", "int16", "uint16"}:
         dtype = "float32"
-    elif is_integer(dtype):
+    elif ir.is_integer(dtype):
         dtype = "float64"
     return dtype, dtype
 
 
 def quotient(dtype: str) -> tuple[str, str] | None:
     """Compute in floating point: integers of any width become float64."""
-    return (dtype, dtype) if is_inexact(dtype) else ("float64", "float64")
+    return (dtype, dtype) if ir.is_inexact(dtype) else ("float64", "float64")
 
 
 def real_inexact(dtype: str) -> tuple[str, str] | None:
     """Compute in real floating point; refuse complex numbers."""
-    return None if is_complex(dtype) else inexact(dtype)
+    return None if ir.is_complex(dtype) else inexact(dtype)
 
 
 def real_or_bool(dtype: str) -> tuple[str, str] | None:
     """Accept real numbers and bool, unchanged."""
-    return None if is_complex(dtype) else (dtype, dtype)
+    return None if ir.is_complex(dtype) else (dtype, dtype)
 
 
 def real_numeric(dtype: str) -> tuple[str, str] | None:
     """Accept real numbers, unchanged."""
-    return None if is_complex(dtype) or dtype == "bool" else (dtype, dtype)
+    return None if ir.is_complex(dtype) or dtype == "bool" else (dtype, dtype)
 
 
 def is_whole(dtype: str) -> bool:
     """Return whether every value is an integer: of integer and bool dtypes."""
-    return not is_inexact(dtype)
+    return not ir.is_inexact(dtype)
 
 
 def is_real(dtype: str) -> bool:
     """Return whether no value has an imaginary part."""
-    return not is_complex(dtype)
+    return not ir.is_complex(dtype)
 
 
 def complex_parts(dtype: str) -> tuple[str, str] | None:
     """Return the real dtype of the parts and the complex dtype of the result."""
-    if is_complex(dtype):
+    if ir.is_complex(dtype):
         return None
     dtype = inexact(dtype)[0]  # type: ignore[index]
     return ("float64", "complex128") if dtype == "float64" else ("float32", "complex64")
@@ -168,19 +164,19 @@ def complex_parts(dtype: str) -> tuple[str, str] | None:
 def phase(dtype: str) -> tuple[str, str]:
     """Compute in floating point; the result is real."""
     dtype = inexact(dtype)[0]  # type: ignore[index]
-    return dtype, real_dtype(dtype)
+    return dtype, ir.real_dtype(dtype)
 
 
 def integral(dtype: str) -> tuple[str, str] | None:
     """Accept integers and bool, unchanged."""
-    return None if is_inexact(dtype) else (dtype, dtype)
+    return None if ir.is_inexact(dtype) else (dtype, dtype)
 
 
 def integer(dtype: str) -> tuple[str, str] | None:
     """Accept integers, unchanged; shift bool as int8."""
     if dtype == "bool":
         return "int8", "int8"
-    return (dtype, dtype) if is_integer(dtype) else None
+    return (dtype, dtype) if ir.is_integer(dtype) else None
 
 
 def predicate(dtype: str) -> tuple[str, str] | None:
@@ -190,7 +186,7 @@ def predicate(dtype: str) -> tuple[str, str] | None:
 
 def order_predicate(dtype: str) -> tuple[str, str] | None:
     """Accept real numbers and bool; the result is bool."""
-    return None if is_complex(dtype) else (dtype, "bool")
+    return None if ir.is_complex(dtype) else (dtype, "bool")
 
 
 def logical(dtype: str) -> tuple[str, str] | None:
@@ -200,10 +196,10 @@ def logical(dtype: str) -> tuple[str, str] | None:
 
 def magnitude(dtype: str) -> tuple[str, str] | None:
     """Accept any dtype; the result is real."""
-    return dtype, real_dtype(dtype)
+    return dtype, ir.real_dtype(dtype)
 
 
-def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
+def broadcast_shapes(op: str, types: Sequence[ir.TensorType]) -> ir.Shape:
     """Return the common shape: a static 1 broadcasts, an unknown length equals the others.
 
     Raises:
@@ -285,7 +281,7 @@ Slope = Pullback | PartialSlopes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Elementwise(Op):
+class Elementwise(ir.Op):
     """A function applied to each element of arrays that broadcast; call it to build a node.
 
     Attributes:
@@ -373,16 +369,16 @@ class Elementwise(Op):
         if not self.commutes:
             return tuple(inputs)
         a, b = inputs
-        return (b, a) if precedes(b, a) else (a, b)
+        return (b, a) if ir.precedes(b, a) else (a, b)
 
-    def infer(self, *types: TensorType) -> TensorType:
+    def infer(self, *types: ir.TensorType) -> ir.TensorType:
         rule = self.domain(types[0].dtype)
         if rule is None or any(t.dtype != rule[0] for t in types):
             raise DTypeError(
                 f"{self.row}({', '.join(map(repr, types))}): expected operands of one dtype.",
                 f"Build it with gt.{self.row}, which casts them.",
             )
-        return TensorType(rule[1], broadcast_shapes(self.row, types))
+        return ir.TensorType(rule[1], broadcast_shapes(self.row, types))
 
     def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
         return self.reference(*xs)
@@ -396,7 +392,7 @@ class Elementwise(Op):
         if self.slope is None:
             return (None,) * len(xs)
         mask, g = split_mask(g)
-        around = self.holomorphic and is_complex(g.dtype)
+        around = self.holomorphic and ir.is_complex(g.dtype)
         g = conj(g) if around else g
         gradients = self.slopes(wanted, g, y, *xs)
         return [
@@ -416,7 +412,9 @@ class Elementwise(Op):
     def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *xs: Tensor) -> Any:
         if self.slope is None:
             return None
-        if not self.holomorphic and (is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs)):
+        if not self.holomorphic and (
+            ir.is_complex(y.dtype) or any(ir.is_complex(x.dtype) for x in xs)
+        ):
             return NotImplemented
         total = None
         for i, tangent in enumerate(tangents):
@@ -499,13 +497,13 @@ def _check_gradient(part: Any) -> Any:
 
 
 def _is_zero(x: Any) -> bool:
-    return isinstance(x.op, Constant) and x.op.shape == () and not any(x.op.data)
+    return isinstance(x.op, ir.Constant) and x.op.shape == () and not any(x.op.data)
 
 
 def _cotangent(part: Tensor, mask: Tensor | None, x: Tensor) -> Tensor | None:
-    if not is_inexact(x.dtype):
+    if not ir.is_inexact(x.dtype):
         return None
-    if is_complex(part.dtype) and not is_complex(x.dtype):
+    if ir.is_complex(part.dtype) and not ir.is_complex(x.dtype):
         part = real(part)
     if mask is not None:
         part = where(mask, part, 0)
@@ -546,7 +544,7 @@ def wide_dtype(dtype: np.dtype[Any]) -> Any:
 
 def wide_dtype_name(dtype: str) -> str:
     """Return the name of the widened dtype."""
-    return dtype_name(wide_dtype(numpy_dtype(dtype)))
+    return ir.dtype_name(wide_dtype(ir.numpy_dtype(dtype)))
 
 
 class Columns(TypedDict, total=False):
@@ -615,7 +613,9 @@ def missing_gradient(row: str, operand: str, x: Tensor) -> GradientError | None:
 
     None for a constant, and for an operand cast from integers.
     """
-    if isinstance(x.op, Constant) or (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
+    if isinstance(x.op, ir.Constant) or (
+        isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)
+    ):
         return None
     return GradientError(
         f"{row} has no derivative by {operand}, here {x!r}.",
@@ -681,7 +681,7 @@ sign: Unary = unary(
     "sign",
     "-1, 0 or 1 for a real x; x / |x| for a complex one",
     numeric,
-    lambda g, y, x: _complex_sign_slope(g, y, x) if is_complex(x.dtype) else None,
+    lambda g, y, x: _complex_sign_slope(g, y, x) if ir.is_complex(x.dtype) else None,
     holomorphic=False,
     facts=Facts(
         range=(-1.0, 1.0), trend=RISING, fixed=(0, 1), parity=-1, integral=True, exact=True
@@ -815,7 +815,7 @@ imag = unary(
     "imag",
     "The imaginary part",
     magnitude,
-    lambda g, y, x: cast(g, x.dtype) * 1j if is_complex(x.dtype) else None,
+    lambda g, y, x: cast(g, x.dtype) * 1j if ir.is_complex(x.dtype) else None,
     holomorphic=False,
     facts=Facts(fixed=(0,), exact=True, additive=True),
 )
@@ -834,7 +834,7 @@ angle = unary(
     "angle",
     "The angle of a complex number, in radians",
     phase,
-    lambda g, y, x: g * 1j * x / square(abs(x)) if is_complex(x.dtype) else None,
+    lambda g, y, x: g * 1j * x / square(abs(x)) if ir.is_complex(x.dtype) else None,
     holomorphic=False,
     facts=Facts(range=(-math.pi, math.pi), fixed=(0,)),
 )
@@ -849,18 +849,18 @@ complex = binary(
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Op):
+class Cast(ir.Op):
     """The values in another dtype; of complex numbers only complex ones or bool."""
 
     dtype: str
     name = "cast"
     core_ndim = 0
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         return f"{write(inputs[0], ATOM)}.astype({self.dtype!r})", ATOM
 
-    def infer(self, x: TensorType) -> TensorType:
-        if is_complex(x.dtype) and not is_complex(self.dtype) and self.dtype != "bool":
+    def infer(self, x: ir.TensorType) -> ir.TensorType:
+        if ir.is_complex(x.dtype) and not ir.is_complex(self.dtype) and self.dtype != "bool":
             raise DTypeError(
                 f"cast: {x!r} to {self.dtype} would drop the imaginary part.",
                 "Take the real part first: x.real.",
@@ -868,18 +868,18 @@ class Cast(Op):
         return x.with_dtype(self.dtype)
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return x.astype(numpy_dtype(self.dtype))
+        return x.astype(ir.numpy_dtype(self.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
-        if not is_inexact(x.dtype) or not is_inexact(y.dtype):
+        if not ir.is_inexact(x.dtype) or not ir.is_inexact(y.dtype):
             return (None,)
         mask, g = split_mask(g)
-        g = cast(g if is_complex(x.dtype) else real(g), x.dtype)
+        g = cast(g if ir.is_complex(x.dtype) else real(g), x.dtype)
         return (g if mask is None else where(mask, g, 0),)
 
     def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, x: Tensor) -> Any:
         (tangent,) = tangents
-        return cast(tangent, y.dtype) if tangent is not None and is_inexact(y.dtype) else None
+        return cast(tangent, y.dtype) if tangent is not None and ir.is_inexact(y.dtype) else None
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(self, x)
@@ -905,25 +905,25 @@ def cast(x: TensorLike, dtype: Any) -> Tensor:
         [1, -1]
     """
     x = as_tensor(x)
-    name = dtype_name(dtype)
+    name = ir.dtype_name(dtype)
     return x if x.dtype == name else Tensor.make(Cast(name), x)
 
 
 @dataclass(frozen=True, slots=True)
-class Where(Op):
+class Where(ir.Op):
     """``a`` where a condition holds and ``b`` elsewhere; the three broadcast."""
 
     name = "where"
     core_ndim = 0
 
-    def infer(self, condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+    def infer(self, condition: ir.TensorType, a: ir.TensorType, b: ir.TensorType) -> ir.TensorType:
         if condition.dtype != "bool" or a.dtype != b.dtype:
             raise DTypeError(
                 f"where({condition!r}, {a!r}, {b!r}): expected a bool condition and values of one "
                 "dtype.",
                 "Build it with gt.where, which casts them.",
             )
-        return TensorType(a.dtype, broadcast_shapes("where", (condition, a, b)))
+        return ir.TensorType(a.dtype, broadcast_shapes("where", (condition, a, b)))
 
     def perform(self, condition: Any, a: Any, b: Any) -> Any:
         return np.where(condition, a, b)
@@ -931,12 +931,12 @@ class Where(Op):
     def pullback(
         self, g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor
     ) -> tuple[Tensor | None, ...]:
-        if not is_inexact(a.dtype):
+        if not ir.is_inexact(a.dtype):
             return None, None, None
         return (
             None,
-            None if isinstance(a.op, Constant) else unbroadcast(where(condition, g, 0), a),
-            None if isinstance(b.op, Constant) else unbroadcast(where(condition, 0, g), b),
+            None if isinstance(a.op, ir.Constant) else unbroadcast(where(condition, g, 0), a),
+            None if isinstance(b.op, ir.Constant) else unbroadcast(where(condition, 0, g), b),
         )
 
     def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *inputs: Tensor) -> Any:

@@ -9,24 +9,13 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Constant
-from graphc.tensor.core.elementwise import (
-    FALLING,
-    NONNEGATIVE,
-    RISING,
-    Facts,
-    Unary,
-    abs,
-    binary,
-    equal,
-    from_scipy,
-    inexact,
-    isinf,
-    numeric,
-    real_inexact,
-    unary,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function
+
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log1mexp", "log1p", "log2", "log10", "log_sigmoid",
+    "logaddexp", "power", "sigmoid", "softplus",
+]  # fmt: skip
 
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -39,16 +28,16 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
         return g * exponent * a ** (exponent - 1), None
     # At b = 0 the derivative with respect to a is 0, not 0 * a**-1; its derivative with respect to
     # b is 1 / a.
-    still = equal(b, 0)
-    at_zero = b / where(equal(a, 0), np.inf, a)
-    by_base = g * where(still, at_zero, b * a ** where(still, 1, b - 1))
+    still = ew.equal(b, 0)
+    at_zero = b / ew.where(ew.equal(a, 0), np.inf, a)
+    by_base = g * ew.where(still, at_zero, b * a ** ew.where(still, 1, b - 1))
     return by_base, _power_by_exponent(g, y, a)
 
 
 def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
     # At a = 0 the power is constant for b > 0: the derivative is 0, not 0 * log(0).
-    zero = equal(a, 0)
-    return g * where(zero, 0, y * log(where(zero, 1, a)))
+    zero = ew.equal(a, 0)
+    return g * ew.where(zero, 0, y * log(ew.where(zero, 1, a)))
 
 
 def _check_exponent(a: Tensor, b: Tensor) -> None:
@@ -69,84 +58,84 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-power = binary(
+power = ew.binary(
     "power",
     "a ** b; integers to a negative power are an error in NUMPY and where b is constant, and "
     "1 / a ** -b truncated on JAX and MLX",
-    numeric,
+    ew.numeric,
     _power_slope,
     _power,
     check=_check_exponent,
 )
 
-exp = unary(
+exp = ew.unary(
     "exp",
     "e ** x",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g * y,
-    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+    facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, trend=ew.RISING),
 )
-exp2 = unary(
+exp2 = ew.unary(
     "exp2",
     "2 ** x",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g * y * np.log(2).item(),
-    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+    facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, trend=ew.RISING),
 )
-expm1 = unary(
+expm1 = ew.unary(
     "expm1",
     "exp(x) - 1, exact for a small x",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g * exp(x),
-    facts=Facts(range=(-1.0, math.inf), trend=RISING, fixed=(0,)),
+    facts=ew.Facts(range=(-1.0, math.inf), trend=ew.RISING, fixed=(0,)),
 )
-log = unary(
+log = ew.unary(
     "log",
     "The natural logarithm",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g / x,
-    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    facts=ew.Facts(poles=(0.0,), trend=ew.RISING, support=(ew.NONNEGATIVE,)),
     definition="``exp(log(x)) = x``.",
     source="DLMF 4.2.2",
 )
-log2 = unary(
+log2 = ew.unary(
     "log2",
     "The logarithm to base 2",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g / (x * np.log(2).item()),
-    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    facts=ew.Facts(poles=(0.0,), trend=ew.RISING, support=(ew.NONNEGATIVE,)),
     definition="``log(x) / log(2)``.",
 )
-log10 = unary(
+log10 = ew.unary(
     "log10",
     "The logarithm to base 10",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g / (x * np.log(10).item()),
-    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    facts=ew.Facts(poles=(0.0,), trend=ew.RISING, support=(ew.NONNEGATIVE,)),
     definition="``log(x) / log(10)``.",
 )
-log1p = unary(
+log1p = ew.unary(
     "log1p",
     "log(1 + x), exact for a small x",
-    inexact,
+    ew.inexact,
     lambda g, y, x: g / (1 + x),
-    facts=Facts(poles=(-1.0,), trend=RISING, support=((-1.0, math.inf),), fixed=(0,)),
+    facts=ew.Facts(poles=(-1.0,), trend=ew.RISING, support=((-1.0, math.inf),), fixed=(0,)),
 )
 
 
-logaddexp = binary(
+logaddexp = ew.binary(
     "logaddexp",
     "log(exp(a) + exp(b)) without overflow",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
     commutes=True,
-    facts=Facts(trend=(1, 1)),
+    facts=ew.Facts(trend=(1, 1)),
 )
 
 
 def _weight(a: Any, b: Any) -> Any:
     # The weight of exp(a); two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(where(equal(a, b) & isinf(a), 0, a - b))
+    return sigmoid(ew.where(ew.equal(a, b) & ew.isinf(a), 0, a - b))
 
 
 def _softplus(x: Any) -> Any:
@@ -157,30 +146,32 @@ def _log1mexp(x: Any) -> Any:
     return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
 
 
-sigmoid: Unary = unary(
+sigmoid: ew.Unary = ew.unary(
     "sigmoid",
     "1 / (1 + exp(-x))",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * y * sigmoid(-x),
-    from_scipy("expit"),
-    facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+    ew.from_scipy("expit"),
+    facts=ew.Facts(range=(0.0, 1.0), positive=True, trend=ew.RISING),
 )
-softplus = unary(
+softplus = ew.unary(
     "softplus",
     "log(1 + exp(x)) without overflow",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * sigmoid(x),
     _softplus,
-    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+    facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, trend=ew.RISING),
 )
-log1mexp = unary(
+log1mexp = ew.unary(
     "log1mexp",
     "log(1 - exp(x)) for x < 0, exact at both ends",
-    real_inexact,
+    ew.real_inexact,
     # expm1(-x) is -0.0 at x = 0, where the derivative is -inf; abs drops the sign.
-    lambda g, y, x: -g / abs(expm1(-x)),
+    lambda g, y, x: -g / ew.abs(expm1(-x)),
     _log1mexp,
-    facts=Facts(poles=(0.0,), range=(-math.inf, 0.0), trend=FALLING, support=((-math.inf, 0.0),)),
+    facts=ew.Facts(
+        poles=(0.0,), range=(-math.inf, 0.0), trend=ew.FALLING, support=((-math.inf, 0.0),)
+    ),
     source="Mächler, Accurately computing ``log(1 - exp(-|a|))``, 2012",
 )
 

@@ -8,20 +8,15 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import is_inexact, is_integer
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import in_floats
-from graphc.tensor.core.elementwise import (
-    ROWS,
-    abs,
-    cast,
-    greater_equal,
-    isinf,
-    sign,
-    trunc,
-    where,
-)
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
-_round = ROWS["round"]
+__all__ = [
+    "around", "iround", "rint", "round", "round_half_away_from_zero", "round_half_to_even",
+]  # fmt: skip
+
+_round = ew.ROWS["round"]
 
 
 @function
@@ -51,8 +46,8 @@ def round_half_away_from_zero(x: TensorLike) -> Tensor:
     x = as_tensor(x)
     if not is_inexact(x.dtype):
         return x
-    near = trunc(x)
-    return where(greater_equal(abs(x - near), 0.5), near + sign(x), near)
+    near = ew.trunc(x)
+    return ew.where(ew.greater_equal(ew.abs(x - near), 0.5), near + ew.sign(x), near)
 
 
 ROUNDINGS = {
@@ -94,13 +89,13 @@ def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
     x, nearest = as_tensor(x), ROUNDINGS[mode]
     if not decimals or (decimals > 0 and not is_inexact(x.dtype)):
         return nearest(x)
-    wide = cast(x, "float64") if is_integer(x.dtype) else x
-    scale = cast(10.0 ** np.abs(decimals), wide.dtype)
+    wide = ew.cast(x, "float64") if is_integer(x.dtype) else x
+    scale = ew.cast(10.0 ** np.abs(decimals), wide.dtype)
     if decimals < 0:
-        return cast(nearest(wide / scale) * scale, x.dtype)
+        return ew.cast(nearest(wide / scale) * scale, x.dtype)
     scaled = wide * scale
     # A number that the scale makes infinite has no such decimals.
-    return cast(where(isinf(scaled), wide, nearest(scaled) / scale), x.dtype)
+    return ew.cast(ew.where(ew.isinf(scaled), wide, nearest(scaled) / scale), x.dtype)
 
 
 @function
@@ -124,7 +119,7 @@ def iround(x: TensorLike, mode: str | None = None) -> Tensor:
         >>> gt.iround([0.5, 1.5, -2.7]).eval(mode="NUMPY").tolist()
         [0, 2, -3]
     """
-    return cast(round(x, mode=mode), "int64")
+    return ew.cast(round(x, mode=mode), "int64")
 
 
 @function

@@ -12,17 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from graphc import ir
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import (
-    Constant,
-    Node,
-    Op,
-    Shape as StaticShape,
-    TensorType,
-    is_integer,
-    note_folding,
-    note_reads,
-)
 from graphc.ir.lengths import product, require
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.site import is_users_call
@@ -36,18 +27,23 @@ from graphc.tensor.core.tensor import (
     function,
 )
 
+__all__ = [
+    "flatten", "get_vector_length", "is_flat", "ravel", "reshape", "shape", "shape_tuple",
+    "size",
+]  # fmt: skip
+
 # Lengths. Backends know them as Python integers while they compile.
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Op):
+class Shape(ir.Op):
     """All lengths of an array, as an int64 vector."""
 
     name = "shape"
     reads_shapes_alone = True
 
-    def infer(self, x: TensorType) -> TensorType:
-        return TensorType("int64", (x.ndim,))
+    def infer(self, x: ir.TensorType) -> ir.TensorType:
+        return ir.TensorType("int64", (x.ndim,))
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.array(np.shape(x), np.int64)
@@ -61,18 +57,18 @@ class Shape(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Length(Op):
+class Length(ir.Op):
     """One length of an array, as an int64 scalar."""
 
     axis: int
     name = "length"
     reads_shapes_alone = True
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         return f"{write(inputs[0], ATOM)}.shape[{self.axis}]", ATOM
 
-    def infer(self, x: TensorType) -> TensorType:
-        return TensorType("int64", ())
+    def infer(self, x: ir.TensorType) -> ir.TensorType:
+        return ir.TensorType("int64", ())
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.array(np.shape(x)[self.axis], np.int64)
@@ -99,7 +95,7 @@ def lengths(x: Tensor) -> list[int | Tensor]:
 def read_from(x: Tensor, result: Tensor) -> Tensor:
     """Return a result of x's lengths; where these are static, x is recorded as read by the user."""
     if x.type.is_static and is_users_call(WRAPPERS):
-        note_reads([result], [x])
+        ir.note_reads([result], [x])
     return result
 
 
@@ -177,7 +173,7 @@ def get_vector_length(v: TensorLike) -> int:
     return x.type.shape[0]
 
 
-def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
+def entries(op: str, shape: Any, least: int = 0) -> tuple[ir.Shape, list[Tensor]]:
     """Return a shape as static entries, None for symbolic ones, and the list of symbolic entries.
 
     Raises:
@@ -224,8 +220,8 @@ def list_entries(op: str, shape: Any) -> list[Any]:
         return list(shape) if isinstance(shape, list | tuple) else [shape]
     if isinstance(shape.op, Shape):
         return lengths(shape.inputs[0])  # type: ignore[arg-type]
-    if isinstance(shape.op, Constant):
-        note_folding(shape)
+    if isinstance(shape.op, ir.Constant):
+        ir.note_folding(shape)
         return shape.op.value.tolist()  # type: ignore[no-any-return]
     if shape.type.shape[0] is None:
         raise ShapeError(
@@ -237,7 +233,7 @@ def list_entries(op: str, shape: Any) -> list[Any]:
 
 def _entry(op: str, entry: Any, least: int) -> int | Tensor:
     if isinstance(entry, Tensor):
-        if not (is_integer(entry.dtype) and entry.ndim == 0):
+        if not (ir.is_integer(entry.dtype) and entry.ndim == 0):
             raise DTypeError(
                 f"{op}: expected integer scalars as lengths, got {entry!r}.",
                 "Use x.astype('int64').",
@@ -261,10 +257,10 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
 
 def _known_value(x: Any, depth: int) -> Any:
     """Return the value of few operations on integer constants, or None."""
-    if isinstance(x.op, Constant):
-        note_folding(x)
+    if isinstance(x.op, ir.Constant):
+        ir.note_folding(x)
         return x.op.value
-    if not depth or not x.inputs or not is_integer(getattr(x.type, "dtype", "")):
+    if not depth or not x.inputs or not ir.is_integer(getattr(x.type, "dtype", "")):
         return None
     values = [_known_value(i, depth - 1) for i in x.inputs]
     return None if any(value is None for value in values) else x.op.perform(*values)
@@ -302,12 +298,12 @@ def as_length(n: Any) -> Any:
     return int(n) if isinstance(n, np.ndarray | np.generic | int) else n
 
 
-def fill_shape(static: StaticShape, symbolic: Sequence[TensorType]) -> list[Any]:
+def fill_shape(static: ir.Shape, symbolic: Sequence[ir.TensorType]) -> list[Any]:
     """Return the static entries, and the values of the symbolic ones' types for None."""
     return complete_shape(static, [x.value for x in symbolic])
 
 
-def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
+def target_shape(static: ir.Shape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
     """Return the static entries, and the values of the symbolic ones for None.
 
     Raises:
@@ -341,18 +337,18 @@ def with_batch_length(size: int | Tensor, symbolic: Sequence[Tensor]) -> tuple[A
 
 
 @dataclass(frozen=True, slots=True)
-class Reshape(Op):
+class Reshape(ir.Op):
     """The elements in row-major order in another shape; None stands for an input, -1 for the rest.
 
     Inputs are the array and the symbolic lengths.
     """
 
-    shape: StaticShape
+    shape: ir.Shape
 
     rearranges = True
     name = "reshape"
 
-    def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
+    def infer(self, x: ir.TensorType, *symbolic: ir.TensorType) -> ir.TensorType:
         fixed = math.prod(n for n in self.shape if n is not None and n != -1)
         elements = math.prod(n for n in x.shape if isinstance(n, int)) if x.is_static else None
         rest: int | None = None
@@ -414,7 +410,7 @@ class Reshape(Op):
 
 
 def _with_rest(
-    size: int | Tensor, shape: StaticShape, x: Tensor, symbolic: Sequence[Tensor]
+    size: int | Tensor, shape: ir.Shape, x: Tensor, symbolic: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Return the symbolic lengths of each array of a batch x, and the length that -1 stands for.
 

@@ -11,6 +11,8 @@ import numpy as np
 from graphc.ir import OPEN, Node, Op, TensorType, encode
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
+__all__ = ["shard"]
+
 
 @dataclass(frozen=True, slots=True)
 class Shard(Op):

@@ -15,6 +15,8 @@ from graphc.ir.lengths import agree, common, require
 from graphc.tensor.core.shape import are_equal, entries, fill_shape, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
+__all__ = ["specify_broadcastable", "specify_shape"]
+
 
 @dataclass(frozen=True, slots=True)
 class SpecifyShape(Op):

@@ -11,29 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from graphc import hooks
+from graphc import hooks, ir
 from graphc.config import config
 from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
-from graphc.ir import (
-    TINY,
-    Constant,
-    Input,
-    Leaf,
-    Node,
-    Op,
-    Pick,
-    TensorType,
-    TupleType,
-    Wrapper,
-    dprint,
-    dtype_name,
-    is_complex,
-    is_inexact,
-    is_integer,
-    numpy_dtype,
-    picks,
-    promote,
-)
 from graphc.site import expects_updates, unpacking_targets
 from graphc.tensor.core.captured import warn_of_captured
 from graphc.tensor.core.dispatch import (
@@ -47,6 +27,8 @@ from graphc.tensor.core.dispatch import (
 from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
 from graphc.tensor.core.methods import TensorMethods, add_method
 from graphc.tensor.core.runtime import Runtime, SupportsArray
+
+__all__ = ["Axis", "Tensor", "TensorLike", "as_tensor", "constant"]
 
 WRAPPERS = __file__
 """The file of the methods, which call functions for the user."""
@@ -62,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 Scalar = builtins.bool | builtins.int | builtins.float | builtins.complex
 WEAK = (bool, int, float, complex)
-OPERANDS = (Node, np.ndarray, np.generic, list, tuple, *WEAK)
+OPERANDS = (ir.Node, np.ndarray, np.generic, list, tuple, *WEAK)
 
 
 def function(f: F) -> F:
@@ -82,7 +64,7 @@ def _is_operand(value: Any) -> bool:
     if isinstance(value, OPERANDS):
         return True
     is_array = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
-    return is_array and not isinstance(value, Wrapper)
+    return is_array and not isinstance(value, ir.Wrapper)
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
@@ -108,7 +90,7 @@ class Tensor(TensorMethods):
 
     __slots__ = ()
 
-    type: TensorType
+    type: ir.TensorType
 
     @property
     def dtype(self) -> str:
@@ -167,7 +149,7 @@ class Tensor(TensorMethods):
     def __ne__(self, other: object) -> bool:
         return TABLE["not_equal"](self, other) if is_elementwise() else not same(self, other)
 
-    __hash__ = Node.__hash__
+    __hash__ = ir.Node.__hash__
 
     # Operations that need a value are refused.
 
@@ -212,10 +194,10 @@ class Tensor(TensorMethods):
         raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
 
     @classmethod
-    def apply(cls, op: Op, *inputs: Any) -> Any:
+    def apply(cls, op: ir.Op, *inputs: Any) -> Any:
         """Return an operation applied to array representations; several results are a list."""
         y = Tensor.make(op, *map(as_tensor, inputs))
-        return picks(y) if isinstance(y.type, TupleType) else y
+        return ir.picks(y) if isinstance(y.type, ir.TupleType) else y
 
     def shard_fields(self, sharding: Any, subject: str) -> Tensor | None:
         """Return an implicit array whose fields are sharded this way; None for a dense array."""
@@ -399,9 +381,9 @@ class Tensor(TensorMethods):
             >>> constant([1.5, 2.5]).data
             array([1.5, 2.5])
         """
-        if isinstance(self.op, Constant):
+        if isinstance(self.op, ir.Constant):
             return self.op.value
-        if type(self.op) is Leaf:
+        if type(self.op) is ir.Leaf:
             return self.op.array
         raise AttributeError  # __getattr__ says what is wrong
 
@@ -416,16 +398,16 @@ class Tensor(TensorMethods):
             >>> x.clone(), x.clone() is x
             (x: float64[3], False)
         """
-        if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
+        if isinstance(self.op, ir.Constant | ir.Leaf) or getattr(self.op, "is_shared", False):
             return self
-        if not isinstance(self.op, Input):
+        if not isinstance(self.op, ir.Input):
             return Tensor.input(self.type, name or self.name)
         op = self.op
         return Tensor.input(self.type, name or self.name, op.sharding, op.buckets, op.dims)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""
-        return dprint(self, **options)
+        return ir.dprint(self, **options)
 
     if not TYPE_CHECKING:  # for which there are no attributes that are not declared
 
@@ -449,8 +431,8 @@ OUTPUTS_ALONE = (
 """The remedies for a line that unpacks updates beside the outputs of a loop."""
 
 
-def _is_loop_result(x: Node) -> bool:
-    while x.op.name == "getitem" or isinstance(x.op, Pick):
+def _is_loop_result(x: ir.Node) -> bool:
+    while x.op.name == "getitem" or isinstance(x.op, ir.Pick):
         x = x.inputs[0]
     return x.op.name == "loop"
 
@@ -459,7 +441,7 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, int | str)
 
 
-TensorType.node_class = Tensor
+ir.TensorType.node_class = Tensor
 
 
 class SupportsTensor(Protocol):
@@ -468,7 +450,7 @@ class SupportsTensor(Protocol):
     def __graphc_tensor__(self) -> Tensor: ...
 
 
-ArrayOrNumber = Node | SupportsArray | SupportsTensor | int | float | complex
+ArrayOrNumber = ir.Node | SupportsArray | SupportsTensor | int | float | complex
 """One array of any library, or a number."""
 
 TensorLike = ArrayOrNumber | Sequence[Any]
@@ -497,7 +479,7 @@ def constant(
         >>> constant([1.5, 2.5])
         [1.5, 2.5]: float64[2]
     """
-    if isinstance(value, Node):
+    if isinstance(value, ir.Node):
         return value  # type: ignore[return-value]
     if isinstance(value, Runtime):
         return _constant_of_runtime(value, name, dtype, bake)
@@ -505,9 +487,9 @@ def constant(
         tensor = value.__graphc_tensor__()
         return tensor if dtype is None else TABLE["cast"](tensor, dtype)
     array = _array(value, dtype)
-    if array.size < TINY or bake:
-        return Tensor.make(Constant.of(array))
-    return Tensor.make(Leaf(array, name))
+    if array.size < ir.TINY or bake:
+        return Tensor.make(ir.Constant.of(array))
+    return Tensor.make(ir.Leaf(array, name))
 
 
 def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Tensor:
@@ -515,7 +497,7 @@ def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: boo
         return constant(value.number, name, dtype)
     if dtype is None and value.weak:
         dtype = _scalar_dtype(value.number)
-    return Tensor.make(Leaf(value.array(None if dtype is None else dtype_name(dtype)), name))
+    return Tensor.make(ir.Leaf(value.array(None if dtype is None else ir.dtype_name(dtype)), name))
 
 
 def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
@@ -523,7 +505,7 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         dtype = dtype or _scalar_dtype(value)
     elif isinstance(value, list | tuple) and not value:
         dtype = dtype or config.floatX
-    wanted = None if dtype is None else numpy_dtype(dtype_name(dtype))
+    wanted = None if dtype is None else ir.numpy_dtype(ir.dtype_name(dtype))
     _refuse_loss(value, wanted)
     try:
         array = np.asarray(import_dlpack(value), wanted)
@@ -536,7 +518,7 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     remedy = remedy_for(value, "") if array.dtype == object else ""
     if remedy:
         raise DTypeError(f"{_short(value)} is no array of numbers, and none of graphc's.", remedy)
-    dtype_name(array.dtype)
+    ir.dtype_name(array.dtype)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -621,9 +603,9 @@ def as_tensor(
         (3.0: float64[], [1, 2]: int64[2])
     """
     y = x if isinstance(x, Tensor) else _convert(x, name, dtype)
-    if isinstance(y.type, TupleType):
+    if isinstance(y.type, ir.TupleType):
         raise DTypeError(f"expected one array, got {y!r}.", "Use one of them.")
-    if dtype is not None and y.dtype != dtype_name(dtype):
+    if dtype is not None and y.dtype != ir.dtype_name(dtype):
         y = TABLE["cast"](y, dtype)
     if ndim is not None and y.ndim > ndim:
         extra = y.ndim - ndim
@@ -642,13 +624,13 @@ def _convert(x: TensorLike, name: str | None, dtype: Any) -> Tensor:
     if isinstance(x, list | tuple) and has_symbols(x):
         return TABLE["stack"]([as_tensor(part) for part in x])  # type: ignore[no-any-return]
     y = constant(x, name, dtype)
-    if config.warn_on_captured_constants and isinstance(y.op, Leaf):
+    if config.warn_on_captured_constants and isinstance(y.op, ir.Leaf):
         warn_of_captured(y)
     return y
 
 
 def has_symbols(parts: Any) -> bool:
-    return any(isinstance(part, Node | Runtime) for part in _leaves(parts))
+    return any(isinstance(part, ir.Node | Runtime) for part in _leaves(parts))
 
 
 def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
@@ -666,9 +648,9 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
     strong = [x.dtype for x in xs if isinstance(x, Tensor)]
     weak = [_number(x) for x in xs if not isinstance(x, Tensor)]
     if not strong:
-        dtype = promote(*map(_scalar_dtype, weak))
+        dtype = ir.promote(*map(_scalar_dtype, weak))
     else:
-        dtype = promote(*strong)
+        dtype = ir.promote(*strong)
         for x in weak:
             dtype = _with_weak(dtype, x)
     return [_in_dtype(op, x, dtype) for x in xs], dtype
@@ -689,16 +671,16 @@ def _with_weak(dtype: str, x: Scalar) -> str:
     if isinstance(x, int):
         return "int64" if dtype == "bool" else dtype
     if isinstance(x, float):
-        return dtype if is_inexact(dtype) else "float64"
-    if is_complex(dtype):
+        return dtype if ir.is_inexact(dtype) else "float64"
+    if ir.is_complex(dtype):
         return dtype
-    return "complex128" if dtype == "float64" or not is_inexact(dtype) else "complex64"
+    return "complex128" if dtype == "float64" or not ir.is_inexact(dtype) else "complex64"
 
 
 def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
     if isinstance(x, Tensor):
         return x if x.dtype == dtype else TABLE["cast"](x, dtype)
-    if is_integer(dtype):
+    if ir.is_integer(dtype):
         bounds = np.iinfo(dtype)
         if not bounds.min <= x <= bounds.max:
             raise DTypeError(
@@ -707,8 +689,8 @@ def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
                 "Cast the array to a wider dtype first.",
             )
     if isinstance(x, Runtime):
-        return Tensor.make(Leaf(x.array(dtype)))
-    return Tensor.make(Constant(np.array(x, numpy_dtype(dtype)).tobytes(), dtype, ()))
+        return Tensor.make(ir.Leaf(x.array(dtype)))
+    return Tensor.make(ir.Constant(np.array(x, ir.numpy_dtype(dtype)).tobytes(), dtype, ()))
 
 
 def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -741,7 +723,7 @@ def known_axes(axis: Any) -> Any:
     """Return axes as integers, also constants and NumPy's arrays, and a tuple for a list."""
     if isinstance(axis, list | tuple):
         return tuple(map(known_axes, axis))
-    if isinstance(axis, Tensor) and isinstance(axis.op, Constant):
+    if isinstance(axis, Tensor) and isinstance(axis.op, ir.Constant):
         axis = axis.op.value
     if isinstance(axis, np.ndarray | np.generic) and axis.dtype.kind in "iu":
         return known_axes(axis.tolist())

@@ -14,6 +14,8 @@ from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
 
+__all__ = ["assume"]
+
 SQUARE = frozenset({"symmetric", "positive_definite", "orthogonal", "permutation"})
 """Properties that only square matrices have."""
 

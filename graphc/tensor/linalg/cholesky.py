@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,25 +9,18 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType
+from graphc.ir import TensorType
 from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import mirror
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import (
-    Mirror,
-    adjoint,
-    check_floats,
-    half_diagonal,
-    in_floats,
-    square,
-)
 from graphc.tensor.linalg.triangular import solved_adjoint
 
 
 @dataclass(frozen=True, slots=True)
-class Cholesky(Op):
+class Cholesky(mirror.MatrixOp):
     """The lower triangular L with ``L @ L^H = x``, for positive definite matrices x.
 
     The lower triangles of the matrices are read, and the real parts of their diagonals. A matrix
@@ -37,12 +29,11 @@ class Cholesky(Op):
 
     by_numpy = True
     name = "cholesky"
-    core_ndim = 2
     core_padding = "identity"
 
     def infer(self, x: TensorType) -> TensorType:
-        check_floats("cholesky", x)
-        return square("cholesky", x)
+        mirror.check_floats("cholesky", x)
+        return mirror.square("cholesky", x)
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         try:
@@ -65,18 +56,15 @@ class Cholesky(Op):
 
         Source: I. Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527, 2016.
         """
-        inner = half_diagonal(matmul(adjoint(y), g))
+        inner = mirror.half_diagonal(matmul(mirror.adjoint(y), g))
         half = solved_adjoint(y, inner)
-        gradient = solved_adjoint(y, adjoint(half))
-        return (half_diagonal(gradient + adjoint(gradient)),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
+        gradient = solved_adjoint(y, mirror.adjoint(half))
+        return (mirror.half_diagonal(gradient + mirror.adjoint(gradient)),)
 
 
 def lower_factor(x: Tensor) -> Tensor:
     """Return the Cholesky factors of Hermitian matrices, as one node for either triangle."""
-    if isinstance(x.op, Mirror) and x.op.lower:
+    if isinstance(x.op, mirror.Mirror) and x.op.lower:
         (x,) = x.inputs  # type: ignore[assignment]
     return Tensor.make(Cholesky(), x)
 
@@ -124,11 +112,11 @@ def cholesky(
     """
     if on_error not in {"nan", "raise"}:
         raise ArgumentError(f"cholesky: unknown on_error={on_error!r}.", "Use 'nan' or 'raise'.")
-    (x,), dtype = in_floats("cholesky", x)
-    factor = Tensor.make(Cholesky(), x if lower else adjoint(x))
+    (x,), dtype = mirror.in_floats("cholesky", x)
+    factor = Tensor.make(Cholesky(), x if lower else mirror.adjoint(x))
     if on_error == "raise":
         factor = REFUSED(factor, logical_not(isnan(real(Tensor.make(MatrixDiagonal(0), factor)))))
-    return cast(factor if lower else adjoint(factor), dtype)
+    return cast(factor if lower else mirror.adjoint(factor), dtype)
 
 
 @function

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import Op, TensorType
+from graphc.ir import TensorType
 from graphc.tensor.arrays.triangle import tril
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint, check_floats, lapack, square
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, lapack, square
 
 
 @dataclass(frozen=True, slots=True)
-class CholeskyInverse(Op):
+class CholeskyInverse(MatrixOp):
     """The inverses of ``L @ L^H`` for lower triangles L; the other triangle is not read.
 
     The diagonals of Cholesky factors are real. The inverse takes a third of the work of two systems
@@ -25,7 +24,6 @@ class CholeskyInverse(Op):
 
     by_numpy = True
     name = "cholesky_inverse"
-    core_ndim = 2
     core_padding = "identity"
 
     def infer(self, x: TensorType) -> TensorType:
@@ -48,6 +46,3 @@ class CholeskyInverse(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """``d inv(x) = -inv(x) @ dx @ inv(x)``."""
         return (-tril(matmul(y, matmul(g + adjoint(g), matmul(y, tril(x))))),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)

@@ -17,22 +17,9 @@ from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import Composite, max, prod, sum
 from graphc.tensor.arrays.triangle import triu
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import angle
 from graphc.tensor.core.axes import expand_dims, matrix_transpose
-from graphc.tensor.core.elementwise import (
-    abs,
-    cast,
-    complex,
-    conj,
-    equal,
-    imag,
-    less,
-    not_equal,
-    real,
-    sign,
-    square,
-    where,
-)
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
@@ -47,8 +34,8 @@ from graphc.tensor.linalg.svd import SVD
 
 def _exchange_sign(exchanges: Tensor, dtype: str) -> Tensor:
     n = length(exchanges, exchanges.ndim - 1)
-    moved = sum(cast(not_equal(exchanges, cast(arange(n), "int32")), "int64"), -1)
-    return cast(1 - 2 * (moved % 2), dtype)
+    moved = sum(ew.cast(ew.not_equal(exchanges, ew.cast(arange(n), "int32")), "int64"), -1)
+    return ew.cast(1 - 2 * (moved % 2), dtype)
 
 
 def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
@@ -75,7 +62,7 @@ class Det(SquareComposite):
 
     def expand(self, a: Tensor) -> Tensor:
         if self.assume == "pos":
-            return square(prod(_roots(a), -1))
+            return ew.square(prod(_roots(a), -1))
         diagonal, parity = pivots(a, self.assume)
         y = prod(diagonal, -1)
         return y if parity is None else y * parity
@@ -114,11 +101,12 @@ class Adjugate(SquareComposite):
         packed, exchanges, order = factors(check_square(a))
         n = length(a, -1)
         tiny = float(np.finfo(real_dtype(a.dtype)).eps)
-        largest = max(abs(packed), (-2, -1), keepdims=True, initial=0)
-        small = where(equal(largest, 0), 1, largest) * tiny
-        is_diagonal = equal(expand_dims(arange(n), 1), arange(n))
-        nearby = where(is_diagonal & equal(packed, 0), cast(small, a.dtype), packed)
-        product = prod(Tensor.make(MatrixDiagonal(0), nearby), -1) * _exchange_sign(
+        largest = max(ew.abs(packed), (-2, -1), keepdims=True, initial=0)
+        small = ew.where(ew.equal(largest, 0), 1, largest) * tiny
+        is_diagonal = ew.equal(expand_dims(arange(n), 1), arange(n))
+        nearby = ew.where(is_diagonal & ew.equal(packed, 0), ew.cast(small, a.dtype), packed)
+        sign = _exchange_sign(exchanges, a.dtype)
+        product = prod(Tensor.make(MatrixDiagonal(0), nearby), -1) * sign
             exchanges, a.dtype
         )
         identity = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
@@ -153,7 +141,7 @@ class AdjugateSlope(Composite):
         """
         u, s, vh = picks(Node.make(SVD(False), a))
         turned = matmul(adjoint(u), matmul(k, adjoint(vh)))
-        rest = cast(_products_without_two(s), a.dtype)
+        rest = ew.cast(_products_without_two(s), a.dtype)
         own = sum(rest * row(Tensor.make(MatrixDiagonal(0), turned)), -1)
         inner = matmul(adjoint(vh), matmul(on_diagonal(own) - rest * turned, adjoint(u)))
         unit = Tensor.make(Det("gen"), u) * Tensor.make(Det("gen"), vh)
@@ -179,8 +167,8 @@ def _products_without_two(s: Tensor) -> Tensor:
     before = cumprod(concatenate([one, s[..., :-1]], -1), -1)
     after = flip(cumprod(concatenate([one, flip(s[..., 1:], -1)], -1), -1), -1)
     index = arange(length(s, -1))
-    inside = less(column(index) + 1, index)  # j - 1 is behind i, and so between the two
-    between = cumprod(where(inside, row(concatenate([one, s[..., :-1]], -1)), 1), -1)
+    inside = ew.less(column(index) + 1, index)  # j - 1 is behind i, and so between the two
+    between = cumprod(ew.where(inside, row(concatenate([one, s[..., :-1]], -1)), 1), -1)
     upper = triu(column(before) * between * row(after), 1)
     return upper + matrix_transpose(upper)
 
@@ -199,11 +187,13 @@ class SlogDet(SquareComposite):
         if self.assume == "pos":
             # No squares, which underflow for small numbers and overflow for large ones.
             roots = _roots(a)
-            return Node.make(MakeTuple(), prod(sign(roots), -1), 2 * sum(log(real(roots)), -1))
+            return Node.make(
+                MakeTuple(), prod(ew.sign(roots), -1), 2 * sum(log(ew.real(roots)), -1)
+            )
         diagonal, parity = pivots(a, self.assume)
-        y = prod(sign(diagonal), -1)
+        y = prod(ew.sign(diagonal), -1)
         return Node.make(
-            MakeTuple(), y if parity is None else y * parity, sum(log(abs(diagonal)), -1)
+            MakeTuple(), y if parity is None else y * parity, sum(log(ew.abs(diagonal)), -1)
         )
 
     def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
@@ -212,15 +202,15 @@ class SlogDet(SquareComposite):
         by_phase, by_log = g
         gradient: Any = by_log
         if is_complex(a.dtype):
-            gradient = zeros_like(phase) if by_log is None else cast(by_log, a.dtype)
+            gradient = zeros_like(phase) if by_log is None else ew.cast(by_log, a.dtype)
             if by_phase is not None:
-                turn = -imag(conj(by_phase) * phase)
-                gradient = gradient + complex(zeros_like(turn), turn)
+                turn = -ew.imag(ew.conj(by_phase) * phase)
+                gradient = gradient + ew.complex(zeros_like(turn), turn)
         if gradient is None:
             return (None,)
         if self.assume in OF_DIAGONAL:
             diagonal = Tensor.make(MatrixDiagonal(0), a)
-            by_diagonal = expand_dims(gradient, gradient.ndim) / conj(diagonal)
+            by_diagonal = expand_dims(gradient, gradient.ndim) / ew.conj(diagonal)
             return diagonal.op.pullback(by_diagonal, diagonal, a)
         return (_expand_to_matrices(gradient) * adjoint(Tensor.make(Inverse(self.assume), a)),)
 
@@ -248,7 +238,7 @@ def det(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> 
         8.0
     """
     (a,), dtype = in_floats("det", a)
-    return cast(Tensor.make(Det("gen"), a), dtype)
+    return ew.cast(Tensor.make(Det("gen"), a), dtype)
 
 
 class SlogdetResult(NamedTuple):
@@ -280,7 +270,7 @@ def slogdet(x: TensorLike) -> SlogdetResult:
     """
     (x,), dtype = in_floats("slogdet", x)
     phase, logs = picks(Node.make(SlogDet("gen"), x))
-    return SlogdetResult(cast(phase, dtype), cast(logs, real_dtype(dtype)))
+    return SlogdetResult(ew.cast(phase, dtype), ew.cast(logs, real_dtype(dtype)))
 
 
 @function
@@ -304,5 +294,5 @@ def logdet(x: TensorLike) -> Tensor:
     """
     phase, logs = slogdet(x)
     if is_complex(phase.dtype):
-        return complex(logs, angle(phase))
-    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)
+        return ew.complex(logs, angle(phase))
+    return ew.where(ew.less(phase, 0), ew.cast(np.nan, logs.dtype), logs)

@@ -29,6 +29,11 @@ from graphc.tensor.core.tensor import (
     operands,
 )
 
+__all__ = [
+    "batched_dot", "dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "vecmat",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class DotGeneral(Op):

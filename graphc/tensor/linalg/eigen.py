@@ -9,41 +9,28 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks, real_dtype
+from graphc.ir import Node, TensorType, TupleType, is_complex, picks, real_dtype
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.reduce import argmax, sum
 from graphc.tensor.core.elementwise import abs, cast, conj, equal, imag, real, where
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import Mirror, adjoint, square
+from graphc.tensor.linalg.mirror import MatrixOp, Mirror, adjoint, square
 from graphc.tensor.linalg.solve import Solve
-from graphc.tensor.linalg.spectra import (
-    as_batched_matrices,
-    as_matrices,
-    by_lapack,
-    check_matrix,
-    column,
-    complex_of,
-    inverse_gaps,
-    on_diagonal,
-    rounded_back,
-    row,
-)
 from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 
 # Hermitian matrices.
 
 
 @dataclass(frozen=True, slots=True)
-class HermitianEigen(Op):
+class HermitianEigen(MatrixOp):
     """An operation on Hermitian matrices given by their lower triangles; NaN if not finite."""
 
-    core_ndim = 2
-
     def values_type(self, x: TensorType) -> TensorType:
-        check_matrix(self.name, x)
+        spectra.check_matrix(self.name, x)
         return TensorType(real_dtype(x.dtype), square(self.name, x).shape[:-1])
 
 
@@ -60,7 +47,7 @@ class Eigh(HermitianEigen):
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         n = x.shape[-1]
         dtypes = [real_dtype(x.dtype.name), x.dtype]
-        return by_lapack(np.linalg.eigh, [np.tril(x)], [(n,), (n, n)], dtypes)
+        return spectra.by_lapack(np.linalg.eigh, [np.tril(x)], [(n,), (n, n)], dtypes)
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         """Return the gradient; eigenvectors of close eigenvalues rotate fast into each other.
@@ -69,14 +56,11 @@ class Eigh(HermitianEigen):
         """
         w, v = picks(y)
         gw, gv = g
-        core: Any = 0 if gw is None else on_diagonal(cast(gw, x.dtype))
+        core: Any = 0 if gw is None else spectra.on_diagonal(cast(gw, x.dtype))
         if gv is not None:
-            core = core + cast(inverse_gaps(w), x.dtype) * matmul(adjoint(v), gv)
+            core = core + cast(spectra.inverse_gaps(w), x.dtype) * matmul(adjoint(v), gv)
         gradient = matmul(matmul(v, core), adjoint(v))
         return _lower_triangle_gradient(gradient, x)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +74,14 @@ class Eigvalsh(HermitianEigen):
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         dtypes = [real_dtype(x.dtype.name)]
-        (w,) = by_lapack(lambda a: (np.linalg.eigvalsh(a),), [np.tril(x)], [(x.shape[-1],)], dtypes)
+        (w,) = spectra.by_lapack(
+            lambda a: (np.linalg.eigvalsh(a),), [np.tril(x)], [(x.shape[-1],)], dtypes
+        )
         return w
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         _, v = picks(Node.make(Eigh(), x))
-        return _lower_triangle_gradient(matmul(v * row(cast(g, x.dtype)), adjoint(v)), x)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
+        return _lower_triangle_gradient(matmul(v * spectra.row(cast(g, x.dtype)), adjoint(v)), x)
 
 
 def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -109,14 +92,12 @@ def _lower_triangle_gradient(gradient: Tensor, x: Tensor) -> tuple[Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralEigen(Op):
+class GeneralEigen(MatrixOp):
     """An operation on square matrices; NaN where they are not finite."""
 
-    core_ndim = 2
-
     def matrix_type(self, x: TensorType) -> TensorType:
-        check_matrix(self.name, x)
-        return square(self.name, x).with_dtype(complex_of(x.dtype))
+        spectra.check_matrix(self.name, x)
+        return square(self.name, x).with_dtype(spectra.complex_of(x.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +111,8 @@ class Eig(GeneralEigen):
         return TupleType((v.with_shape(v.shape[:-1]), v))
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        n, dtype = x.shape[-1], complex_of(x.dtype.name)
-        return by_lapack(np.linalg.eig, [x], [(n,), (n, n)], [dtype, dtype])
+        n, dtype = x.shape[-1], spectra.complex_of(x.dtype.name)
+        return spectra.by_lapack(np.linalg.eig, [x], [(n,), (n, n)], [dtype, dtype])
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         """``inv(v).H @ (...) @ v.H``; columns keep norm 1 and a real largest element.
@@ -140,13 +121,12 @@ class Eig(GeneralEigen):
         """
         w, v = picks(y)
         gw, gv = g
-        core: Any = 0 if gw is None else on_diagonal(gw)
+        core: Any = 0 if gw is None else spectra.on_diagonal(gw)
         if gv is not None:
-            core = core + conj(inverse_gaps(w)) * matmul(adjoint(v), _unnormalised_gradient(gv, v))
+            core = core + conj(spectra.inverse_gaps(w)) * matmul(
+                adjoint(v), _unnormalised_gradient(gv, v)
+            )
         return (_from_eigenbasis(core, v, x),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +140,13 @@ class Eigvals(GeneralEigen):
         return v.with_shape(v.shape[:-1])
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        dtypes = [complex_of(x.dtype.name)]
-        (w,) = by_lapack(lambda a: (np.linalg.eigvals(a),), [x], [(x.shape[-1],)], dtypes)
+        dtypes = [spectra.complex_of(x.dtype.name)]
+        (w,) = spectra.by_lapack(lambda a: (np.linalg.eigvals(a),), [x], [(x.shape[-1],)], dtypes)
         return w
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         _, v = picks(Node.make(Eig(), x))
-        return (_from_eigenbasis(on_diagonal(g), v, x),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
+        return (_from_eigenbasis(spectra.on_diagonal(g), v, x),)
 
 
 def _from_eigenbasis(core: Tensor, v: Tensor, x: Tensor) -> Tensor:
@@ -180,11 +157,11 @@ def _from_eigenbasis(core: Tensor, v: Tensor, x: Tensor) -> Tensor:
 def _unnormalised_gradient(gv: Tensor, v: Tensor) -> Tensor:
     """Return the gradient of eigenvectors of any norm, given the normalised vectors' gradient."""
     along = sum(conj(v) * gv, -2)
-    rows = column(arange(length(v, -2)))
-    is_largest = equal(rows, row(argmax(abs(v), -2)))
+    rows = spectra.column(arange(length(v, -2)))
+    is_largest = equal(rows, spectra.row(argmax(abs(v), -2)))
     largest = sum(where(is_largest, real(v), 0), -2)
-    turned = where(is_largest, row(imag(along) / largest), 0)
-    return gv - v * row(real(along)) - 1j * turned
+    turned = where(is_largest, spectra.row(imag(along) / largest), 0)
+    return gv - v * spectra.row(real(along)) - 1j * turned
 
 
 # Public functions.
@@ -237,12 +214,12 @@ def eigh(
     """
     _check_driver(driver, b is not None)
     if b is None:
-        x, dtype = as_matrices("eigh", a)
+        x, dtype = spectra.as_matrices("eigh", a)
         results = picks(Node.make(Eigh(), _as_lower_triangle("eigh", x, lower, UPLO)))
-        return [rounded_back(y, dtype) for y in results]
+        return [spectra.rounded_back(y, dtype) for y in results]
     whitened, factor, dtype = _whiten("eigh", a, b, lower, UPLO)
     w, v = picks(Node.make(Eigh(), whitened))
-    return [rounded_back(w, dtype), rounded_back(solved_adjoint(factor, v), dtype)]
+    return [spectra.rounded_back(w, dtype), spectra.rounded_back(solved_adjoint(factor, v), dtype)]
 
 
 def _check_driver(driver: str | None, generalized: bool) -> None:
@@ -267,17 +244,17 @@ def eigvalsh(
         [-1.0, 1.0]
     """
     if b is None:
-        x, dtype = as_matrices("eigvalsh", a)
-        return rounded_back(
+        x, dtype = spectra.as_matrices("eigvalsh", a)
+        return spectra.rounded_back(
             Tensor.make(Eigvalsh(), _as_lower_triangle("eigvalsh", x, lower, UPLO)), dtype
         )
     whitened, _, dtype = _whiten("eigvalsh", a, b, lower, UPLO)
-    return rounded_back(Tensor.make(Eigvalsh(), whitened), dtype)
+    return spectra.rounded_back(Tensor.make(Eigvalsh(), whitened), dtype)
 
 
 def _whiten(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[Tensor, Tensor, str]:
     """Return ``inv(L) @ a @ inv(L).H`` with b's lower factor L, L itself, and the dtype."""
-    (a, b), dtype = as_batched_matrices(op, a, b)
+    (a, b), dtype = spectra.as_batched_matrices(op, a, b)
     hermitian = Tensor.make(
         Mirror(lower=True, conjugated=True), _as_lower_triangle(op, a, lower, uplo)
     )
@@ -308,7 +285,7 @@ def eig(x: TensorLike) -> list[Tensor]:
         >>> w.eval(mode="NUMPY").tolist()
         [1j, -1j]
     """
-    w, v = picks(Node.make(Eig(), as_matrices("eig", x)[0]))
+    w, v = picks(Node.make(Eig(), spectra.as_matrices("eig", x)[0]))
     return [w, v]
 
 
@@ -321,4 +298,4 @@ def eigvals(x: TensorLike) -> Tensor:
         >>> gt.linalg.eigvals([[2.0, 1.0], [0.0, 3.0]]).eval(mode="NUMPY").real.tolist()
         [2.0, 3.0]
     """
-    return Tensor.make(Eigvals(), as_matrices("eigvals", x)[0])
+    return Tensor.make(Eigvals(), spectra.as_matrices("eigvals", x)[0])

@@ -19,6 +19,8 @@ from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.linalg.dot import contract_axes, without_ones
 
+__all__ = ["einsum"]
+
 Label = str | int
 """An axis: a letter, or a negative number from the end for an axis of the ellipsis."""
 

@@ -15,16 +15,10 @@ from graphc.tensor.arrays.create import eye
 from graphc.tensor.core.elementwise import conj
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint, check_floats, common_lengths, square
 from graphc.tensor.linalg.solve import Solve
-from graphc.tensor.linalg.spectra import (
-    as_batched_matrices,
-    broadcast_batch,
-    check_matrix,
-    map_matrices,
-    rounded_back,
-)
 
 
 def batch_shape(op: str, *types: TensorType) -> Shape:
@@ -36,7 +30,7 @@ def batch_shape(op: str, *types: TensorType) -> Shape:
     """
     check_floats(op, *types)
     for t in types:
-        check_matrix(op, t)
+        spectra.check_matrix(op, t)
     return common_lengths(op, types, [t.shape[:-2] for t in types])
 
 
@@ -69,7 +63,7 @@ class Sylvester(Op):
         def one(a: Any, b: Any, q: Any) -> Any:
             return (scipy.linalg.solve_sylvester(a, b, q),)
 
-        (x,) = map_matrices(one, [a, b, q], [q.shape[-2:]], [q.dtype])
+        (x,) = spectra.map_matrices(one, [a, b, q], [q.shape[-2:]], [q.dtype])
         return x
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor, q: Tensor) -> Sequence[Tensor]:
@@ -86,7 +80,7 @@ class Sylvester(Op):
         return Tensor.make(self, a, b, sum(terms[1:], terms[0])) if terms else None
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *broadcast_batch(size, batched, inputs))
+        return Tensor.make(self, *spectra.broadcast_batch(size, batched, inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +110,7 @@ class DiscreteRiccati(Op):
             q, r = (q + q.conj().T) / 2, (r + r.conj().T) / 2
             return (scipy.linalg.solve_discrete_are(a, b, q, r),)
 
-        (x,) = map_matrices(one, [a, b, q, r], [a.shape[-2:]], [a.dtype])
+        (x,) = spectra.map_matrices(one, [a, b, q, r], [a.shape[-2:]], [a.dtype])
         return x
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Tensor]:
@@ -134,7 +128,7 @@ class DiscreteRiccati(Op):
         return by_a, -matmul(by_a, adjoint(k)), s, by_r
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *broadcast_batch(size, batched, inputs))
+        return Tensor.make(self, *spectra.broadcast_batch(size, batched, inputs))
 
 
 def _discrete_lyapunov(a: Tensor, q: Tensor) -> Tensor:
@@ -172,8 +166,8 @@ def solve_sylvester(A: TensorLike, B: TensorLike, Q: TensorLike) -> Tensor:  # n
         >>> gt.linalg.solve_sylvester([[2.0]], [[1.0]], [[6.0]]).eval(mode="NUMPY").tolist()
         [[2.0]]
     """
-    (a, b, q), dtype = as_batched_matrices("solve_sylvester", A, B, Q)
-    return rounded_back(Tensor.make(Sylvester(), a, b, q), dtype)
+    (a, b, q), dtype = spectra.as_batched_matrices("solve_sylvester", A, B, Q)
+    return spectra.rounded_back(Tensor.make(Sylvester(), a, b, q), dtype)
 
 
 @function
@@ -195,8 +189,8 @@ def solve_continuous_lyapunov(A: TensorLike, Q: TensorLike) -> Tensor:  # noqa: 
         >>> gt.linalg.solve_continuous_lyapunov([[-1.0]], [[4.0]]).eval(mode="NUMPY").tolist()
         [[-2.0]]
     """
-    (a, q), dtype = as_batched_matrices("solve_continuous_lyapunov", A, Q)
-    return rounded_back(Tensor.make(Sylvester(), a, adjoint(a), q), dtype)
+    (a, q), dtype = spectra.as_batched_matrices("solve_continuous_lyapunov", A, Q)
+    return spectra.rounded_back(Tensor.make(Sylvester(), a, adjoint(a), q), dtype)
 
 
 @function
@@ -227,10 +221,12 @@ def solve_discrete_lyapunov(A: TensorLike, Q: TensorLike, method: str = "bilinea
             f"solve_discrete_lyapunov: unknown method={method!r}.",
             "Use 'bilinear' or 'direct'.",
         )
-    (a, q), dtype = as_batched_matrices("solve_discrete_lyapunov", A, Q)
+    (a, q), dtype = spectra.as_batched_matrices("solve_discrete_lyapunov", A, Q)
     heads = batch_shape("solve_discrete_lyapunov", a.type, q.type)
     Sylvester().infer(a.type, a.type, q.type.with_shape((*heads, *q.type.shape[-2:])))
-    return rounded_back(_discrete_lyapunov(a, q) if method == "bilinear" else _direct(a, q), dtype)
+    return spectra.rounded_back(
+        _discrete_lyapunov(a, q) if method == "bilinear" else _direct(a, q), dtype
+    )
 
 
 def _direct(a: Tensor, q: Tensor) -> Tensor:
@@ -270,5 +266,5 @@ def solve_discrete_are(A: TensorLike, B: TensorLike, Q: TensorLike, R: TensorLik
         >>> gt.linalg.solve_discrete_are(one, one, one, one).eval(mode="NUMPY").round(6).tolist()
         [[1.618034]]
     """
-    xs, dtype = as_batched_matrices("solve_discrete_are", A, B, Q, R)
-    return rounded_back(Tensor.make(DiscreteRiccati(), *xs), dtype)
+    xs, dtype = spectra.as_batched_matrices("solve_discrete_are", A, B, Q, R)
+    return spectra.rounded_back(Tensor.make(DiscreteRiccati(), *xs), dtype)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Op, TensorType
+from graphc.ir import TensorType
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
-from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, in_floats, square
 
 PADE = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
@@ -28,12 +28,11 @@ LIMIT = 5.371920351148152
 
 
 @dataclass(frozen=True, slots=True)
-class Expm(Op):
+class Expm(MatrixOp):
     """Matrix exponentials, the sums of ``a^k / k!``."""
 
     by_numpy = True
     name = "expm"
-    core_ndim = 2
     core_padding = 0
 
     def infer(self, a: TensorType) -> TensorType:
@@ -59,9 +58,6 @@ class Expm(Op):
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor) -> Any:
         return None if tangents[0] is None else _directional_derivative(a, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], a: Tensor) -> Tensor:
-        return Tensor.make(self, a)
 
 
 def _directional_derivative(a: Tensor, along: Tensor) -> Tensor:

@@ -12,17 +12,8 @@ from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Node, TensorType, picks, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.reduce import Composite, all, any, max, sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze
-from graphc.tensor.core.elementwise import (
-    abs,
-    cast,
-    greater,
-    isfinite,
-    isnan,
-    logical_not,
-    real,
-    where,
-)
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
@@ -45,13 +36,13 @@ from graphc.tensor.linalg.svd import SVD, Svdvals
 def _large(s: Tensor, rtol: Tensor) -> Tensor:
     """Return which singular values are nonzero, given their smallest ratio to the largest."""
     limit = rtol[..., None] * max(s, -1, keepdims=True, initial=0)
-    return greater(s, limit)
+    return ew.greater(s, limit)
 
 
 def _inverses(s: Tensor, rtol: Tensor) -> Tensor:
     large = _large(s, rtol)
     # NaN is not larger than anything, and is to stay.
-    return where(large, 1 / where(large, s, 1), where(isnan(s), s, 0))
+    return ew.where(large, 1 / ew.where(large, s, 1), ew.where(ew.isnan(s), s, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +65,10 @@ class PseudoInverse(Composite):
     def expand(self, x: Tensor, rtol: Tensor) -> Tensor:
         if not self.hermitian:
             u, s, vh = picks(Node.make(SVD(full=False), x))
-            return matmul(adjoint(vh) * row(cast(_inverses(s, rtol), x.dtype)), adjoint(u))
+            return matmul(adjoint(vh) * row(ew.cast(_inverses(s, rtol), x.dtype)), adjoint(u))
         w, v = picks(Node.make(Eigh(), x))
-        signs = where(w < 0, -1, 1)
-        return matmul(v * row(cast(signs * _inverses(abs(w), rtol), x.dtype)), adjoint(v))
+        signs = ew.where(w < 0, -1, 1)
+        return matmul(v * row(ew.cast(signs * _inverses(ew.abs(w), rtol), x.dtype)), adjoint(v))
 
     def perform(self, x: np.ndarray[Any, Any], rtol: np.ndarray[Any, Any]) -> Any:
         m, n = x.shape[-2:]
@@ -128,7 +119,7 @@ class LeastSquares(Composite):
     def expand(self, a: Tensor, b: Tensor, rtol: Tensor) -> Tensor:
         u, s, vh = picks(Node.make(SVD(full=False), a))
         into, out = (vh, u) if self.transposed else (adjoint(u), adjoint(vh))
-        inverses = cast(_inverses(s, rtol), a.dtype)
+        inverses = ew.cast(_inverses(s, rtol), a.dtype)
         return matmul(out, inverses[..., :, None] * matmul(into, b))
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], rtol: Any) -> Any:
@@ -155,7 +146,7 @@ def _default_ratio(x: Tensor) -> Any:
     """Return the ratio below which singular values are rounding errors."""
     m, n = (as_tensor(n) for n in lengths(x)[-2:])
     rounding = float(np.finfo(np.dtype(real_dtype(x.dtype))).eps)
-    return cast(where(m > n, m, n), real_dtype(x.dtype)) * rounding
+    return ew.cast(ew.where(m > n, m, n), real_dtype(x.dtype)) * rounding
 
 
 def _ratio_per_matrix(op: str, x: Tensor, value: Any) -> Tensor:
@@ -247,13 +238,13 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: Any = None) -> list[Tensor]:
     y = Tensor.make(LeastSquares(transposed=False), a, b, ratio)
     s = Tensor.make(Svdvals(), a)
     missed = b - matmul(a, y)
-    residuals = sum(real(missed * missed.conj()), -2)
+    residuals = sum(ew.real(missed * missed.conj()), -2)
     m, n = lengths(a)[-2:]
     if isinstance(m, int) and isinstance(n, int):
         residuals = residuals if m > n else residuals[..., :0]
     else:
-        residuals = residuals[..., : where(as_tensor(m) > n, length(residuals, -1), 0)]
-    rank = sum(cast(_large(s, ratio), "int32"), -1, dtype="int32")
+        residuals = residuals[..., : ew.where(as_tensor(m) > n, length(residuals, -1), 0)]
+    rank = sum(ew.cast(_large(s, ratio), "int32"), -1, dtype="int32")
     y = squeeze(y, y.ndim - 1) if is_vector else y
     return [rounded_back(y, dtype), rounded_back(residuals, dtype), rank, rounded_back(s, dtype)]
 
@@ -289,12 +280,12 @@ def matrix_rank(
     _one_of("matrix_rank", tol=tol, rtol=rtol)
     x = as_tensor(A)
     if x.ndim < 2:
-        return cast(any(x), "int64")
+        return ew.cast(any(x), "int64")
     x, _ = as_matrices("matrix_rank", x)
-    s = abs(Tensor.make(Eigvalsh(), x)) if hermitian else Tensor.make(Svdvals(), x)
+    s = ew.abs(Tensor.make(Eigvalsh(), x)) if hermitian else Tensor.make(Svdvals(), x)
     if tol is None:
-        return sum(cast(_large(s, _ratio_per_matrix("matrix_rank", x, rtol)), "int64"), -1)
-    return sum(cast(greater(s, as_tensor(tol)[..., None]), "int64"), -1)
+        return sum(ew.cast(_large(s, _ratio_per_matrix("matrix_rank", x, rtol)), "int64"), -1)
+    return sum(ew.cast(ew.greater(s, as_tensor(tol)[..., None]), "int64"), -1)
 
 
 @function
@@ -323,14 +314,16 @@ def cond(x: TensorLike, p: TensorLike | None = None) -> Tensor:
     x, dtype = as_matrices("cond", x)
     if 0 in x.type.shape[-2:]:
         raise ShapeError(f"cond({x!r}): the matrices have no elements.")
-    finite = all(isfinite(x), (-2, -1))
+    finite = all(ew.isfinite(x), (-2, -1))
     if p in {None, 2, -2}:
         s = Tensor.make(Svdvals(), x)
         ratio = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-        singular = isnan(ratio)
+        singular = ew.isnan(ratio)
     else:
         axes = (x.ndim - 2, x.ndim - 1)
         inverse = Tensor.make(Inverse("gen"), x)
         ratio = norm(x, p, axes) * norm(inverse, p, axes)
-        singular = logical_not(all(isfinite(inverse), axes))
-    return rounded_back(where(singular & finite, np.inf, where(singular, np.nan, ratio)), dtype)
+        singular = ew.logical_not(all(ew.isfinite(inverse), axes))
+    return rounded_back(
+        ew.where(singular & finite, np.inf, ew.where(singular, np.nan, ratio)), dtype
+    )

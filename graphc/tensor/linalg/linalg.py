@@ -22,6 +22,8 @@ from graphc.tensor.linalg.dot import dot, matmul
 from graphc.tensor.linalg.inverse import inv
 from graphc.tensor.linalg.lu import check_square
 
+__all__ = ["cross", "kron", "matrix_dot", "matrix_power", "multi_dot", "vander"]
+
 
 @function
 def kron(a: TensorLike, b: TensorLike) -> Tensor:

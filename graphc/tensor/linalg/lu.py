@@ -24,12 +24,12 @@ from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify, specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, lapack
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, in_floats, lapack
 from graphc.tensor.linalg.triangular import SolveTriangular, over_columns, with_columns
 
 
 @dataclass(frozen=True, slots=True)
-class LU(Op):
+class LU(MatrixOp):
     """Triangular factors L and U with ``L @ U = a[permutation]``, by partial pivoting.
 
     Results: L below the diagonal, where it has ones, and U, in one array; the row that each was
@@ -38,7 +38,6 @@ class LU(Op):
 
     by_numpy = True
     name = "lu"
-    core_ndim = 2
     core_padding = "identity"
 
     def infer(self, a: TensorType) -> TupleType:
@@ -82,9 +81,6 @@ class LU(Op):
         rest = zeros([*lengths(a)[:-2], n - k, m - k], dtype=a.dtype)
         top = concatenate([_square_gradient(by_block, block), beside], -1)
         return (_put_back(concatenate([top, concatenate([below, rest], -1)], -2), order),)
-
-    def batch(self, size: Any, batched: Sequence[bool], a: Tensor) -> Node:
-        return Node.make(self, a)
 
 
 def _under_lower(packed: Tensor, b: Tensor) -> Tensor:

@@ -9,23 +9,26 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Op, Shape, TensorType, is_complex, is_inexact
+from graphc.ir import Node, Op, Shape, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree, common
 from graphc.tensor.arrays.broadcast import batch_of
 from graphc.tensor.arrays.create import above_diagonal
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import matrix_transpose, moveaxis
-from graphc.tensor.core.elementwise import (
-    cast,
-    conj,
-    equal,
-    greater,
-    less,
-    real,
-    where,
-    wide_dtype_name,
-)
 from graphc.tensor.core.shape import lengths, reshape
 from graphc.tensor.core.tensor import Tensor, operands
+
+
+class MatrixOp(Op):
+    """An operation on the matrices in the last two axes of one array."""
+
+    __slots__ = ()
+
+    core_ndim = 2
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Any) -> Any:
+        return Node.make(self, x)
+
 
 # Checks of types.
 
@@ -38,7 +41,7 @@ def check_floats(op: str, *types: TensorType | Tensor) -> None:
     """
     dtypes = {t.dtype for t in types}
     dtype = types[0].dtype
-    if len(dtypes) > 1 or not is_inexact(dtype) or wide_dtype_name(dtype) != dtype:
+    if len(dtypes) > 1 or not is_inexact(dtype) or ew.wide_dtype_name(dtype) != dtype:
         raise DTypeError(
             f"{op}({', '.join(map(repr, types))}): expected one dtype: float32, float64, complex64 "
             "or complex128.",
@@ -79,7 +82,7 @@ def in_floats(op: str, *values: Any) -> tuple[list[Tensor], str]:
     xs, dtype = operands(op, values)
     if not is_inexact(dtype):
         dtype = "float64"
-    return [cast(x, wide_dtype_name(dtype)) for x in xs], dtype
+    return [ew.cast(x, ew.wide_dtype_name(dtype)) for x in xs], dtype
 
 
 def lapack(name: str, *arrays: np.ndarray[Any, Any]) -> Any:
@@ -95,7 +98,7 @@ def lapack(name: str, *arrays: np.ndarray[Any, Any]) -> Any:
 
 def adjoint(x: Tensor) -> Tensor:
     """Return the matrices transposed and conjugated."""
-    return conj(matrix_transpose(x))
+    return ew.conj(matrix_transpose(x))
 
 
 def above(x: Tensor) -> Tensor:
@@ -106,7 +109,7 @@ def above(x: Tensor) -> Tensor:
 def half_diagonal(x: Tensor) -> Tensor:
     """Return the lower triangles of matrices, with half their diagonals."""
     offset = above(x)
-    return where(less(offset, 0), x, where(equal(offset, 0), x / 2, 0))
+    return ew.where(ew.less(offset, 0), x, ew.where(ew.equal(offset, 0), x / 2, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +142,11 @@ class Mirror(Op):
         """Return the gradient; each element that is read affects two positions."""
         offset = above(g)
         other = adjoint(g) if self.conjugated else matrix_transpose(g)
-        is_read = less(offset, 0) if self.lower else greater(offset, 0)
+        is_read = ew.less(offset, 0) if self.lower else ew.greater(offset, 0)
         middle = g
         if self.conjugated and is_complex(g.dtype):
-            middle = cast(real(g), g.dtype)
-        return (where(is_read, g + other, where(equal(offset, 0), middle, 0)),)
+            middle = ew.cast(ew.real(g), g.dtype)
+        return (ew.where(is_read, g + other, ew.where(ew.equal(offset, 0), middle, 0)),)
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0])

@@ -27,6 +27,8 @@ from graphc.tensor.core.tensor import (
 from graphc.tensor.linalg.spectra import as_matrices, rounded_back
 from graphc.tensor.linalg.svd import Svdvals
 
+__all__ = ["matrix_norm", "norm", "vector_norm"]
+
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 """Orders as strings."""
 

@@ -20,21 +20,14 @@ from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.elementwise import imag
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint
-from graphc.tensor.linalg.spectra import (
-    as_matrices,
-    check_matrix,
-    min_dimension,
-    on_diagonal,
-    rounded_back,
-    row,
-)
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint
 from graphc.tensor.linalg.triangular import SolveTriangular
 
 
 @dataclass(frozen=True, slots=True)
-class Orthogonal(Op):
+class Orthogonal(MatrixOp):
     """``q`` and ``r`` with ``x = q @ r``: q has orthonormal columns, r is upper triangular.
 
     The factors are LAPACK's, by Householder reflections.
@@ -45,10 +38,9 @@ class Orthogonal(Op):
 
     full: bool
     name = "qr"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
-        check_matrix("qr", x)
+        spectra.check_matrix("qr", x)
         *front, m, n = x.shape
         k = m if self.full else least(m, n)
         return TupleType((x.with_shape((*front, m, k)), x.with_shape((*front, k, n))))
@@ -59,9 +51,6 @@ class Orthogonal(Op):
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         q, r = picks(y)
         return (qr_gradient(g[0], g[1], q, r, x),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 class QR(Orthogonal):
@@ -85,7 +74,7 @@ def qr_gradient(gq: Any, gr: Any, q: Tensor, r: Tensor, x: Tensor) -> Tensor:
 
     Source: Roberts & Roberts, arXiv:2009.10071, 2020.
     """
-    k = min_dimension(x)
+    k = spectra.min_dimension(x)
     m, n = x.type.shape[-2:]
     basis, first = q[..., :, :k], r[..., :k, :k]
     gq = zeros_like(q) if gq is None else gq
@@ -111,11 +100,15 @@ def qr_gradient(gq: Any, gr: Any, q: Tensor, r: Tensor, x: Tensor) -> Tensor:
 def _rotation(x: Tensor) -> Tensor:
     """Return the gradient with respect to a change of basis that keeps r's diagonal real."""
     skew = tril(x - adjoint(x), -1)
-    return skew + on_diagonal(1j * imag(diagonal(x, 0, -2, -1))) if is_complex(x.dtype) else skew
+    return (
+        skew + spectra.on_diagonal(1j * imag(diagonal(x, 0, -2, -1)))
+        if is_complex(x.dtype)
+        else skew
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class PivotedQR(Op):
+class PivotedQR(MatrixOp):
     """``q``, ``r``, ``p`` with ``x[:, p] = q @ r``: r's diagonal decreases; p is int32.
 
     Attributes:
@@ -125,7 +118,6 @@ class PivotedQR(Op):
     full: bool
     by_numpy = True
     name = "pivoted_qr"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
         q, r = Orthogonal(self.full).infer(x).items
@@ -150,11 +142,8 @@ class PivotedQR(Op):
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         """Return the gradient; the columns keep their order under small changes."""
         q, r, p = picks(y)
-        gradient = qr_gradient(g[0], g[1], q, r, take_along_axis(x, row(p), -1))
-        return (take_along_axis(gradient, row(argsort(p, -1)), -1),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
+        gradient = qr_gradient(g[0], g[1], q, r, take_along_axis(x, spectra.row(p), -1))
+        return (take_along_axis(gradient, spectra.row(argsort(p, -1)), -1),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +159,7 @@ class Reflectors(Op):
     name = "reflectors"
 
     def infer(self, x: TensorType) -> TupleType:
-        check_matrix("qr", x)
+        spectra.check_matrix("qr", x)
         *front, m, n = x.shape
         items = (x, x.with_shape((*front, least(m, n))))
         return TupleType((*items, TensorType("int32", (*front, n))) if self.pivoted else items)
@@ -284,13 +273,13 @@ def qr(
         raise ArgumentError(
             f"qr: unknown mode={mode!r}.", f"Use one of {', '.join(map(repr, MODES))}."
         )
-    x, dtype = as_matrices("qr", A)
+    x, dtype = spectra.as_matrices("qr", A)
     results = (
         _raw_factors(x, bool(pivoting))
         if mode == "raw"
         else _factors(x, MODES[mode], bool(pivoting))
     )
-    results = [rounded_back(y, dtype) for y in results]
+    results = [spectra.rounded_back(y, dtype) for y in results]
     return results if len(results) > 1 else results[0]
 
 
@@ -307,4 +296,4 @@ def _factors(x: Tensor, mode: str, pivoting: bool) -> list[Tensor]:
 
 def _raw_factors(x: Tensor, pivoting: bool) -> list[Tensor]:
     packed, scales, *p = picks(Node.make(Reflectors(pivoting), x))
-    return [packed, scales, triu(packed[..., : min_dimension(x), :]), *p]
+    return [packed, scales, triu(packed[..., : spectra.min_dimension(x), :]), *p]

@@ -13,17 +13,9 @@ from graphc.ir import Node, Op, TensorType, TupleType, is_complex, picks
 from graphc.ir.lengths import agree
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.equations import Sylvester, batch_shape
-from graphc.tensor.linalg.mirror import adjoint, square
-from graphc.tensor.linalg.spectra import (
-    as_batched_matrices,
-    as_matrices,
-    broadcast_batch,
-    check_matrix,
-    complex_of,
-    map_matrices,
-    rounded_back,
-)
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, square
 
 SORTS = ("lhp", "rhp", "iuc", "ouc")
 """SciPy's names of halves of the plane: left, right, within the unit circle, outside of it."""
@@ -34,7 +26,7 @@ def _output(x: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SchurForm(Op):
+class SchurForm(MatrixOp):
     """``t`` and ``z`` with ``x = z @ t @ z.H``: z is unitary, t upper triangular.
 
     For real matrices both are real, and t has blocks of two rows on its diagonal for pairs of
@@ -42,10 +34,9 @@ class SchurForm(Op):
     """
 
     name = "schur"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
-        check_matrix("schur", x)
+        spectra.check_matrix("schur", x)
         t = square("schur", x)
         return TupleType((t, t))
 
@@ -59,7 +50,7 @@ class SchurForm(Op):
         def one(a: Any) -> Any:
             return scipy.linalg.schur(a, _output(a), sort=self.sorts(), check_finite=False)[:2]
 
-        return map_matrices(one, [x], [x.shape[-2:]] * 2, [x.dtype] * 2)
+        return spectra.map_matrices(one, [x], [x.shape[-2:]] * 2, [x.dtype] * 2)
 
     def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
         raise UnsupportedOperationError(
@@ -67,9 +58,6 @@ class SchurForm(Op):
             "Use eig, sqrtm or solve_sylvester, which have one.",
             y.where,
         )
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 class Schur(SchurForm):
@@ -111,14 +99,14 @@ class QZ(Op):
     core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType) -> TupleType:
-        check_matrix("qz", a)
+        spectra.check_matrix("qz", a)
         batch_shape("qz", a, b)
         t, other = square("qz", a), square("qz", b)
         if not agree(t.shape[-1], other.shape[-1]):
             raise ShapeError(f"qz({a!r}, {b!r}): lengths differ.")
         t = other if t.shape[-1] is None else t
         values = t.with_shape(t.shape[:-1])
-        return TupleType((t, t, values.with_dtype(complex_of(t.dtype)), values, t, t))
+        return TupleType((t, t, values.with_dtype(spectra.complex_of(t.dtype)), values, t, t))
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         import scipy.linalg
@@ -129,15 +117,15 @@ class QZ(Op):
         def one(a: Any, b: Any) -> Any:
             return scipy.linalg.ordqz(a, b, sort, _output(a), check_finite=False)
 
-        kinds = [dtype, dtype, np.dtype(complex_of(dtype.name)), dtype, dtype, dtype]
+        kinds = [dtype, dtype, np.dtype(spectra.complex_of(dtype.name)), dtype, dtype, dtype]
         shapes = [(n, n), (n, n), (n,), (n,), (n, n), (n, n)]
-        return map_matrices(one, [a, b], shapes, kinds)
+        return spectra.map_matrices(one, [a, b], shapes, kinds)
 
     def pullback(self, g: Sequence[Any], y: Node, a: Tensor, b: Tensor) -> Any:
         raise UnsupportedOperationError("qz has no derivative.", where=y.where)
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Node:
-        return Node.make(self, *broadcast_batch(size, batched, (a, b)))
+        return Node.make(self, *spectra.broadcast_batch(size, batched, (a, b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +136,11 @@ class MatrixSqrt(Op):
     name = "sqrtm"
 
     def infer(self, x: TensorType) -> TensorType:
-        check_matrix("sqrtm", x)
+        spectra.check_matrix("sqrtm", x)
         return square("sqrtm", x)
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        (y,) = map_matrices(lambda a: (_root(a),), [x], [x.shape[-2:]], [x.dtype])
+        (y,) = spectra.map_matrices(lambda a: (_root(a),), [x], [x.shape[-2:]], [x.dtype])
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
@@ -215,10 +203,10 @@ def schur(
     """
     _check_choice("schur", "output", output, ("real", "complex"))
     _check_choice("schur", "sort", sort, (None, *SORTS))
-    x, dtype = as_matrices("schur", A)
-    x = cast(x, complex_of(x.dtype)) if output == "complex" else x
+    x, dtype = spectra.as_matrices("schur", A)
+    x = cast(x, spectra.complex_of(x.dtype)) if output == "complex" else x
     t, z = picks(Node.make(Schur() if sort is None else SortedSchur(sort), x))
-    return [rounded_back(t, dtype), rounded_back(z, dtype)]
+    return [spectra.rounded_back(t, dtype), spectra.rounded_back(z, dtype)]
 
 
 @function
@@ -254,10 +242,12 @@ def qz(
     """
     _check_choice("qz", "output", output, ("real", "complex"))
     _check_choice("qz", "sort", sort, (None, *SORTS))
-    (a, b), dtype = as_batched_matrices("qz", A, B)
+    (a, b), dtype = spectra.as_batched_matrices("qz", A, B)
     if output == "complex" and not is_complex(a.dtype):
-        a, b = cast(a, complex_of(a.dtype)), cast(b, complex_of(b.dtype))
-    aa, bb, *values, q, z = [rounded_back(y, dtype) for y in picks(Node.make(QZ(sort), a, b))]
+        a, b = cast(a, spectra.complex_of(a.dtype)), cast(b, spectra.complex_of(b.dtype))
+    aa, bb, *values, q, z = [
+        spectra.rounded_back(y, dtype) for y in picks(Node.make(QZ(sort), a, b))
+    ]
     return [aa, bb, *values, q, z] if return_eigenvalues else [aa, bb, q, z]
 
 
@@ -303,5 +293,5 @@ def sqrtm(A: TensorLike) -> Tensor:  # noqa: N803 (SciPy's name)
         >>> gt.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).eval(mode="NUMPY").tolist()
         [[2.0, 0.0], [0.0, 3.0]]
     """
-    x, dtype = as_matrices("sqrtm", A)
-    return rounded_back(Tensor.make(MatrixSqrt(), x), dtype)
+    x, dtype = spectra.as_matrices("sqrtm", A)
+    return spectra.rounded_back(Tensor.make(MatrixSqrt(), x), dtype)

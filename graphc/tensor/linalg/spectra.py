@@ -13,14 +13,7 @@ from graphc.ir.lengths import least
 from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import max
-from graphc.tensor.core.elementwise import (
-    abs,
-    broadcast_shapes,
-    cast,
-    less_equal,
-    where,
-    wide_dtype_name,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import Tensor, as_tensor
 from graphc.tensor.linalg.mirror import check_floats, in_floats
@@ -50,7 +43,7 @@ def min_dimension(x: Tensor) -> Any:
     """Return the number of rows or columns of matrices, whichever are fewer."""
     m, n = lengths(x)[-2:]
     static = least(*x.type.shape[-2:])
-    return where(less_equal(m, n), m, n) if static is None else static
+    return ew.where(ew.less_equal(m, n), m, n) if static is None else static
 
 
 def complex_of(dtype: str) -> str:
@@ -74,7 +67,7 @@ def as_batched_matrices(op: str, *values: Any) -> tuple[list[Tensor], str]:
     xs, dtype = in_floats(op, *values)
     for x in xs:
         check_matrix(op, x)
-    broadcast_shapes(op, [x.type.with_shape(x.type.shape[:-2]) for x in xs])
+    ew.broadcast_shapes(op, [x.type.with_shape(x.type.shape[:-2]) for x in xs])
     heads = broadcast_lengths(xs, 2)
     return [broadcast_to(x, (*heads, *lengths(x)[-2:])) for x in xs], dtype
 
@@ -87,7 +80,7 @@ def broadcast_batch(size: Any, batched: Sequence[bool], xs: Sequence[Tensor]) ->
 
 def rounded_back(y: Tensor, dtype: str) -> Tensor:
     """Return a result computed in float32 for half-width floats, in their dtype."""
-    return cast(y, dtype) if is_float(y.dtype) and wide_dtype_name(dtype) != dtype else y
+    return ew.cast(y, dtype) if is_float(y.dtype) and ew.wide_dtype_name(dtype) != dtype else y
 
 
 # Vectors as matrices.
@@ -106,7 +99,7 @@ def column(x: Tensor) -> Tensor:
 def on_diagonal(values: Tensor) -> Tensor:
     """Return square matrices with vectors on their diagonals, and zeros elsewhere."""
     unit = eye(length(values, -1), dtype="bool")
-    return where(unit, row(values), as_tensor(0, dtype=values.dtype))
+    return ew.where(unit, row(values), as_tensor(0, dtype=values.dtype))
 
 
 # Gaps.
@@ -114,9 +107,9 @@ def on_diagonal(values: Tensor) -> Tensor:
 
 def nearly_zero(values: Tensor) -> Tensor:
     """Return which numbers are zero up to rounding, relative to the largest."""
-    size = abs(values)
+    size = ew.abs(values)
     rounding = float(np.finfo(size.type.numpy_dtype).eps)
-    n = cast(as_tensor(length(values, -1)), size.dtype)
+    n = ew.cast(as_tensor(length(values, -1)), size.dtype)
     return max(size, -1, keepdims=True, initial=0) * (rounding * n)
 
 
@@ -127,8 +120,8 @@ def inverse_gaps(values: Tensor) -> Tensor:
     vectors, so the factors of these zeros are zero as well.
     """
     gaps = row(values) - column(values)
-    alike = less_equal(abs(gaps), row(nearly_zero(values)))
-    return where(alike, 0, 1 / where(alike, 1, gaps))
+    alike = ew.less_equal(ew.abs(gaps), row(nearly_zero(values)))
+    return ew.where(alike, 0, 1 / ew.where(alike, 1, gaps))
 
 
 # References.

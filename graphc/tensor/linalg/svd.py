@@ -9,28 +9,18 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Node, Op, TensorType, TupleType, picks, real_dtype
+from graphc.ir import Node, TensorType, TupleType, picks, real_dtype
 from graphc.ir.lengths import least
 from graphc.tensor.core.elementwise import cast, less_equal, where
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
+from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint
-from graphc.tensor.linalg.spectra import (
-    as_matrices,
-    by_lapack,
-    check_matrix,
-    column,
-    inverse_gaps,
-    nearly_zero,
-    on_diagonal,
-    rounded_back,
-    row,
-)
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint
 
 
 @dataclass(frozen=True, slots=True)
-class SVD(Op):
+class SVD(MatrixOp):
     """``u``, ``s`` and ``vh`` with ``x = u @ diag(s) @ vh``; NaN for a matrix that is not finite.
 
     The singular values are real and fall; there are k of an m by n matrix, the smaller of the two.
@@ -41,10 +31,9 @@ class SVD(Op):
 
     full: bool
     name = "svd"
-    core_ndim = 2
 
     def infer(self, x: TensorType) -> TupleType:
-        check_matrix("svd", x)
+        spectra.check_matrix("svd", x)
         *front, m, n = x.shape
         k = least(m, n)
         rows, columns = (m, n) if self.full else (k, k)
@@ -55,7 +44,7 @@ class SVD(Op):
         m, n = x.shape[-2:]
         k = min(m, n)
         rows, columns = (m, n) if self.full else (k, k)
-        return by_lapack(
+        return spectra.by_lapack(
             lambda a: np.linalg.svd(a, self.full),
             [x],
             [(m, rows), (k,), (columns, n)],
@@ -75,11 +64,11 @@ class SVD(Op):
         gu, gs, gvh = g
         k = length(s, -1)
         left, right = u[..., :, :k], vh[..., :k, :]
-        core = 0 if gs is None else on_diagonal(cast(gs, x.dtype))
+        core = 0 if gs is None else spectra.on_diagonal(cast(gs, x.dtype))
         of_u: Any = 0 if gu is None else matmul(adjoint(left), gu[..., :, :k])
         of_v: Any = 0 if gvh is None else matmul(right, adjoint(gvh[..., :k, :]))
         if gu is not None or gvh is not None:
-            near = cast(inverse_gaps(s), x.dtype) * (of_u + of_v)
+            near = cast(spectra.inverse_gaps(s), x.dtype) * (of_u + of_v)
             far = cast(_inverse_sums(s), x.dtype) * (of_u - of_v)
             core = core + (near + adjoint(near) + far - adjoint(far)) / 2
         gradient = matmul(matmul(left, core), right)
@@ -89,32 +78,28 @@ class SVD(Op):
             rest = gu[..., :, :k] - matmul(left, of_u)
             if self.full:
                 rest = rest - matmul(u[..., :, k:], matmul(adjoint(gu[..., :, k:]), left))
-            gradient = gradient + matmul(rest * row(inverse), right)
+            gradient = gradient + matmul(rest * spectra.row(inverse), right)
         if gvh is not None and _has_extra_vectors(n, m):
             rest = gvh[..., :k, :] - matmul(adjoint(of_v), right)
             if self.full:
                 rest = rest - matmul(matmul(right, adjoint(gvh[..., k:, :])), vh[..., k:, :])
-            gradient = gradient + matmul(left * row(inverse), rest)
+            gradient = gradient + matmul(left * spectra.row(inverse), rest)
         return (gradient,)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Node.make(self, x)
 
 
 @dataclass(frozen=True, slots=True)
-class Svdvals(Op):
+class Svdvals(MatrixOp):
     """The singular values, real and descending; NaN for a matrix that is not finite."""
 
     name = "svdvals"
-    core_ndim = 2
     core_padding = 0
 
     def infer(self, x: TensorType) -> TensorType:
-        check_matrix("svdvals", x)
+        spectra.check_matrix("svdvals", x)
         return TensorType(real_dtype(x.dtype), (*x.shape[:-2], least(*x.shape[-2:])))
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        (s,) = by_lapack(
+        (s,) = spectra.by_lapack(
             lambda a: (np.linalg.svd(a, compute_uv=False),),
             [x],
             [(min(x.shape[-2:]),)],
@@ -124,10 +109,7 @@ class Svdvals(Op):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         u, _, vh = picks(Node.make(SVD(full=False), x))
-        return (matmul(u * row(cast(g, x.dtype)), vh),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
+        return (matmul(u * spectra.row(cast(g, x.dtype)), vh),)
 
 
 def _has_extra_vectors(m: int | None, n: int | None) -> bool:
@@ -136,13 +118,13 @@ def _has_extra_vectors(m: int | None, n: int | None) -> bool:
 
 def safe_inverse(s: Tensor) -> Tensor:
     """Return ``1 / s``, and 0 where a singular value is zero up to rounding."""
-    zero = less_equal(s, nearly_zero(s))
+    zero = less_equal(s, spectra.nearly_zero(s))
     return where(zero, 0, 1 / where(zero, 1, s))
 
 
 def _inverse_sums(s: Tensor) -> Tensor:
-    sums = row(s) + column(s)
-    zero = less_equal(sums, row(nearly_zero(s)))
+    sums = spectra.row(s) + spectra.column(s)
+    zero = less_equal(sums, spectra.row(spectra.nearly_zero(s)))
     return where(zero, 0, 1 / where(zero, 1, sums))
 
 
@@ -186,10 +168,10 @@ def svd(
         >>> s.eval(mode="NUMPY").tolist()
         [4.0, 3.0]
     """
-    x, dtype = as_matrices("svd", a)
+    x, dtype = spectra.as_matrices("svd", a)
     if not compute_uv:
-        return rounded_back(Tensor.make(Svdvals(), x), dtype)
-    return [rounded_back(y, dtype) for y in picks(Node.make(SVD(bool(full_matrices)), x))]
+        return spectra.rounded_back(Tensor.make(Svdvals(), x), dtype)
+    return [spectra.rounded_back(y, dtype) for y in picks(Node.make(SVD(bool(full_matrices)), x))]
 
 
 @function
@@ -221,12 +203,12 @@ def polar(a: TensorLike, side: str = "right") -> tuple[Tensor, Tensor]:
     """
     if side not in {"right", "left"}:
         raise ArgumentError(f"polar: unknown side={side!r}.", "Use 'right' or 'left'.")
-    x, dtype = as_matrices("polar", a)
+    x, dtype = spectra.as_matrices("polar", a)
     left, _, right = picks(Node.make(SVD(full=False), x))
     u = matmul(left, right)
     # Not by singular values, so that it has u's derivative.
     p = matmul(adjoint(u), x) if side == "right" else matmul(x, adjoint(u))
-    return rounded_back(u, dtype), rounded_back((p + adjoint(p)) / 2, dtype)
+    return spectra.rounded_back(u, dtype), spectra.rounded_back((p + adjoint(p)) / 2, dtype)
 
 
 @function
@@ -238,5 +220,5 @@ def svdvals(x: TensorLike) -> Tensor:
         >>> gt.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).eval(mode="NUMPY").tolist()
         [2.0, 1.0]
     """
-    x, dtype = as_matrices("svdvals", x)
-    return rounded_back(Tensor.make(Svdvals(), x), dtype)
+    x, dtype = spectra.as_matrices("svdvals", x)
+    return spectra.rounded_back(Tensor.make(Svdvals(), x), dtype)

@@ -18,16 +18,8 @@ from graphc.tensor.core.axes import expand_dims, matrix_transpose, moveaxis, squ
 from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
+from graphc.tensor.linalg import mirror
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import (
-    adjoint,
-    as_columns,
-    check_floats,
-    common_lengths,
-    in_floats,
-    lapack,
-    square,
-)
 
 
 def solve_type(op: str, a: TensorType, b: TensorType) -> TensorType:
@@ -37,11 +29,13 @@ def solve_type(op: str, a: TensorType, b: TensorType) -> TensorType:
         ShapeError: a is not square, or lengths differ.
         DTypeError: a and b are not of one dtype of floats.
     """
-    check_floats(op, a, b)
-    a = square(op, a)
+    mirror.check_floats(op, a, b)
+    a = mirror.square(op, a)
     if b.ndim < 2:
         raise ShapeError(f"{op}({a!r}, {b!r}): expected matrices.")
-    return b.with_shape((*common_lengths(op, (a, b), (a.shape[:-1], b.shape[:-1])), b.shape[-1]))
+    return b.with_shape(
+        (*mirror.common_lengths(op, (a, b), (a.shape[:-1], b.shape[:-1])), b.shape[-1])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +65,7 @@ class SolveTriangular(Op):
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         y = np.empty_like(b)
-        trtrs = lapack("trtrs", a, b)
+        trtrs = mirror.lapack("trtrs", a, b)
         for index in np.ndindex(b.shape[:-2] if b.size else (0,)):
             y[index] = self._one(trtrs, a[index], b[index])
         return y
@@ -98,7 +92,7 @@ class SolveTriangular(Op):
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         other = SolveTriangular(self.lower, not self.transposed, self.unit_diagonal)
         by_b = conj(Tensor.make(other, a, conj(g)))
-        by_a = matmul(conj(y), by_b.mT) if self.transposed else matmul(by_b, adjoint(y))
+        by_a = matmul(conj(y), by_b.mT) if self.transposed else matmul(by_b, mirror.adjoint(y))
         k = int(self.unit_diagonal)
         return -(tril(by_a, -k) if self.lower else triu(by_a, k)), by_b
 
@@ -112,7 +106,7 @@ class SolveTriangular(Op):
         return Tensor.make(self, a, -moved if db is None else db - moved)
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        return as_columns(partial(Tensor.make, self), size, batched, a, b)
+        return mirror.as_columns(partial(Tensor.make, self), size, batched, a, b)
 
 
 def solved_adjoint(lower: Tensor, b: Tensor) -> Tensor:
@@ -191,7 +185,7 @@ def solve_arrays(
     b_ndim: int | None,
 ) -> Tensor:
     """Return x for any array-likes, in their common dtype."""
-    (a, b), dtype = in_floats(op, a, b)
+    (a, b), dtype = mirror.in_floats(op, a, b)
     if a.ndim < 2:
         raise ShapeError(f"{op}: expected a matrix, got {a!r}.")
     b, is_vector = with_columns(b, b_ndim, op)

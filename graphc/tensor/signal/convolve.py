@@ -14,20 +14,13 @@ from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree, common
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import stack
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, moveaxis, slice_at_axis, squeeze, transpose
-from graphc.tensor.core.elementwise import (
-    cast,
-    complex,
-    conj,
-    imag,
-    maximum,
-    minimum,
-    real,
-    wide_dtype,
-)
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, TensorLike, function, operands
 from graphc.tensor.signal.pad import pad
+
+__all__ = ["convolve", "correlate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +107,7 @@ class Convolution(Op):
         return 0 if axis >= self.groups + (self.rows, self.columns)[i] else "any"
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        wide = np.dtype(np.int64) if a.dtype == bool else wide_dtype(a.dtype)
+        wide = np.dtype(np.int64) if a.dtype == bool else ew.wide_dtype(a.dtype)
         left, right, shape = self.merge_axes(a.astype(wide, copy=False), b.astype(wide, copy=False))
         if left.ndim == 4 and left.shape[:3] == right.shape[:3] == (1, 1, 1):
             y = np.convolve(left[0, 0, 0], right[0, 0, 0], "full" if self.full else "valid")
@@ -229,7 +222,7 @@ class FourierConvolution(Convolution):
     name = "fftconvolve"
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        wide = wide_dtype(a.dtype)
+        wide = ew.wide_dtype(a.dtype)
         y = self.by(np.fft, a.astype(wide, copy=False), b.astype(wide, copy=False))
         return y.astype(a.dtype, copy=False)
 
@@ -279,12 +272,12 @@ def _convolve_complex(op: Convolution, a: Tensor, b: Tensor, spatial: int) -> Te
     (p + iq)(r + is) = (pr - qs) + i(ps + qr).
     """
     at = a.ndim - spatial, b.ndim - spatial
-    re, im = real(b), imag(b)
-    a_parts = stack([real(a), imag(a)], at[0])
+    re, im = ew.real(b), ew.imag(b)
+    a_parts = stack([ew.real(a), ew.imag(a)], at[0])
     turned = stack([stack([re, -im], at[1]), stack([im, re], at[1])], at[1])
     y = Tensor.make(replace(op, columns=op.columns + 1, channels=1), a_parts, turned)
     column = y.ndim - spatial - 1
-    return complex(*(y[slice_at_axis(i, column)] for i in (0, 1)))
+    return ew.complex(*(y[slice_at_axis(i, column)] for i in (0, 1)))
 
 
 KINDS = {(True, True): "group", (True, False): "row", (False, True): "column"}
@@ -363,7 +356,7 @@ def valid_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution]
         return _convolve(a, b, spatial, cls, full=False)
     # Which one is longer is found at run time; if it is b, a is zero-padded.
     widths = [
-        max(k - n, 0) if isinstance(n, int) and isinstance(k, int) else maximum(k - n, 0)
+        max(k - n, 0) if isinstance(n, int) and isinstance(k, int) else ew.maximum(k - n, 0)
         for n, k in sides
     ]
     return _convolve(_pad_last_axes(a, [(w, w) for w in widths]), b, spatial, cls, full=False)
@@ -437,8 +430,8 @@ def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Tensor:
     y = full_convolution(a, v, 1, Convolution)
     if mode == "full":
         return y
-    first = (minimum(n, k) - 1) // 2
-    return y[first : first + maximum(n, k)]
+    first = (ew.minimum(n, k) - 1) // 2
+    return y[first : first + ew.maximum(n, k)]
 
 
 @function
@@ -464,7 +457,7 @@ def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Tensor:
     """
     a, v = _vectors("correlate", a, v, mode)
     n, k = length(a, 0), length(v, 0)
-    turned = flip(conj(v) if is_complex(v.dtype) else v, 0)
+    turned = flip(ew.conj(v) if is_complex(v.dtype) else v, 0)
     if mode == "valid":
         return valid_convolution(a, turned, 1, Convolution)
     if mode == "same" and isinstance(n, int) and isinstance(k, int):
@@ -475,5 +468,5 @@ def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Tensor:
     if mode == "full":
         return y
     # Where v is the longer one, NumPy takes the middle of the reversed sums.
-    first = (minimum(n, k) - cast(n >= k, "int64")) // 2
-    return y[first : first + maximum(n, k)]
+    first = (ew.minimum(n, k) - ew.cast(n >= k, "int64")) // 2
+    return y[first : first + ew.maximum(n, k)]

@@ -14,6 +14,8 @@ from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
+__all__ = ["interp", "interpolate1d"]
+
 Between = Callable[[Any, Any, Any, Any, Any], Any]
 
 

@@ -18,16 +18,8 @@ from graphc.tensor.arrays.create import arange, ones_like, zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import max, min, sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
-from graphc.tensor.core.elementwise import (
-    cast,
-    equal,
-    floor,
-    maximum,
-    round,
-    where,
-    wide_dtype_name,
-)
 from graphc.tensor.core.shape import (
     complete_shape,
     entries,
@@ -41,6 +33,8 @@ from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.quantile import median
 from graphc.tensor.statistics.statistics import mean
+
+__all__ = ["pad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +94,8 @@ class Pad(Op):
             return Tensor.make(op, x, value, *symbolic)
         # Each element of the batch has its own number.
         own = Tensor.make(op, ones_like(x, "bool"), as_tensor(False), *symbolic)
-        padded = Tensor.make(op, x, cast(0, x.dtype), *symbolic)
-        return where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))
+        padded = Tensor.make(op, x, ew.cast(0, x.dtype), *symbolic)
+        return ew.where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ class Padded:
     def fill_side(self, value: Tensor, side: int) -> Tensor:
         shape = lengths(self.x)
         shape[self.axis] = self.widths[side]
-        return broadcast_to(cast(value, self.x.dtype), shape)
+        return broadcast_to(ew.cast(value, self.x.dtype), shape)
 
     def indices(self, side: int) -> Tensor:
         """Return the positions of the padding, counted from the array's first element."""
@@ -142,7 +136,7 @@ class Padded:
 
 
 def _at_least(least: int, n: Any) -> Any:
-    return maximum(n, least) if isinstance(n, Tensor) else builtins.max(n, least)
+    return ew.maximum(n, least) if isinstance(n, Tensor) else builtins.max(n, least)
 
 
 # The padding of one side of an axis, 0 in front and 1 behind, given the mode's option for it.
@@ -165,12 +159,12 @@ def linear_ramp(at: Padded, side: int, end: Any) -> Tensor:
     position = at.along(count if side == 0 else flip(count))
     if is_integer(dtype) and is_integer(end.dtype):
         # Without rounding errors, which would go to the next integer.
-        whole = cast(end, "int64")
-        return cast(position * (cast(at.edge(side), "int64") - whole) // width + whole, dtype)
-    wide = wide_dtype_name(dtype) if is_inexact(dtype) else "float64"
-    first, last = cast(end, wide), cast(at.edge(side), wide)
-    ramp = cast(position, wide) * ((last - first) / cast(width, wide)) + first
-    return cast(floor(ramp) if is_integer(dtype) else ramp, dtype)
+        whole = ew.cast(end, "int64")
+        return ew.cast(position * (ew.cast(at.edge(side), "int64") - whole) // width + whole, dtype)
+    wide = ew.wide_dtype_name(dtype) if is_inexact(dtype) else "float64"
+    first, last = ew.cast(end, wide), ew.cast(at.edge(side), wide)
+    ramp = ew.cast(position, wide) * ((last - first) / ew.cast(width, wide)) + first
+    return ew.cast(ew.floor(ramp) if is_integer(dtype) else ramp, dtype)
 
 
 def statistic(reduce: Callable[..., Tensor], at: Padded, side: int, stat_length: Any) -> Tensor:
@@ -185,7 +179,7 @@ def statistic(reduce: Callable[..., Tensor], at: Padded, side: int, stat_length:
         start = _at_least(0, at.n - stat_length)
         x = at.part(slice(None, stat_length) if side == 0 else slice(start, None))
     value = reduce(x, at.axis, keepdims=True)
-    return at.fill_side(round(value) if is_integer(at.x.dtype) else value, side)
+    return at.fill_side(ew.round(value) if is_integer(at.x.dtype) else value, side)
 
 
 def mirror(with_edge: bool, at: Padded, side: int, reflect_type: str) -> Tensor:
@@ -207,9 +201,9 @@ def mirror(with_edge: bool, at: Padded, side: int, reflect_type: str) -> Tensor:
     if not odd:
         return y
     first, last = at.edge(0), at.edge(1)
-    y = where(at.along(equal(back, 1)), 2 * last - y, y)
-    rises = at.along(cast(turns - back, at.x.dtype))
-    return where(equal(rises, 0), y, y + rises * (last - first))
+    y = ew.where(at.along(ew.equal(back, 1)), 2 * last - y, y)
+    rises = at.along(ew.cast(turns - back, at.x.dtype))
+    return ew.where(ew.equal(rises, 0), y, y + rises * (last - first))
 
 
 def wrap(at: Padded, side: int, _: None) -> Tensor:
@@ -299,7 +293,7 @@ def pad(x: TensorLike, pad_width: Any, mode: str = "constant", **options: Any) -
 
 
 def _with_number(x: Tensor, number: Any, widths: Sequence[tuple[Any, Any]]) -> Tensor:
-    value = cast(as_tensor(number), x.dtype)
+    value = ew.cast(as_tensor(number), x.dtype)
     if value.ndim:
         raise ShapeError(f"pad: expected a scalar, got {number!r}.")
     static, symbolic = entries("pad", [width for pair in widths for width in pair])

@@ -13,6 +13,8 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, o
 from graphc.tensor.signal.convolve import convolve
 from graphc.tensor.signal.pad import pad
 
+__all__ = ["polyadd", "polyder", "polyint", "polymul", "polysub", "polyval"]
+
 
 def _coefficients(op: str, p: Any) -> Tensor:
     p = as_tensor(p)

@@ -13,6 +13,8 @@ from graphc.tensor.core.tensor import Tensor, as_tensor, function
 from graphc.tensor.core.trigonometric import cos
 from graphc.tensor.special.bessel import i0
 
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
+
 
 def _from_middle(op: str, m: Any) -> Tensor:
     """Return evenly spaced numbers from -1 to 1; 0 if there is one."""

@@ -14,37 +14,8 @@ from typing import Any
 import numpy as np
 
 from graphc.tensor.arrays.create import ones_like
-from graphc.tensor.core import elementwise
+from graphc.tensor.core import elementwise, elementwise as ew
 from graphc.tensor.core.arithmetic import hypot
-from graphc.tensor.core.elementwise import (
-    NONNEGATIVE,
-    REALS,
-    RISING,
-    Binary,
-    Elementwise,
-    Facts,
-    Unary,
-    binary,
-    equal,
-    floor,
-    from_scipy,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    missing_gradient,
-    not_equal,
-    real_inexact,
-    sign,
-    sqrt,
-    unary,
-    where,
-)
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arcsin, arctan, cos, cosh, sin, sinh, tanh
@@ -58,6 +29,8 @@ from graphc.tensor.special.series import (
     wide,
 )
 from graphc.tensor.special.stirling import stirling
+
+__all__ = ["i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jv", "kn", "kv", "kve"]
 
 RECIPROCAL_EVEN = (
     1.0, -0.6558780715202539, 0.16653861138229148, -0.009621971527876973, -0.0011651675918590652,
@@ -86,7 +59,7 @@ def _integral_k(v: Tensor, x: Tensor, shift: float) -> Tensor:
         return [exp(-(up * excess_of_exp(s) + down * excess_of_exp(-s)) / 2) * cosh(u)]
 
     size = hypot(v, x)
-    width = 1 / (sqrt(size) + 1)
+    width = 1 / (ew.sqrt(size) + 1)
     below = x * (x / (size + v))
     (area,) = around_peak(
         integrands, ones_like(width), size + v, below, width, points=(-5.5, 5.5, 0.06)
@@ -98,7 +71,7 @@ def _integral_k(v: Tensor, x: Tensor, shift: float) -> Tensor:
 
 def _small_k(v: Tensor, x: Tensor) -> Any:
     """Return ``kv(v, x)`` for 0 <= v < 3/2 and 0 < x <= 2 (Temme, J. Comput. Phys. 19, 1975)."""
-    nearest = where(greater_equal(v, 0.5), 1, 0)
+    nearest = ew.where(ew.greater_equal(v, 0.5), 1, 0)
     m = v - nearest
     half = x / 2
     d = np.log(2).item() - log(x)
@@ -106,9 +79,9 @@ def _small_k(v: Tensor, x: Tensor) -> Any:
     odd, even = polynomial(m * m, RECIPROCAL_ODD), polynomial(m * m, RECIPROCAL_EVEN)
     above, below = even - m * odd, even + m * odd
     turn = np.pi * m
-    spread = where(equal(m, 0), 1, turn / where(equal(m, 0), 1, sin(turn)))
-    small = less(abs(e), 1e-3)
-    slope = where(small, 1 + e * e / 6, sinh(e) / where(small, 1, e))
+    spread = ew.where(ew.equal(m, 0), 1, turn / ew.where(ew.equal(m, 0), 1, sin(turn)))
+    small = ew.less(abs(e), 1e-3)
+    slope = ew.where(small, 1 + e * e / 6, sinh(e) / ew.where(small, 1, e))
     f = spread * (odd * cosh(e) + even * slope * d)
     p, q = exp(e) / (2 * above), exp(-e) / (2 * below)
     c: Any = 1.0
@@ -118,14 +91,16 @@ def _small_k(v: Tensor, x: Tensor) -> Any:
         c = c * (half * half / k)
         p, q = p / (k - m), q / (k + m)
         first, second = first + c * f, second + c * (p - k * f)
-    return where(equal(nearest, 1), second / half, first)
+    return ew.where(ew.equal(nearest, 1), second / half, first)
 
 
 def _positive_k(v: Tensor, x: Tensor, shift: float) -> Any:
     """Return ``exp(shift * x) * kv(v, x)`` for v >= 0 and x > 0."""
-    small = logical_and(less(v, 1.5), less_equal(x, 1))
-    series = _small_k(where(small, v, 0), where(small, x, 1)) * exp(shift * where(small, x, 0))
-    return where(small, series, _integral_k(where(small, 2, v), where(small, 1, x), shift))
+    small = ew.logical_and(ew.less(v, 1.5), ew.less_equal(x, 1))
+    series = _small_k(ew.where(small, v, 0), ew.where(small, x, 1)) * exp(
+        shift * ew.where(small, x, 0)
+    )
+    return ew.where(small, series, _integral_k(ew.where(small, 2, v), ew.where(small, 1, x), shift))
 
 
 FAR = 1e300
@@ -134,8 +109,8 @@ FAR = 1e300
 
 def _below_far(compute: Any, v: Any, x: Any) -> Any:
     """Extend a function that decays like ``x**-0.5`` from smaller x."""
-    far = greater(x, FAR)
-    return where(far, 2.0**-16, 1) * compute(minimum(v, FAR), where(far, x * 2.0**-32, x))
+    far = ew.greater(x, FAR)
+    return ew.where(far, 2.0**-16, 1) * compute(ew.minimum(v, FAR), ew.where(far, x * 2.0**-32, x))
 
 
 def _k_edge(xp: Any, v: Any, x: Any) -> Any:
@@ -149,9 +124,9 @@ def _k_edge(xp: Any, v: Any, x: Any) -> Any:
 
 
 def _kve_edges(v: Tensor, x: Tensor, inner: Any) -> Any:
-    sound = greater(x, 0) & less(x, np.inf) & less(abs(v), np.inf)
-    y = _below_far(inner, where(sound, abs(v), 1), where(sound, x, 1))
-    return where(sound, y, _k_edge(elementwise, v, x))
+    sound = ew.greater(x, 0) & ew.less(x, np.inf) & ew.less(abs(v), np.inf)
+    y = _below_far(inner, ew.where(sound, abs(v), 1), ew.where(sound, x, 1))
+    return ew.where(sound, y, _k_edge(elementwise, v, x))
 
 
 @wide
@@ -179,27 +154,29 @@ def _scaled_i(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
     n = 2 * v + 1
     root = hypot(n, 2 * x)
-    t = minimum(2 * x / (n + root), 1 - 2.0**-53)
-    width = 1 / sqrt(n * (1 + t * t))
+    t = ew.minimum(2 * x / (n + root), 1 - 2.0**-53)
+    width = 1 / ew.sqrt(n * (1 + t * t))
     (area,) = around_peak(integrands, ones_like(width), n, t, width, points=(-5.0, 5.0, 0.075))
     half = n / 2
     short = (n + n * (n / (root + 2 * x))) / (n + root)
-    rise = v * where(greater(t, 0.5), log1p(-where(greater(t, 0.5), short, 0)), log(t))
-    return rise + half - x * short, width * area * sqrt(2 * n / (n + root)) * _stirling_ratio(half)
+    rise = v * ew.where(ew.greater(t, 0.5), log1p(-ew.where(ew.greater(t, 0.5), short, 0)), log(t))
+    return rise + half - x * short, width * area * ew.sqrt(2 * n / (n + root)) * _stirling_ratio(
+        half
+    )
 
 
 def _stirling_ratio(x: Tensor) -> Any:
     """Return Stirling's formula over gamma, divided by pi * sqrt(2)."""
-    near = less(x, 10)
-    small, large = where(near, x, 10), where(near, 10, x)
+    near = ew.less(x, 10)
+    small, large = ew.where(near, x, 10), ew.where(near, 10, x)
     direct = gammaln(small) - (small - 0.5) * log(small) + small - np.log(2 * np.pi).item() / 2
-    return exp(-where(near, direct, stirling(large))) / (np.pi * np.sqrt(2).item())
+    return exp(-ew.where(near, direct, stirling(large))) / (np.pi * np.sqrt(2).item())
 
 
 def _half_turns(v: Tensor) -> Any:
     """Return ``sin(pi * v)``, exactly 0 for integers."""
-    rest = v - 2 * floor(v / 2 + 0.5)
-    return where(equal(v, floor(v)), 0, sin(np.pi * rest))
+    rest = v - 2 * ew.floor(v / 2 + 0.5)
+    return ew.where(ew.equal(v, ew.floor(v)), 0, sin(np.pi * rest))
 
 
 def _ive_of(v: Tensor, x: Tensor, shift: float) -> Any:
@@ -207,13 +184,13 @@ def _ive_of(v: Tensor, x: Tensor, shift: float) -> Any:
     order = abs(v)
     power, factor = _scaled_i(order, x)
     y = exp(power + shift * x) * factor
-    turned = less(v, 0) & not_equal(v, floor(v))
-    other = _positive_k(where(turned, order, 1), where(turned, x, 1), shift - 1)
-    return y + where(turned, (2 / np.pi) * _half_turns(order) * other, 0)
+    turned = ew.less(v, 0) & ew.not_equal(v, ew.floor(v))
+    other = _positive_k(ew.where(turned, order, 1), ew.where(turned, x, 1), shift - 1)
+    return y + ew.where(turned, (2 / np.pi) * _half_turns(order) * other, 0)
 
 
 def _even(v: Tensor) -> Tensor:
-    return equal(v, 2 * floor(v / 2))
+    return ew.equal(v, 2 * ew.floor(v / 2))
 
 
 def _i_edge(xp: Any, v: Any, x: Any, at_infinity: float) -> Any:
@@ -235,7 +212,7 @@ def _i_edge(xp: Any, v: Any, x: Any, at_infinity: float) -> Any:
 
 def _with_edges(name: str, edge: Callable[..., Any]) -> Callable[..., Any]:
     """Return SciPy's function, with the values of ``edge`` where an argument is 0 or infinite."""
-    inside = from_scipy(name)
+    inside = ew.from_scipy(name)
 
     def reference(v: np.ndarray[Any, Any], x: np.ndarray[Any, Any]) -> Any:
         y = inside(v, x)
@@ -251,12 +228,12 @@ def _with_edges(name: str, edge: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_sign(v: Tensor, x: Tensor, compute: Any, at_infinity: float) -> Any:
     """Continue a function of x > 0 to all x, for integer v, with the values at the edges."""
-    whole = equal(v, floor(v))
-    sound = not_equal(x, 0) & less(abs(x), np.inf) & less(abs(v), np.inf)
-    sound = sound & logical_or(greater(x, 0), whole)
-    y = compute(where(sound, v, 1), where(sound, abs(x), 1))
+    whole = ew.equal(v, ew.floor(v))
+    sound = ew.not_equal(x, 0) & ew.less(abs(x), np.inf) & ew.less(abs(v), np.inf)
+    sound = sound & ew.logical_or(ew.greater(x, 0), whole)
+    y = compute(ew.where(sound, v, 1), ew.where(sound, abs(x), 1))
     edge = _i_edge(elementwise, v, x, at_infinity)
-    return where(sound, where(less(x, 0) & logical_not(_even(v)), -y, y), edge)
+    return ew.where(sound, ew.where(ew.less(x, 0) & ew.logical_not(_even(v)), -y, y), edge)
 
 
 @wide
@@ -276,8 +253,8 @@ def _ive(v: Tensor, x: Tensor) -> Any:
 
 def _power_series(v: Tensor, x: Tensor) -> Any:
     """Return ``jv(v, x)`` for 0 < x < 2 (DLMF 10.2.2)."""
-    pole = less(v, 0) & equal(v, floor(v))
-    order = where(pole, -v, v)
+    pole = ew.less(v, 0) & ew.equal(v, ew.floor(v))
+    order = ew.where(pole, -v, v)
     quarter = -(x * x) / 4
     term: Any = 1.0
     total = term
@@ -285,7 +262,7 @@ def _power_series(v: Tensor, x: Tensor) -> Any:
         term = term * quarter / (k * (order + k))
         total = total + term
     size = exp(order * (log(x) - np.log(2).item()) - gammaln(order + 1)) * gamma_sign(order + 1)
-    return where(pole & logical_not(_even(order)), -1, 1) * size * total
+    return ew.where(pole & ew.logical_not(_even(order)), -1, 1) * size * total
 
 
 def _watson(v: Tensor, x: Tensor) -> Tensor:
@@ -294,24 +271,24 @@ def _watson(v: Tensor, x: Tensor) -> Tensor:
     def integrands(y: Tensor, v: Tensor, x: Tensor, level: Tensor) -> list[Tensor]:
         t = np.pi * y / (np.pi + y)
         c = (v / x) * t / sin(t)
-        rise = sqrt(maximum((c - 1) * (c + 1), 0))
+        rise = ew.sqrt(ew.maximum((c - 1) * (c + 1), 0))
         fall = x * rise * cos(t) - v * log(c + rise) - level
         return [exp(fall) * (np.pi / (np.pi + y)) ** 2]
 
-    rise = sqrt((v - x) * (v + x))
+    rise = ew.sqrt((v - x) * (v + x))
     level = rise - v * log((v + rise) / x)
-    (area,) = integral(integrands, 1 / sqrt(rise + x ** (2 / 3)), v, x, level)
+    (area,) = integral(integrands, 1 / ew.sqrt(rise + x ** (2 / 3)), v, x, level)
     return exp(level) * area / np.pi
 
 
 def _bend(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return sine and cosine of b, where the next path leaves the axis; whether b is minimal."""
-    ratio = minimum(v / x, 1)
-    steep = sqrt((1 - ratio) * (1 + ratio))
-    least = minimum(1.4 * x ** (-1 / 3), 1)
-    slow = less(steep, least)
-    flat = sqrt((1 - least) * (1 + least))
-    return where(slow, least, steep), where(slow, flat, ratio), slow
+    ratio = ew.minimum(v / x, 1)
+    steep = ew.sqrt((1 - ratio) * (1 + ratio))
+    least = ew.minimum(1.4 * x ** (-1 / 3), 1)
+    slow = ew.less(steep, least)
+    flat = ew.sqrt((1 - least) * (1 + least))
+    return ew.where(slow, least, steep), ew.where(slow, flat, ratio), slow
 
 
 def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -337,18 +314,18 @@ def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
     sine, cosine, slow = _bend(v, x)
     # Beyond this x, only its phase and the falling amplitude matter.
-    mild = minimum(x, 1e100)
-    width = 1 / sqrt(mild * sine)
-    parameters = (minimum(v, mild), mild, sine, cosine)
+    mild = ew.minimum(x, 1e100)
+    width = 1 / ew.sqrt(mild * sine)
+    parameters = (ew.minimum(v, mild), mild, sine, cosine)
     points = (-7.5, 7.5, 0.09)
     re, im = (
-        y * sqrt(mild / x) for y in around_peak(integrands, width, *parameters, points=points)
+        y * ew.sqrt(mild / x) for y in around_peak(integrands, width, *parameters, points=points)
     )
     # The phase x * sin(b) - v * b, which is x - pi * v / 2 and a small part where x is large.
-    quarter = (v - 4 * floor(v / 4)) * (np.pi / 2)
-    rest = v * arcsin(minimum(v / x, 1)) - v * (v / (x + sqrt(x - v) * sqrt(x + v)))
-    inner = where(slow, x * sine - v * arcsin(sine), rest - quarter)
-    outer = where(slow, 0, x)
+    quarter = (v - 4 * ew.floor(v / 4)) * (np.pi / 2)
+    rest = v * arcsin(ew.minimum(v / x, 1)) - v * (v / (x + ew.sqrt(x - v) * ew.sqrt(x + v)))
+    inner = ew.where(slow, x * sine - v * arcsin(sine), rest - quarter)
+    outer = ew.where(slow, 0, x)
     c = cos(outer) * cos(inner) - sin(outer) * sin(inner)
     z = sin(outer) * cos(inner) + cos(outer) * sin(inner)
     return (c * im + z * re) / np.pi, (z * im - c * re) / np.pi
@@ -368,30 +345,30 @@ def _second_kind(v: Tensor, x: Tensor) -> Tensor:
         angle = x * cosh(position) * sin(t) - v * t
         return [size * (cos(angle) - rate * sin(angle))]
 
-    rise = sqrt((v - x) * (v + x))
+    rise = ew.sqrt((v - x) * (v + x))
     low = log((v + rise) / x)
-    width = 1 / sqrt(rise + x ** (2 / 3))
-    steep = maximum(minimum(rise / x, 1), minimum(1.4 * x ** (-1 / 3), 1))
+    width = 1 / ew.sqrt(rise + x ** (2 / 3))
+    steep = ew.maximum(ew.minimum(rise / x, 1), ew.minimum(1.4 * x ** (-1 / 3), 1))
     (area,) = around_peak(integrands, width, v, x, low, steep, points=(-9.0, 24.0, 0.09))
     return exp(v * low - rise) * area / np.pi
 
 
 def _jv_positive(v: Tensor, x: Tensor) -> Any:
     """Return ``jv(v, x)`` for x > 0; negative orders by J and Y of order -v (DLMF 10.4.5)."""
-    near = less(x, 2)
-    series = _power_series(where(near, v, 0), where(near, x, 1))
-    z, order = where(near, 2, x), abs(v)
-    high = greater_equal(order, z)
-    j, y = _hankel(where(high, 1, order), z)
-    over = where(high, order, z)
-    j = where(high, _watson(over, z), j)
-    whole = equal(v, floor(v))
-    turned = less(v, 0) & logical_not(whole)
-    y = where(high, -_second_kind(over, z), y)
+    near = ew.less(x, 2)
+    series = _power_series(ew.where(near, v, 0), ew.where(near, x, 1))
+    z, order = ew.where(near, 2, x), abs(v)
+    high = ew.greater_equal(order, z)
+    j, y = _hankel(ew.where(high, 1, order), z)
+    over = ew.where(high, order, z)
+    j = ew.where(high, _watson(over, z), j)
+    whole = ew.equal(v, ew.floor(v))
+    turned = ew.less(v, 0) & ew.logical_not(whole)
+    y = ew.where(high, -_second_kind(over, z), y)
     c, s = _half_turns(order + 0.5), _half_turns(order)
-    other = c * j - s * where(turned, y, 0)
-    flipped = less(v, 0) & whole & logical_not(_even(order))
-    return where(near, series, where(turned, other, where(flipped, -j, j)))
+    other = c * j - s * ew.where(turned, y, 0)
+    flipped = ew.less(v, 0) & whole & ew.logical_not(_even(order))
+    return ew.where(near, series, ew.where(turned, other, ew.where(flipped, -j, j)))
 
 
 @wide
@@ -404,15 +381,15 @@ def _of_order(order: float) -> Any:
     def expand(x: Tensor) -> Any:
         v = order * ones_like(x)
         z = abs(x)
-        sound = greater(z, 0) & less(z, np.inf)
-        near = less(z, 2)
-        inner = where(
+        sound = ew.greater(z, 0) & ew.less(z, np.inf)
+        near = ew.less(z, 2)
+        inner = ew.where(
             near,
-            _power_series(v, where(sound & near, z, 1)),
-            _hankel(v, where(sound & logical_not(near), z, 2))[0],
+            _power_series(v, ew.where(sound & near, z, 1)),
+            _hankel(v, ew.where(sound & ew.logical_not(near), z, 2))[0],
         )
-        y = where(sound, inner, where(equal(z, 0), 1 - order, np.nan))
-        return where(less(x, 0), -y, y) if order else y
+        y = ew.where(sound, inner, ew.where(ew.equal(z, 0), 1 - order, np.nan))
+        return ew.where(ew.less(x, 0), -y, y) if order else y
 
     return expand
 
@@ -420,55 +397,55 @@ def _of_order(order: float) -> Any:
 # Rows. Gradients take both neighbours of an order in one array, as each takes long to compile.
 
 
-def _neighbours(row: Elementwise, v: Tensor, x: Tensor, *steps: int) -> list[Any]:
+def _neighbours(row: ew.Elementwise, v: Tensor, x: Tensor, *steps: int) -> list[Any]:
     orders = TABLE["expand_dims"](v, v.ndim) + constant(np.array(steps, v.type.numpy_dtype))
     y = row(orders, TABLE["expand_dims"](x, x.ndim))
     return [y[..., i] for i in range(len(steps))]
 
 
-def _half_sum(row: Elementwise, v: Tensor, x: Tensor) -> Any:
+def _half_sum(row: ew.Elementwise, v: Tensor, x: Tensor) -> Any:
     below, above = _neighbours(row, v, x, -1, 1)
     return (below + above) / 2
 
 
-def _half_difference(row: Elementwise, v: Tensor, x: Tensor) -> Any:
+def _half_difference(row: ew.Elementwise, v: Tensor, x: Tensor) -> Any:
     below, above = _neighbours(row, v, x, -1, 1)
     return (below - above) / 2
 
 
-def _scaled_slope(row: Elementwise, v: Tensor, x: Tensor, side: Any) -> Any:
+def _scaled_slope(row: ew.Elementwise, v: Tensor, x: Tensor, side: Any) -> Any:
     below, y, above = _neighbours(row, v, x, -1, 0, 1)
     return (below + above) / 2 - side * y
 
 
-j0 = unary(
+j0 = ew.unary(
     "j0",
     "The Bessel function of the first kind of order 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: -g * j1(x),
-    from_scipy("j0"),
+    ew.from_scipy("j0"),
     expand=_of_order(0.0),
-    facts=Facts(range=(-0.4028, 1.0), parity=1),
+    facts=ew.Facts(range=(-0.4028, 1.0), parity=1),
     definition="``1 / pi * ∫ cos(x * sin(t)) dt``, t from 0 to pi.",
     source="DLMF 10.9.1",
 )
-j1: Unary = unary(
+j1: ew.Unary = ew.unary(
     "j1",
     "The Bessel function of the first kind of order 1",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * (j0(x) - jv(2, x)) / 2,
-    from_scipy("j1"),
+    ew.from_scipy("j1"),
     expand=_of_order(1.0),
-    facts=Facts(range=(-0.5819, 0.5819), fixed=(0,), parity=-1),
+    facts=ew.Facts(range=(-0.5819, 0.5819), fixed=(0,), parity=-1),
     definition="``1 / pi * ∫ cos(x * sin(t) - t) dt``, t from 0 to pi.",
     source="DLMF 10.9.2",
 )
-jv: Binary = binary(
+jv: ew.Binary = ew.binary(
     "jv",
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, v, x: (
-        missing_gradient("jv", "its order", v),
+        ew.missing_gradient("jv", "its order", v),
         g * _half_difference(jv, v, x),
     ),
     _with_edges("jv", partial(_i_edge, at_infinity=np.nan)),
@@ -477,52 +454,52 @@ jv: Binary = binary(
     "k = 0, 1, ...; NaN for x < 0 and a v that is not whole.",
     source="DLMF 10.2.2",
 )
-i0 = unary(
+i0 = ew.unary(
     "i0",
     "The modified Bessel function of the first kind of order 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * i1(x),
-    from_scipy("i0"),
-    expand=wide(lambda x: where(less(abs(x), np.inf), iv(0, x), np.nan)),
-    facts=Facts(range=(1.0, math.inf), positive=True, parity=1),
+    ew.from_scipy("i0"),
+    expand=wide(lambda x: ew.where(ew.less(abs(x), np.inf), iv(0, x), np.nan)),
+    facts=ew.Facts(range=(1.0, math.inf), positive=True, parity=1),
     definition="``1 / pi * ∫ exp(x * cos(t)) dt``, t from 0 to pi.",
     source="DLMF 10.32.1",
 )
-i1: Unary = unary(
+i1: ew.Unary = ew.unary(
     "i1",
     "The modified Bessel function of the first kind of order 1",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * (i0(x) + iv(2, x)) / 2,
-    from_scipy("i1"),
-    expand=wide(lambda x: where(less(abs(x), np.inf), iv(1, x), np.nan)),
-    facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    ew.from_scipy("i1"),
+    expand=wide(lambda x: ew.where(ew.less(abs(x), np.inf), iv(1, x), np.nan)),
+    facts=ew.Facts(trend=ew.RISING, fixed=(0,), parity=-1),
     definition="``1 / pi * ∫ exp(x * cos(t)) * cos(t) dt``, t from 0 to pi.",
     source="DLMF 10.32.3",
 )
-i0e = unary(
+i0e = ew.unary(
     "i0e",
     "exp(-|x|) * i0(x)",
-    real_inexact,
-    lambda g, y, x: g * (i1e(x) - sign(x) * y),
-    from_scipy("i0e"),
-    expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(0, x))),
-    facts=Facts(range=(0.0, 1.0), positive=True, parity=1),
+    ew.real_inexact,
+    lambda g, y, x: g * (i1e(x) - ew.sign(x) * y),
+    ew.from_scipy("i0e"),
+    expand=wide(lambda x: ew.where(ew.equal(abs(x), np.inf), 0, ive(0, x))),
+    facts=ew.Facts(range=(0.0, 1.0), positive=True, parity=1),
 )
-i1e: Unary = unary(
+i1e: ew.Unary = ew.unary(
     "i1e",
     "exp(-|x|) * i1(x)",
-    real_inexact,
-    lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - sign(x) * y),
-    from_scipy("i1e"),
-    expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
-    facts=Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
+    ew.real_inexact,
+    lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - ew.sign(x) * y),
+    ew.from_scipy("i1e"),
+    expand=wide(lambda x: ew.where(ew.equal(abs(x), np.inf), 0, ive(1, x))),
+    facts=ew.Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
 )
-iv: Binary = binary(
+iv: ew.Binary = ew.binary(
     "iv",
     "The modified Bessel function of the first kind, of order v",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, v, x: (
-        missing_gradient("iv", "its order", v),
+        ew.missing_gradient("iv", "its order", v),
         g * _half_sum(iv, v, x),
     ),
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
@@ -531,42 +508,42 @@ iv: Binary = binary(
     "...; NaN for x < 0 and a v that is not whole.",
     source="DLMF 10.25.2",
 )
-ive: Binary = binary(
+ive: ew.Binary = ew.binary(
     "ive",
     "exp(-|x|) * iv(v, x)",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, v, x: (
-        missing_gradient("ive", "its order", v),
-        g * _scaled_slope(ive, v, x, sign(x)),
+        ew.missing_gradient("ive", "its order", v),
+        g * _scaled_slope(ive, v, x, ew.sign(x)),
     ),
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
     expand=_ive,
 )
-kv: Binary = binary(
+kv: ew.Binary = ew.binary(
     "kv",
     "The modified Bessel function of the second kind, of order v",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, v, x: (
-        missing_gradient("kv", "its order", v),
+        ew.missing_gradient("kv", "its order", v),
         -g * _half_sum(kv, v, x),
     ),
     _with_edges("kv", _k_edge),
     expand=_kv,
-    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
+    facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.REALS, ew.NONNEGATIVE)),
     definition="``∫ exp(-x * cosh(t)) * cosh(v * t) dt``, t from 0 to inf.",
     source="DLMF 10.32.9",
 )
-kve: Binary = binary(
+kve: ew.Binary = ew.binary(
     "kve",
     "exp(x) * kv(v, x)",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, v, x: (
-        missing_gradient("kve", "its order", v),
+        ew.missing_gradient("kve", "its order", v),
         -g * _scaled_slope(kve, v, x, 1),
     ),
     _with_edges("kve", _k_edge),
     expand=_kve,
-    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
+    facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.REALS, ew.NONNEGATIVE)),
 )
 
 

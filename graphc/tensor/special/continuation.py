@@ -12,19 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.tensor.arrays.reduce import sum
-from graphc.tensor.core.elementwise import (
-    abs,
-    equal,
-    floor,
-    greater,
-    isnan,
-    less,
-    less_equal,
-    maximum,
-    minimum,
-    not_equal,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, log1p
 from graphc.tensor.core.tensor import TABLE, Tensor, constant
 from graphc.tensor.special.gamma import gamma_sign, gammaln
@@ -71,7 +59,8 @@ class Dual:
 
     def where(self, condition: Any, other: Dual) -> Dual:
         return Dual(
-            where(condition, self.value, other.value), where(condition, self.slope, other.slope)
+            ew.where(condition, self.value, other.value),
+            ew.where(condition, self.slope, other.slope),
         )
 
     def deeper(self) -> Dual:
@@ -92,8 +81,10 @@ def _degree(*parameters: Dual) -> Any:
     """Return the polynomial's degree; infinity where the series does not terminate."""
     degree: Any = np.inf
     for p in parameters:
-        whole = less_equal(p.value, 0) & equal(p.value, floor(p.value)) & equal(p.slope, 0)
-        degree = minimum(where(whole, -p.value, np.inf), degree)
+        whole = (
+            ew.less_equal(p.value, 0) & ew.equal(p.value, ew.floor(p.value)) & ew.equal(p.slope, 0)
+        )
+        degree = ew.minimum(ew.where(whole, -p.value, np.inf), degree)
     return degree
 
 
@@ -101,29 +92,29 @@ def _hyp2f1(parameters: Triple, z: Any) -> Dual:
     """Return 2F1(a, b; c; z) for z < 1."""
     a, b, c = parameters
     # For a smaller z, the complex step of other backends has no digits.
-    z = where(less(abs(z), NOTHING), 0, z)
+    z = ew.where(ew.less(ew.abs(z), NOTHING), 0, z)
     degree = _degree(a, b)
-    endless = equal(degree, np.inf)
+    endless = ew.equal(degree, np.inf)
     # Pfaff's transformation (DLMF 15.8.1), with the parameter of slower decay.
-    turned = endless & less(z, -0.3)
+    turned = endless & ew.less(z, -0.3)
     first, other = (
-        a.where(less_equal(a.value, b.value), b),
-        b.where(less_equal(a.value, b.value), a),
+        a.where(ew.less_equal(a.value, b.value), b),
+        b.where(ew.less_equal(a.value, b.value), a),
     )
     # Euler's, where the function grows so fast that Taylor's series would be long.
-    eased = endless & greater(z, 0.5) & less(c.value, a.value + b.value - 5)
+    eased = endless & ew.greater(z, 0.5) & ew.less(c.value, a.value + b.value - 5)
     power = first.times(-1.0).where(turned, c - a - b)
-    fall = log1p(-where(turned | eased, z, 0))
+    fall = log1p(-ew.where(turned | eased, z, 0))
     factor = exp(power.value * fall)
     a, b = (
         first.where(turned, (c - a).where(eased, a)),
         (c - other).where(turned, (c - b).where(eased, b)),
     )
-    z = where(turned, z / (z - 1), z)
-    degree = where(turned | eased, _degree(a, b), degree)
-    whole = less(degree, np.inf)
-    at = where(whole, z, maximum(minimum(z, 0.5), -0.5))
-    y = _move_beyond_half((a, b, c), where(whole, 0, z), *_series((a, b, c), at, degree))
+    z = ew.where(turned, z / (z - 1), z)
+    degree = ew.where(turned | eased, _degree(a, b), degree)
+    whole = ew.less(degree, np.inf)
+    at = ew.where(whole, z, ew.maximum(ew.minimum(z, 0.5), -0.5))
+    y = _move_beyond_half((a, b, c), ew.where(whole, 0, z), *_series((a, b, c), at, degree))
     return Dual(factor, power.slope * fall * factor) * y
 
 
@@ -139,20 +130,20 @@ def _series(parameters: Triple, at: Any, degree: Any) -> tuple[Dual, Dual]:
     for i in range(CHUNKS):
         k = constant(np.arange(CHUNK * i, CHUNK * (i + 1.0)), bake=True)
         (a, b, c) = (x.plus(k) for x in p)
-        inside = less(k, degree)
-        none = [equal(x.value, 0) & not_equal(x.slope, 0) for x in (a, b)]
-        own = [where(n, 1, x.value) for n, x in zip(none, (a, b), strict=True)]
-        below = where(equal(c.value, 0) & less_equal(degree, k), 1, c.value)
-        ratio = where(inside, own[0] * own[1] / (below * (k + 1)) * at, 0)
+        inside = ew.less(k, degree)
+        none = [ew.equal(x.value, 0) & ew.not_equal(x.slope, 0) for x in (a, b)]
+        own = [ew.where(n, 1, x.value) for n, x in zip(none, (a, b), strict=True)]
+        below = ew.where(ew.equal(c.value, 0) & ew.less_equal(degree, k), 1, c.value)
+        ratio = ew.where(inside, own[0] * own[1] / (below * (k + 1)) * at, 0)
         rates = _rate(a) + _rate(b)
         product = product * TABLE["cumprod"](ratio, -1)
         change = change + TABLE["cumsum"](rates - c.slope / below, -1)
-        zeros = zeros + TABLE["cumsum"](where(none[0], 1, 0) + where(none[1], 1.0, 0), -1)
-        units = where(none[0], a.slope, 0) + where(none[1], b.slope, 0)
+        zeros = zeros + TABLE["cumsum"](ew.where(none[0], 1, 0) + ew.where(none[1], 1.0, 0), -1)
+        units = ew.where(none[0], a.slope, 0) + ew.where(none[1], b.slope, 0)
         unit = unit + TABLE["cumsum"](units, -1)
-        alive = equal(zeros, 0)
-        once = where(equal(zeros, 1), product * unit, 0)
-        terms = Dual(where(alive, product, 0), where(alive, product * change, once))
+        alive = ew.equal(zeros, 0)
+        once = ew.where(ew.equal(zeros, 1), product * unit, 0)
+        terms = Dual(ew.where(alive, product, 0), ew.where(alive, product * change, once))
         following = _ratio((p[0], p[1], p[2].where(inside, _without_derivative(1 + 0 * at))), k + 1)
         sloped = following * terms
         y = y + Dual(sum(terms.value, -1), sum(terms.slope, -1))
@@ -163,7 +154,7 @@ def _series(parameters: Triple, at: Any, degree: Any) -> tuple[Dual, Dual]:
 
 
 def _rate(p: Dual) -> Any:
-    return where(equal(p.value, 0), 0, p.slope / where(equal(p.value, 0), 1, p.value))
+    return ew.where(ew.equal(p.value, 0), 0, p.slope / ew.where(ew.equal(p.value, 0), 1, p.value))
 
 
 def _ratio(parameters: Triple, k: Any) -> Dual:
@@ -176,8 +167,8 @@ def _ratio(parameters: Triple, k: Any) -> Dual:
 
 def _mark_lost(y: Dual, term: Dual, least: Any) -> Dual:
     """Return NaN where the last term still counts in the sum, or in a lower bound of it."""
-    lost = greater(abs(term.value), LOST * maximum(abs(y.value), least))
-    return Dual(where(lost, np.nan, y.value), where(lost, np.nan, y.slope))
+    lost = ew.greater(ew.abs(term.value), LOST * ew.maximum(ew.abs(y.value), least))
+    return Dual(ew.where(lost, np.nan, y.value), ew.where(lost, np.nan, y.slope))
 
 
 def _move_beyond_half(parameters: Triple, z: Any, y: Dual, slope: Dual) -> Dual:
@@ -200,7 +191,7 @@ def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
     a, b, c = (x.deeper() for x in parameters)
     at = constant(POINTS, bake=True)
     reach = constant((1 - POINTS) / 2, bake=True)
-    move = maximum(minimum(_deeper(z) - at, reach), 0)
+    move = ew.maximum(ew.minimum(_deeper(z) - at, reach), 0)
     base = constant(np.maximum(POINTS * (1 - POINTS), 2.0**-60), bake=True)
     lead = c - (a + b).plus(1).times(at)
     rate, bend = _deeper(move / base), _deeper(1 - 2 * at)
@@ -210,16 +201,16 @@ def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
     p = Dual(constant(np.array([1.0, 0.0])) + zero, zero * constant(np.zeros(2)))
     q = Dual(constant(np.array([0.0, 1.0])) * move + zero, p.slope)
     total, sloped = p + q, q
-    start = abs(total.value)
+    start = ew.abs(total.value)
     for k in range(TERMS):
         by_p = (a.plus(k) * b.plus(k)).times(move * rate / ((k + 2) * (k + 1)))
         by_q = lead.plus(k * bend).times(rate / (k + 2))
         p, q = q, by_p * p - by_q * q
         total, sloped = total + q, sloped + q.times(k + 2.0)
     total = _mark_lost(total, q, start)
-    still = equal(move, 0)
+    still = ew.equal(move, 0)
     unit = [Dual(constant(np.array(x)) + zero, zero + constant(np.zeros(2))) for x in UNITS]
-    sloped = unit[1].where(still, sloped.times(1 / where(still, 1, move)))
+    sloped = unit[1].where(still, sloped.times(1 / ew.where(still, 1, move)))
     total = unit[0].where(still, total)
     return [[x.at(j) for j in range(2)] for x in (total, sloped)]
 
@@ -232,7 +223,7 @@ def _without_derivative(x: Any) -> Dual:
 
 
 def _is_pole(x: Any) -> Any:
-    return less_equal(x, 0) & equal(x, floor(x))
+    return ew.less_equal(x, 0) & ew.equal(x, ew.floor(x))
 
 
 @wide
@@ -242,20 +233,20 @@ def hyp2f1_in_parts(a: Tensor, b: Tensor, c: Tensor, z: Tensor) -> Any:
     # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
     # decays slower would cancel. An integer power is real also beyond z = 1.
     power = c - a - b
-    real = less(z, 1) | (greater(z, 1) & equal(power, floor(power)))
+    real = ew.less(z, 1) | (ew.greater(z, 1) & ew.equal(power, ew.floor(power)))
     turned = ~polynomial & real & (_is_pole(c - a) | _is_pole(c - b))
-    sound = (less(z, 1) | polynomial | turned) & less(abs(a + b + c + z), np.inf)
+    sound = (ew.less(z, 1) | polynomial | turned) & ew.less(ew.abs(a + b + c + z), np.inf)
     turned = turned & sound
-    factor = where(turned, (1 - where(turned, z, 0)) ** where(turned, power, 0), 1)
-    numbers = [where(turned, c - a, a), where(turned, c - b, b), c]
-    parameters = [_without_derivative(where(sound, x, 1)) for x in numbers]
-    y = factor * _hyp2f1((parameters[0], parameters[1], parameters[2]), where(sound, z, 0)).value
+    factor = ew.where(turned, (1 - ew.where(turned, z, 0)) ** ew.where(turned, power, 0), 1)
+    numbers = [ew.where(turned, c - a, a), ew.where(turned, c - b, b), c]
+    parameters = [_without_derivative(ew.where(sound, x, 1)) for x in numbers]
+    y = factor * _hyp2f1((parameters[0], parameters[1], parameters[2]), ew.where(sound, z, 0)).value
     # Gauss's sum (DLMF 15.4.20).
     summed = exp(gammaln(c) + gammaln(power) - gammaln(c - a) - gammaln(c - b))
     sign = gamma_sign(c) * gamma_sign(power) * gamma_sign(c - a) * gamma_sign(c - b)
-    at_one = where(greater(power, 0), sign * summed, np.inf)
-    other = where(equal(z, 1), at_one, where(greater(z, 1), np.inf, np.nan))
-    return where(sound, y, where(isnan(a + b + c + z), np.nan, other))
+    at_one = ew.where(ew.greater(power, 0), sign * summed, np.inf)
+    other = ew.where(ew.equal(z, 1), at_one, ew.where(ew.greater(z, 1), np.inf, np.nan))
+    return ew.where(sound, y, ew.where(ew.isnan(a + b + c + z), np.nan, other))
 
 
 def slope_in_parts(which: int) -> Any:
@@ -265,9 +256,9 @@ def slope_in_parts(which: int) -> Any:
     def expand(*xs: Tensor) -> Any:
         z = xs[3]
         finite = xs[0] + xs[1] + xs[2] + z
-        sound = less(z, 1) & less(abs(finite), np.inf)
-        numbers = [where(sound, x, 1) for x in xs[:3]]
+        sound = ew.less(z, 1) & ew.less(ew.abs(finite), np.inf)
+        numbers = [ew.where(sound, x, 1) for x in xs[:3]]
         a, b, c = (Dual(x, 0 * x + float(i == which)) for i, x in enumerate(numbers))
-        return where(sound, _hyp2f1((a, b, c), where(sound, z, 0)).slope, np.nan)
+        return ew.where(sound, _hyp2f1((a, b, c), ew.where(sound, z, 0)).slope, np.nan)
 
     return expand

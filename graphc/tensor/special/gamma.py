@@ -8,86 +8,51 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.tensor.arrays.create import ones_like
-from graphc.tensor.core.elementwise import (
-    NONNEGATIVE,
-    Binary,
-    Facts,
-    Unary,
-    abs,
-    binary,
-    equal,
-    floor,
-    from_scipy,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    missing_gradient,
-    real_inexact,
-    sign,
-    sqrt,
-    unary,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, expm1, log
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
-from graphc.tensor.special.series import (
-    excess_of_exp,
-    from_definition,
-    integral,
-    shortfall_of_log1p,
-    wide,
-)
+from graphc.tensor.special import series, stirling
 from graphc.tensor.special.special import ndtri, xlogy
-from graphc.tensor.special.stirling import (
-    digamma_in_parts,
-    gamma_in_parts,
-    gammaln_in_parts,
-    log_gamma_of_one_plus,
-    stirling,
-)
+
+__all__ = [
+    "chi2sf", "digamma", "factorial", "gamma", "gammainc", "gammainc_by_a", "gammaincc",
+    "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "multigammaln", "poch",
+    "polygamma", "tri_gamma", "zeta",
+]  # fmt: skip
 
 # The gamma function and its logarithm's derivatives.
 
-gamma: Unary = unary(
+gamma: ew.Unary = ew.unary(
     "gamma",
     "The gamma function, (x - 1)! for a positive integer",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * y * digamma(x),
-    from_scipy("gamma"),
-    expand=gamma_in_parts,
-    facts=Facts(poles=(0.0, -1.0, ...)),
+    ew.from_scipy("gamma"),
+    expand=stirling.gamma_in_parts,
+    facts=ew.Facts(poles=(0.0, -1.0, ...)),
     definition="``∫ t**(x - 1) * exp(-t) dt``, t from 0 to inf, for x > 0; ``gamma(x + 1) = x "
     "* gamma(x)``.",
     source="DLMF 5.2.1",
 )
-gammaln = unary(
+gammaln = ew.unary(
     "gammaln",
     "The logarithm of the gamma function's magnitude",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * digamma(x),
-    from_scipy("gammaln"),
-    expand=gammaln_in_parts,
-    facts=Facts(poles=(0.0, -1.0, ...)),
+    ew.from_scipy("gammaln"),
+    expand=stirling.gammaln_in_parts,
+    facts=ew.Facts(poles=(0.0, -1.0, ...)),
     definition="``log(|gamma(x)|)``.",
     source="DLMF 5.2.1",
 )
-digamma: Unary = unary(
+digamma: ew.Unary = ew.unary(
     "digamma",
     "The derivative of gammaln",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * tri_gamma(x),
-    from_scipy("digamma"),
-    expand=digamma_in_parts,
-    facts=Facts(poles=(0.0, -1.0, ...)),
+    ew.from_scipy("digamma"),
+    expand=stirling.digamma_in_parts,
+    facts=ew.Facts(poles=(0.0, -1.0, ...)),
     definition="The derivative of ``log(|gamma(x)|)``.",
     source="DLMF 5.2.2",
 )
@@ -110,7 +75,7 @@ def _positive_zeta(s: Tensor, q: Tensor) -> Tensor:
     last = end**-s
     y = y + end ** (1 - s) / (s - 1) + last / 2
     # Where s is large beside its base, the last power is negligible, and so are its products.
-    rate = minimum(1 / end, 1e3 / s)
+    rate = ew.minimum(1 / end, 1e3 / s)
     term = last * s * rate / 2
     for j, b in enumerate(BERNOULLI, 1):
         y = y + b * term
@@ -119,67 +84,73 @@ def _positive_zeta(s: Tensor, q: Tensor) -> Tensor:
     return y
 
 
-@wide
+@series.wide
 def _zeta(s: Tensor, q: Tensor) -> Any:
     """Reflect the terms of negative base, for q < 0 and an integer s."""
-    below = less(q, 0)
-    whole = logical_and(equal(s, floor(s)), less(s, np.inf))
-    sound = greater(s, 1) & logical_or(greater(q, 0), below & whole) & less(abs(q), np.inf)
-    sound = logical_and(sound, logical_not(below & equal(q, floor(q))))
-    s1, q1 = where(sound, minimum(s, 1e300), 2), where(sound, q, 1)
-    under = logical_and(sound, below)
-    lowest = where(under, q1, -0.5)
-    rest = -lowest - floor(-lowest)
-    sign = where(equal(s1, 2 * floor(s1 / 2)), 1, -1)
+    below = ew.less(q, 0)
+    whole = ew.logical_and(ew.equal(s, ew.floor(s)), ew.less(s, np.inf))
+    sound = (
+        ew.greater(s, 1)
+        & ew.logical_or(ew.greater(q, 0), below & whole)
+        & ew.less(ew.abs(q), np.inf)
+    )
+    sound = ew.logical_and(sound, ew.logical_not(below & ew.equal(q, ew.floor(q))))
+    s1, q1 = ew.where(sound, ew.minimum(s, 1e300), 2), ew.where(sound, q, 1)
+    under = ew.logical_and(sound, below)
+    lowest = ew.where(under, q1, -0.5)
+    rest = -lowest - ew.floor(-lowest)
+    sign = ew.where(ew.equal(s1, 2 * ew.floor(s1 / 2)), 1, -1)
     # In this order two terms of opposite sign cancel exactly.
-    above = _positive_zeta(s1, where(under, 1 - rest, q1))
-    y = above + where(under, sign * _positive_zeta(s1, rest), 0)
-    y = y - where(under, sign * _positive_zeta(s1, 1 - lowest), 0)
-    pole = logical_or(equal(s, 1), greater(s, 1) & less_equal(q, 0) & equal(q, floor(q)))
-    far = greater(s, 1) & equal(q, np.inf)
-    return where(sound, y, where(pole, np.inf, where(far, 0, np.nan)))
+    above = _positive_zeta(s1, ew.where(under, 1 - rest, q1))
+    y = above + ew.where(under, sign * _positive_zeta(s1, rest), 0)
+    y = y - ew.where(under, sign * _positive_zeta(s1, 1 - lowest), 0)
+    pole = ew.logical_or(
+        ew.equal(s, 1), ew.greater(s, 1) & ew.less_equal(q, 0) & ew.equal(q, ew.floor(q))
+    )
+    far = ew.greater(s, 1) & ew.equal(q, np.inf)
+    return ew.where(sound, y, ew.where(pole, np.inf, ew.where(far, 0, np.nan)))
 
 
-zeta: Binary = binary(
+zeta: ew.Binary = ew.binary(
     "zeta",
     "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
-    real_inexact,
-    lambda g, y, s, q: (missing_gradient("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
-    from_scipy("zeta"),
+    ew.real_inexact,
+    lambda g, y, s, q: (ew.missing_gradient("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
+    ew.from_scipy("zeta"),
     expand=_zeta,
     definition="The sum of ``(q + k)**-s`` over k = 0, 1, ..., for s > 1, and q > 0 or a whole s.",
     source="DLMF 25.11.1",
 )
 
 
-@wide
+@series.wide
 def _polygamma(n: Tensor, x: Tensor) -> Any:
     """Compute ``(-1)**(n + 1) * n! * zeta(n + 1, x)`` (DLMF 25.11.12)."""
-    whole = equal(n, floor(n)) & greater(n, 0) & less(n, np.inf)
-    order = where(whole, n, 1)
-    sign = where(equal(order, 2 * floor(order / 2)), -1, 1)
-    y = where(whole, sign * gamma(order + 1) * _zeta(order + 1, x), np.nan)
-    return where(equal(n, 0), digamma(x), y)
+    whole = ew.equal(n, ew.floor(n)) & ew.greater(n, 0) & ew.less(n, np.inf)
+    order = ew.where(whole, n, 1)
+    sign = ew.where(ew.equal(order, 2 * ew.floor(order / 2)), -1, 1)
+    y = ew.where(whole, sign * gamma(order + 1) * _zeta(order + 1, x), np.nan)
+    return ew.where(ew.equal(n, 0), digamma(x), y)
 
 
-polygamma: Binary = binary(
+polygamma: ew.Binary = ew.binary(
     "polygamma",
     "The n-th derivative of digamma, for a whole number n",
-    real_inexact,
-    lambda g, y, n, x: (missing_gradient("polygamma", "its order", n), g * polygamma(n + 1, x)),
-    from_scipy("polygamma", wide=True),
+    ew.real_inexact,
+    lambda g, y, n, x: (ew.missing_gradient("polygamma", "its order", n), g * polygamma(n + 1, x)),
+    ew.from_scipy("polygamma", wide=True),
     expand=_polygamma,
     definition="``(-1)**(n + 1) * n! * zeta(n + 1, x)`` for n > 0; ``digamma(x)`` for n = 0.",
     source="DLMF 5.15.1 and 25.11.12",
 )
-tri_gamma: Unary = unary(
+tri_gamma: ew.Unary = ew.unary(
     "tri_gamma",
     "The derivative of digamma",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * polygamma(2, x),
     lambda x: polygamma.reference(np.ones_like(x), x),
-    expand=wide(lambda x: _zeta(2 * ones_like(x), x)),
-    facts=Facts(range=NONNEGATIVE, positive=True, poles=(0.0, -1.0, ...)),
+    expand=series.wide(lambda x: _zeta(2 * ones_like(x), x)),
+    facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, poles=(0.0, -1.0, ...)),
     definition="The sum of ``(x + k)**-2`` over k = 0, 1, ...",
     source="DLMF 5.15.1",
 )
@@ -192,12 +163,16 @@ def _log_gamma_share(a: Tensor, x: Tensor) -> Any:
 
     Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
     """
-    large, small = maximum(a, 10), minimum(a, 10)
+    large, small = ew.maximum(a, 10), ew.minimum(a, 10)
     off = (x - large) / large
-    far = less(off, -0.5)
-    gap = where(far, off - log(where(far, x / large, 1)), shortfall_of_log1p(where(far, 0, off)))
-    peaked = -stirling(large) - large * gap - (log(large) + np.log(2 * np.pi).item()) / 2
-    return where(greater(a, 10), peaked, small * log(x) - x - gammaln(small + 1))
+    far = ew.less(off, -0.5)
+    gap = ew.where(
+        far,
+        off - log(ew.where(far, x / large, 1)),
+        series.shortfall_of_log1p(ew.where(far, 0, off)),
+    )
+    peaked = -stirling.stirling(large) - large * gap - (log(large) + np.log(2 * np.pi).item()) / 2
+    return ew.where(ew.greater(a, 10), peaked, small * log(x) - x - gammaln(small + 1))
 
 
 def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,26 +183,26 @@ def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
     """
 
     def integrands(s: Tensor, excess: Tensor, x: Tensor, side: Tensor) -> list[Tensor]:
-        y = exp(-excess * s - x * excess_of_exp(side * s))
+        y = exp(-excess * s - x * series.excess_of_exp(side * s))
         return [y, s * y]
 
-    excess = where(lower, a + 1 - x, x - a)
-    side = where(lower, -1.0, 1.0)
-    whole, moment = integral(integrands, 1 / (abs(excess) + sqrt(x)), excess, x, side)
+    excess = ew.where(lower, a + 1 - x, x - a)
+    side = ew.where(lower, -1.0, 1.0)
+    whole, moment = series.integral(integrands, 1 / (ew.abs(excess) + ew.sqrt(x)), excess, x, side)
     return whole, moment
 
 
 def _nearer(a: Tensor, x: Tensor) -> list[Tensor]:
     """Return whether the lower tail is computed, its relative size, log of its leading factor."""
-    lower = logical_or(less(x, a), less_equal(x, 1))
+    lower = ew.logical_or(ew.less(x, a), ew.less_equal(x, 1))
     whole, _ = _gamma_tail(a, x, lower)
-    return [lower, where(lower, 1 + x * whole, a * whole), _log_gamma_share(a, x)]
+    return [lower, ew.where(lower, 1 + x * whole, a * whole), _log_gamma_share(a, x)]
 
 
 def _rest(a: Tensor, x: Tensor, tail: Tensor) -> Any:
     """Return 1 less the tail; the upper one keeps its digits where a small a makes it small."""
-    tiny = logical_and(less_equal(a, 0.5), less_equal(x, 1))
-    return where(tiny, _small_upper(where(tiny, a, 0.5), where(tiny, x, 1)), 1 - tail)
+    tiny = ew.logical_and(ew.less_equal(a, 0.5), ew.less_equal(x, 1))
+    return ew.where(tiny, _small_upper(ew.where(tiny, a, 0.5), ew.where(tiny, x, 1)), 1 - tail)
 
 
 def log_gamma_tails(a: Tensor, x: Tensor) -> list[Any]:
@@ -235,42 +210,47 @@ def log_gamma_tails(a: Tensor, x: Tensor) -> list[Any]:
     lower, shares, log_share = _nearer(a, x)
     tail = log_share + log(shares)
     rest = log(_rest(a, x, exp(tail)))
-    return [where(lower, tail, rest), where(lower, rest, tail), log(a) + log_share]
+    return [ew.where(lower, tail, rest), ew.where(lower, rest, tail), log(a) + log_share]
 
 
 def _inside(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return whether a and x are positive and finite; and both, 1 elsewhere."""
-    inside = logical_and(
-        logical_and(greater(a, 0), less(a, np.inf)), logical_and(greater(x, 0), less(x, np.inf))
+    inside = ew.logical_and(
+        ew.logical_and(ew.greater(a, 0), ew.less(a, np.inf)),
+        ew.logical_and(ew.greater(x, 0), ew.less(x, np.inf)),
     )
     # Only the ratio of large numbers counts, and squares of their relative steps underflow.
-    shrunk = where(greater(maximum(a, x), 1e290), 2.0**-64, 1)
-    return inside, where(inside, a * shrunk, 1), where(inside, x * shrunk, 1)
+    shrunk = ew.where(ew.greater(ew.maximum(a, x), 1e290), 2.0**-64, 1)
+    return inside, ew.where(inside, a * shrunk, 1), ew.where(inside, x * shrunk, 1)
 
 
 def _at_edges(a: Tensor, x: Tensor, inner: Tensor, inside: Tensor, low: float) -> Any:
     """Return P (low = 0) or Q (low = 1) on the borders of their domain, NaN outside."""
-    at_zero = logical_and(equal(x, 0), greater(a, 0)) | logical_and(isinf(a), less(x, np.inf))
-    at_infinity = logical_and(isinf(x), less(a, np.inf)) | logical_and(equal(a, 0), greater(x, 0))
-    outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
-    edge = where(at_zero, low, where(at_infinity, 1 - low, np.nan))
-    return where(inside, inner, where(outside, np.nan, edge))
+    at_zero = ew.logical_and(ew.equal(x, 0), ew.greater(a, 0)) | ew.logical_and(
+        ew.isinf(a), ew.less(x, np.inf)
+    )
+    at_infinity = ew.logical_and(ew.isinf(x), ew.less(a, np.inf)) | ew.logical_and(
+        ew.equal(a, 0), ew.greater(x, 0)
+    )
+    outside = ew.logical_or(ew.less(a, 0), ew.less(x, 0)) | ew.logical_or(ew.isnan(a), ew.isnan(x))
+    edge = ew.where(at_zero, low, ew.where(at_infinity, 1 - low, np.nan))
+    return ew.where(inside, inner, ew.where(outside, np.nan, edge))
 
 
-@wide
+@series.wide
 def _gammainc(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
     lower, shares, log_share = _nearer(a1, x1)
     tail = exp(log_share) * shares
-    return _at_edges(a, x, where(lower, tail, 1 - tail), inside, 0.0)
+    return _at_edges(a, x, ew.where(lower, tail, 1 - tail), inside, 0.0)
 
 
-@wide
+@series.wide
 def _gammaincc(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
     lower, shares, log_share = _nearer(a1, x1)
     tail = exp(log_share) * shares
-    return _at_edges(a, x, where(lower, _rest(a1, x1, tail), tail), inside, 1.0)
+    return _at_edges(a, x, ew.where(lower, _rest(a1, x1, tail), tail), inside, 1.0)
 
 
 def _small_upper(a: Tensor, x: Tensor) -> Tensor:
@@ -279,7 +259,7 @@ def _small_upper(a: Tensor, x: Tensor) -> Tensor:
     for k in range(2, 20):
         term = term * (-x / k)
         total = total + term / (a + k)
-    power = a * log(x) - log_gamma_of_one_plus(a)
+    power = a * log(x) - stirling.log_gamma_of_one_plus(a)
     return -expm1(power) - exp(power) * a * total
 
 
@@ -288,78 +268,78 @@ def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
     x = exp(u)
     # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
     psi = digamma(a)
-    lower = logical_or(less(u, psi), less_equal(x, 1))
+    lower = ew.logical_or(ew.less(u, psi), ew.less_equal(x, 1))
     whole, moment = _gamma_tail(a, x, lower)
     below = (u - digamma(a + 1)) * (1 + x * whole) - x * moment
     above = a * (u - psi) * whole + a * moment
-    return where(lower, below, -above)
+    return ew.where(lower, below, -above)
 
 
-@wide
+@series.wide
 def _gammainc_by_a(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
     slope = exp(_log_gamma_share(a1, x1)) * _shares_by_a(a1, log(x1))
-    outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
-    return where(inside, slope, where(outside | equal(a, 0), np.nan, 0))
+    outside = ew.logical_or(ew.less(a, 0), ew.less(x, 0)) | ew.logical_or(ew.isnan(a), ew.isnan(x))
+    return ew.where(inside, slope, ew.where(outside | ew.equal(a, 0), np.nan, 0))
 
 
-@wide
+@series.wide
 def _log_gamma_by_a(a: Tensor, u: Tensor) -> Any:
-    sound = logical_and(greater(a, 0), less(a, np.inf)) & less(u, np.inf)
-    a1 = where(sound, a, 1)
+    sound = ew.logical_and(ew.greater(a, 0), ew.less(a, np.inf)) & ew.less(u, np.inf)
+    a1 = ew.where(sound, a, 1)
     # For x next to 0, the logarithm alone counts.
-    far = less(u, -700)
-    y = -_shares_by_a(a1, where(sound, maximum(u, -700), 0)) / a1
+    far = ew.less(u, -700)
+    y = -_shares_by_a(a1, ew.where(sound, ew.maximum(u, -700), 0)) / a1
     tail = (digamma(a1 + 1) - u) / a1
-    return where(sound, where(far, tail, y), np.nan)
+    return ew.where(sound, ew.where(far, tail, y), np.nan)
 
 
 def _gamma_pdf(a: Any, x: Any) -> Any:
     return exp(xlogy(a - 1, x) - x - gammaln(a))
 
 
-gammainc_by_a = binary(
+gammainc_by_a = ew.binary(
     "gammainc_by_a",
     "The derivative of gammainc(a, x) with respect to a; relative error about 1e-12",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, x: (
-        missing_gradient("gammainc_by_a", "a", a),
+        ew.missing_gradient("gammainc_by_a", "a", a),
         g * _gamma_pdf(a, x) * (log(x) - digamma(a)),
     ),
-    from_definition(_gammainc_by_a),
+    series.from_definition(_gammainc_by_a),
     expand=_gammainc_by_a,
-    facts=Facts(support=(NONNEGATIVE, NONNEGATIVE)),
+    facts=ew.Facts(support=(ew.NONNEGATIVE, ew.NONNEGATIVE)),
 )
-log_gamma_by_a: Binary = binary(
+log_gamma_by_a: ew.Binary = ew.binary(
     "log_gamma_by_a",
     "du / da along constant gammainc(a, exp(u)); relative error about 1e-12",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, u: (
-        missing_gradient("log_gamma_by_a", "a", a),
+        ew.missing_gradient("log_gamma_by_a", "a", a),
         g * (digamma(a) - u - y * (a - exp(u))),
     ),
-    from_definition(_log_gamma_by_a),
+    series.from_definition(_log_gamma_by_a),
     expand=_log_gamma_by_a,
 )
-gammainc = binary(
+gammainc = ew.binary(
     "gammainc",
     "The regularised lower incomplete gamma function P(a, x)",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, x: (g * gammainc_by_a(a, x), g * _gamma_pdf(a, x)),
-    from_scipy("gammainc"),
+    ew.from_scipy("gammainc"),
     expand=_gammainc,
-    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    facts=ew.Facts(range=(0.0, 1.0), support=(ew.NONNEGATIVE, ew.NONNEGATIVE)),
     definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from 0 to x.",
     source="DLMF 8.2.4",
 )
-gammaincc = binary(
+gammaincc = ew.binary(
     "gammaincc",
     "The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x)",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, x: (-g * gammainc_by_a(a, x), -g * _gamma_pdf(a, x)),
-    from_scipy("gammaincc"),
+    ew.from_scipy("gammaincc"),
     expand=_gammaincc,
-    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    facts=ew.Facts(range=(0.0, 1.0), support=(ew.NONNEGATIVE, ew.NONNEGATIVE)),
     definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from x to inf.",
     source="DLMF 8.2.4",
 )
@@ -374,75 +354,75 @@ with a from 1e-3 to 1e8 and tails from 1e-300 on."""
 
 def log_gamma_quantile(a: Tensor, p: Tensor, q: Tensor) -> Any:
     """Return an estimate of log(x) where the lower tail is p and the upper one q = 1 - p."""
-    z = ndtri(minimum(p, q))
+    z = ndtri(ew.minimum(p, q))
     # Wilson and Hilferty's cube is near enough for a > 1.
-    cube = 1 - 1 / (9 * a) + where(less(p, q), z, -z) / (3 * sqrt(a))
+    cube = 1 - 1 / (9 * a) + ew.where(ew.less(p, q), z, -z) / (3 * ew.sqrt(a))
     power = (log(p) + gammaln(a + 1)) / a
     far = -log(q) - gammaln(a)
-    beyond = maximum(far - (1 - a) * log(maximum(far, 1)), 0.5)
-    small = where(greater(far, 1), log(beyond), minimum(power, 0))
-    large = where(greater(cube, 0.1), log(a) + 3 * log(maximum(cube, 0.1)), power)
-    return where(greater(a, 1), large, small)
+    beyond = ew.maximum(far - (1 - a) * log(ew.maximum(far, 1)), 0.5)
+    small = ew.where(ew.greater(far, 1), log(beyond), ew.minimum(power, 0))
+    large = ew.where(ew.greater(cube, 0.1), log(a) + 3 * log(ew.maximum(cube, 0.1)), power)
+    return ew.where(ew.greater(a, 1), large, small)
 
 
 def _gamma_quantile(a: Tensor, p: Tensor, q: Tensor) -> Any:
     """Return the x at which the lower tail is p, and the upper one q = 1 - p."""
-    sound = greater(a, 0) & less(a, np.inf) & greater(p, 0) & greater(q, 0)
+    sound = ew.greater(a, 0) & ew.less(a, np.inf) & ew.greater(p, 0) & ew.greater(q, 0)
     # Products with a smaller one are subnormal.
-    a1 = maximum(where(sound, a, 1), 1e-290)
-    p1, q1 = where(sound, p, 0.5), where(sound, q, 0.5)
-    lower = less(p1, q1)
-    wanted = log(minimum(p1, q1))
+    a1 = ew.maximum(ew.where(sound, a, 1), 1e-290)
+    p1, q1 = ew.where(sound, p, 0.5), ew.where(sound, q, 0.5)
+    lower = ew.less(p1, q1)
+    wanted = log(ew.minimum(p1, q1))
     u = log_gamma_quantile(a1, p1, q1)
     for _ in range(ROUNDS):
         x = exp(u)
         # An x that is 0 is no further from the root.
-        is_positive = greater(x, 0)
-        below, above, density = log_gamma_tails(a1, where(is_positive, x, 1))
-        tail = where(lower, below, above)
+        is_positive = ew.greater(x, 0)
+        below, above, density = log_gamma_tails(a1, ew.where(is_positive, x, 1))
+        tail = ew.where(lower, below, above)
         step = (tail - wanted) * exp(tail - density)
-        step = where(
-            is_positive & less(abs(step), LONGEST),
+        step = ew.where(
+            is_positive & ew.less(ew.abs(step), LONGEST),
             step,
-            where(is_positive, LONGEST * sign(step), 0),
+            ew.where(is_positive, LONGEST * ew.sign(step), 0),
         )
-        u = u - where(lower, step, -step)
-    edge = where(equal(q, 0), np.inf, where(equal(p, 0), 0, np.nan))
-    inside = greater_equal(a, 0) & greater_equal(p, 0) & greater_equal(q, 0)
-    return where(sound, exp(u), where(inside, edge, np.nan))
+        u = u - ew.where(lower, step, -step)
+    edge = ew.where(ew.equal(q, 0), np.inf, ew.where(ew.equal(p, 0), 0, np.nan))
+    inside = ew.greater_equal(a, 0) & ew.greater_equal(p, 0) & ew.greater_equal(q, 0)
+    return ew.where(sound, exp(u), ew.where(inside, edge, np.nan))
 
 
 LONGEST = 20.0
 """The longest step, used where a tail is flat."""
 
 
-@wide
+@series.wide
 def _gammaincinv(a: Tensor, y: Tensor) -> Any:
     return _gamma_quantile(a, y, 1 - y)
 
 
-@wide
+@series.wide
 def _gammainccinv(a: Tensor, y: Tensor) -> Any:
     return _gamma_quantile(a, 1 - y, y)
 
 
-gammaincinv = binary(
+gammaincinv = ew.binary(
     "gammaincinv",
     "The inverse of gammainc: the x with gammainc(a, x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, a, y: _inverse_slope(g, gammainc_by_a(a, x), _gamma_pdf(a, x)),
-    from_scipy("gammaincinv"),
+    ew.from_scipy("gammaincinv"),
     expand=_gammaincinv,
-    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
+    facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.NONNEGATIVE, (0.0, 1.0))),
 )
-gammainccinv = binary(
+gammainccinv = ew.binary(
     "gammainccinv",
     "The inverse of gammaincc: the x with gammaincc(a, x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, a, y: _inverse_slope(g, -gammainc_by_a(a, x), -_gamma_pdf(a, x)),
-    from_scipy("gammainccinv"),
+    ew.from_scipy("gammainccinv"),
     expand=_gammainccinv,
-    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
+    facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.NONNEGATIVE, (0.0, 1.0))),
 )
 
 
@@ -456,8 +436,8 @@ def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
 
 def gamma_sign(x: Tensor) -> Tensor:
     # Below 0 it changes at each whole number.
-    whole = floor(x)
-    return where(less(x, 0), 1 - 2 * (whole - 2 * floor(whole / 2)), 1)
+    whole = ew.floor(x)
+    return ew.where(ew.less(x, 0), 1 - 2 * (whole - 2 * ew.floor(whole / 2)), 1)
 
 
 @function
@@ -476,7 +456,7 @@ def factorial(n: TensorLike) -> Tensor:
         [1.0, 6.0, 120.0]
     """
     n = as_tensor(n)
-    return where(less(n, 0), 0, gamma(n + 1))
+    return ew.where(ew.less(n, 0), 0, gamma(n + 1))
 
 
 @function
@@ -498,14 +478,16 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         24.0
     """
     z, m = as_tensor(z), as_tensor(m)
-    far = isinf(z) & isfinite(m) | equal(minimum(z, m), np.inf)
-    zero = isinf(m) & isfinite(z) & less_equal(z, 0) & equal(z, floor(z))
+    far = ew.isinf(z) & ew.isfinite(m) | ew.equal(ew.minimum(z, m), np.inf)
+    zero = ew.isinf(m) & ew.isfinite(z) & ew.less_equal(z, 0) & ew.equal(z, ew.floor(z))
     # The branch that is not chosen must not make the gradient NaN.
-    z_near, m_near = where(far | zero, 1, z), where(far | zero, 1, m)
+    z_near, m_near = ew.where(far | zero, 1, z), ew.where(far | zero, 1, m)
     ratio = exp(gammaln(z_near + m_near) - gammaln(z_near))
     near = gamma_sign(z_near + m_near) * gamma_sign(z_near) * ratio
-    limit = where(greater(z, 0) | equal(m, floor(m)), 1, np.nan) * where(far, z, 1) ** m
-    return where(zero, 0, where(far, limit, near))
+    limit = (
+        ew.where(ew.greater(z, 0) | ew.equal(m, ew.floor(m)), 1, np.nan) * ew.where(far, z, 1) ** m
+    )
+    return ew.where(zero, 0, ew.where(far, limit, near))
 
 
 @function

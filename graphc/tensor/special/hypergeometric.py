@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphc.tensor.core.elementwise import (
-    Elementwise,
-    from_scipy,
-    missing_gradient,
-    real_inexact,
-    several,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.special.continuation import hyp2f1_in_parts, slope_in_parts
+
+__all__ = ["hyp2f1", "hyp2f1_by_a", "hyp2f1_by_b", "hyp2f1_by_c"]
 
 TERMS = 2000
 """The most terms of a series that are added; most need fewer than 100."""
@@ -160,14 +156,14 @@ def _slope_in_numpy(which: int) -> Callable[..., Any]:
     return reference
 
 
-def _row_of_slope(name: str, which: int) -> Elementwise:
-    return several(
+def _row_of_slope(name: str, which: int) -> ew.Elementwise:
+    return ew.several(
         4,
         f"hyp2f1_by_{name}",
         f"The slope of hyp2f1(a, b, c, z) by {name}; relative error about 1e-12",
-        real_inexact,
+        ew.real_inexact,
         lambda g, y, *xs: tuple(
-            missing_gradient(f"hyp2f1_by_{name}", p, x) for p, x in zip("abcz", xs, strict=True)
+            ew.missing_gradient(f"hyp2f1_by_{name}", p, x) for p, x in zip("abcz", xs, strict=True)
         ),
         _slope_in_numpy(which),
         expand=slope_in_parts(which),
@@ -177,18 +173,18 @@ def _row_of_slope(name: str, which: int) -> Elementwise:
 hyp2f1_by_a = _row_of_slope("a", 0)
 hyp2f1_by_b = _row_of_slope("b", 1)
 hyp2f1_by_c = _row_of_slope("c", 2)
-hyp2f1: Elementwise = several(
+hyp2f1: ew.Elementwise = ew.several(
     4,
     "hyp2f1",
     "The hypergeometric function 2F1(a, b; c; z) of real numbers",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, a, b, c, z: (
         g * hyp2f1_by_a(a, b, c, z),
         g * hyp2f1_by_b(a, b, c, z),
         g * hyp2f1_by_c(a, b, c, z),
         g * a * b / c * hyp2f1(a + 1, b + 1, c + 1, z),
     ),
-    from_scipy("hyp2f1", wide=True),
+    ew.from_scipy("hyp2f1", wide=True),
     expand=hyp2f1_in_parts,
     definition="The sum of ``poch(a, k) * poch(b, k) / poch(c, k) * z**k / k!`` over k = 0, "
     "1, ..., for ``|z| < 1``; its continuation for z < -1.",

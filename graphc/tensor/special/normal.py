@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.tensor.core.elementwise import (
-    abs,
-    equal,
-    greater,
-    less,
-    less_equal,
-    minimum,
-    sign,
-    sqrt,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.special.series import polynomial, wide
@@ -70,19 +60,21 @@ def _erf_near(x: Tensor) -> Any:
 @wide
 def erf_in_parts(x: Tensor) -> Any:
     """Return ``erf(x)``; relative error 1e-15."""
-    size = abs(x)
-    near = less(size, 1)
-    far = sign(x) * (1 - exp(-size * size) * scaled_erfc(size))
-    return where(near, _erf_near(where(near, x, 0)), far)
+    size = ew.abs(x)
+    near = ew.less(size, 1)
+    far = ew.sign(x) * (1 - exp(-size * size) * scaled_erfc(size))
+    return ew.where(near, _erf_near(ew.where(near, x, 0)), far)
 
 
 @wide
 def erfc_in_parts(x: Tensor) -> Any:
     """Return ``erfc(x)``; relative error 1e-15, and ``x * x`` times 1e-16 for a large x."""
-    size = abs(x)
-    near = less(size, 0.5)
+    size = ew.abs(x)
+    near = ew.less(size, 0.5)
     tail = exp(-size * size) * scaled_erfc(size)
-    return where(near, 1 - _erf_near(where(near, x, 0)), where(less(x, 0), 2 - tail, tail))
+    return ew.where(
+        near, 1 - _erf_near(ew.where(near, x, 0)), ew.where(ew.less(x, 0), 2 - tail, tail)
+    )
 
 
 def _erfinv_near(y: Tensor) -> Any:
@@ -96,7 +88,7 @@ def _quantile(q: Tensor) -> Any:
     Abramowitz & Stegun 26.2.23, whose error is 5e-4.
     """
     log_q = log(q)
-    t = sqrt(-2 * log_q)
+    t = ew.sqrt(-2 * log_q)
     above = polynomial(t, (2.515517, 0.802853, 0.010328))
     x = t - above / polynomial(t, (1.0, 1.432788, 0.189269, 0.001308))
     for _ in range(2):
@@ -110,21 +102,21 @@ def _quantile(q: Tensor) -> Any:
 def ndtri_in_parts(p: Tensor) -> Any:
     """Return the x for which ndtr(x) is p; relative error 2e-15."""
     off = 2 * p - 1
-    near = less_equal(abs(off), 0.6)
-    middle = _erfinv_near(where(near, off, 0)) / ROOT_HALF
-    q = minimum(p, 1 - p)
-    tail = less(q, 0.25) & greater(q, 0)
-    far = _quantile(where(tail, q, 0.2))
-    far = where(tail, far, where(equal(q, 0), np.inf, np.nan))
-    return where(near, middle, sign(off) * far)
+    near = ew.less_equal(ew.abs(off), 0.6)
+    middle = _erfinv_near(ew.where(near, off, 0)) / ROOT_HALF
+    q = ew.minimum(p, 1 - p)
+    tail = ew.less(q, 0.25) & ew.greater(q, 0)
+    far = _quantile(ew.where(tail, q, 0.2))
+    far = ew.where(tail, far, ew.where(ew.equal(q, 0), np.inf, np.nan))
+    return ew.where(near, middle, ew.sign(off) * far)
 
 
 @wide
 def erfinv_in_parts(y: Tensor) -> Any:
     """Return the x for which erf(x) is y; relative error 2e-15."""
-    size = abs(y)
-    near = less_equal(size, 0.6)
-    tail = greater(size, 0.5) & less(size, 1)
-    far = ROOT_HALF * _quantile((1 - where(tail, size, 0.7)) / 2)
-    far = where(tail, far, where(equal(size, 1), np.inf, np.nan))
-    return where(near, _erfinv_near(where(near, y, 0)), sign(y) * far)
+    size = ew.abs(y)
+    near = ew.less_equal(size, 0.6)
+    tail = ew.greater(size, 0.5) & ew.less(size, 1)
+    far = ROOT_HALF * _quantile((1 - ew.where(tail, size, 0.7)) / 2)
+    far = ew.where(tail, far, ew.where(ew.equal(size, 1), np.inf, np.nan))
+    return ew.where(near, _erfinv_near(ew.where(near, y, 0)), ew.sign(y) * far)

@@ -15,32 +15,7 @@ from graphc.tensor.arrays.reduce import (
     restore_axes,
     sum,
 )
-from graphc.tensor.core.elementwise import (
-    FALLING,
-    NONNEGATIVE,
-    RISING,
-    Binary,
-    Facts,
-    Unary,
-    abs,
-    binary,
-    cast,
-    equal,
-    from_scipy,
-    greater,
-    greater_equal,
-    isnan,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    minimum,
-    real_inexact,
-    sqrt,
-    unary,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import TABLE, Axis, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arctanh, cos, sin
@@ -53,91 +28,99 @@ from graphc.tensor.special.normal import (
 )
 from graphc.tensor.special.series import from_definition, integral, polynomial, single, wide
 
+__all__ = [
+    "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "expi", "kl_div", "log_ndtr",
+    "log_softmax", "logit", "ndtr", "ndtri", "ndtri_exp", "owens_t", "rel_entr", "sinc",
+    "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
 ROOT_PI = np.sqrt(np.pi).item()
 ROOT_HALF = np.sqrt(0.5).item()
 
 
 # The error function and its relatives.
 
-erf = unary(
+erf = ew.unary(
     "erf",
     "The error function",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * (2 / ROOT_PI) * exp(-x * x),
-    from_scipy("erf"),
+    ew.from_scipy("erf"),
     expand=erf_in_parts,
-    facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0,), parity=-1),
+    facts=ew.Facts(range=(-1.0, 1.0), trend=ew.RISING, fixed=(0,), parity=-1),
     definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from 0 to x.",
     source="DLMF 7.2.1",
 )
-erfc = unary(
+erfc = ew.unary(
     "erfc",
     "1 - erf(x), exact for a large x",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: -g * (2 / ROOT_PI) * exp(-x * x),
-    from_scipy("erfc"),
+    ew.from_scipy("erfc"),
     expand=erfc_in_parts,
-    facts=Facts(range=(0.0, 2.0), positive=True, trend=FALLING),
+    facts=ew.Facts(range=(0.0, 2.0), positive=True, trend=ew.FALLING),
     definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from x to inf.",
     source="DLMF 7.2.2",
 )
 
-erfinv = unary(
+erfinv = ew.unary(
     "erfinv",
     "The inverse of erf: the x with erf(x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
-    from_scipy("erfinv"),
+    ew.from_scipy("erfinv"),
     expand=erfinv_in_parts,
-    facts=Facts(poles=(-1.0, 1.0), trend=RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1),
+    facts=ew.Facts(
+        poles=(-1.0, 1.0), trend=ew.RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1
+    ),
     source="DLMF 7.17.1",
 )
 
 
 @wide
 def _erfcinv(y: Tensor) -> Any:
-    near = logical_and(greater(y, 0.5), less_equal(y, 2))
+    near = ew.logical_and(ew.greater(y, 0.5), ew.less_equal(y, 2))
     # Half of the smallest numbers would be 0 where the processor leaves out subnormal ones.
-    tail = where(less(y, 1e-9), ndtri_exp(log(y) - np.log(2).item()), ndtri(y / 2))
-    return where(near, erfinv(1 - where(near, y, 1)), -ROOT_HALF * tail)
+    tail = ew.where(ew.less(y, 1e-9), ndtri_exp(log(y) - np.log(2).item()), ndtri(y / 2))
+    return ew.where(near, erfinv(1 - ew.where(near, y, 1)), -ROOT_HALF * tail)
 
 
-erfcinv = unary(
+erfcinv = ew.unary(
     "erfcinv",
     "The inverse of erfc: the x with erfc(x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, y: -g * (ROOT_PI / 2) * exp(x * x),
-    from_scipy("erfcinv"),
+    ew.from_scipy("erfcinv"),
     expand=_erfcinv,
-    facts=Facts(poles=(0.0, 2.0), trend=FALLING, support=((0.0, 2.0),)),
+    facts=ew.Facts(poles=(0.0, 2.0), trend=ew.FALLING, support=((0.0, 2.0),)),
     source="DLMF 7.17.1",
 )
 
 
 @wide
 def _erfcx(x: Tensor) -> Any:
-    y = scaled_erfc(abs(x))
-    return where(less(x, 0), 2 * exp(x * x) - y, y)
+    y = scaled_erfc(ew.abs(x))
+    return ew.where(ew.less(x, 0), 2 * exp(x * x) - y, y)
 
 
-erfcx: Unary = unary(
+erfcx: ew.Unary = ew.unary(
     "erfcx",
     "exp(x * x) * erfc(x), finite where erfc underflows",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * _erfcx_slope(y, x),
-    from_scipy("erfcx"),
+    ew.from_scipy("erfcx"),
     expand=_erfcx,
-    facts=Facts(range=NONNEGATIVE, positive=True, trend=FALLING),
+    facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, trend=ew.FALLING),
     source="DLMF 7.2.3, at an imaginary argument",
 )
 
 
 def _erfcx_slope(y: Any, x: Any) -> Any:
     # The two terms nearly cancel from x = 50 on: there the tail of their series is used.
-    far = greater(x, 50)
-    z = where(far, x, 50)
+    far = ew.greater(x, 50)
+    z = ew.where(far, x, 50)
     series = -1 / (ROOT_PI * z * z) * polynomial(1 / (z * z), (1, -3 / 2, 15 / 4, -105 / 8))
-    return where(far, series, 2 * where(far, 0, x) * y - 2 / ROOT_PI)
+    return ew.where(far, series, 2 * ew.where(far, 0, x) * y - 2 / ROOT_PI)
 
 
 # The normal distribution.
@@ -147,34 +130,34 @@ def _density(x: Any) -> Any:
     return exp(-x * x / 2) * (ROOT_HALF / ROOT_PI)
 
 
-ndtr = unary(
+ndtr = ew.unary(
     "ndtr",
     "The standard normal distribution function: the probability of a value below x",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * _density(x),
-    from_scipy("ndtr"),
+    ew.from_scipy("ndtr"),
     expand=wide(lambda x: erfc(-ROOT_HALF * x) / 2),
-    facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+    facts=ew.Facts(range=(0.0, 1.0), positive=True, trend=ew.RISING),
     definition="``1 / sqrt(2 * pi) * ∫ exp(-t**2 / 2) dt``, t from -inf to x.",
     source="Abramowitz & Stegun 26.2.2",
 )
-ndtri = unary(
+ndtri = ew.unary(
     "ndtri",
     "The inverse of ndtr: the x with ndtr(x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, y: g / _density(x),
-    from_scipy("ndtri"),
+    ew.from_scipy("ndtri"),
     expand=ndtri_in_parts,
-    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
+    facts=ew.Facts(poles=(0.0, 1.0), trend=ew.RISING, support=((0.0, 1.0),)),
 )
 
 
 @wide
 def _log_ndtr(x: Tensor) -> Any:
-    low = less(x, -1)
-    tail = where(low, x, -1)
+    low = ew.less(x, -1)
+    tail = ew.where(low, x, -1)
     log_tail = log(erfcx(-ROOT_HALF * tail) / 2) - tail * tail / 2
-    return where(low, log_tail, log1p(-erfc(ROOT_HALF * where(low, 0, x)) / 2))
+    return ew.where(low, log_tail, log1p(-erfc(ROOT_HALF * ew.where(low, 0, x)) / 2))
 
 
 def _hazard(x: Any) -> Any:
@@ -182,39 +165,39 @@ def _hazard(x: Any) -> Any:
     return (2 * ROOT_HALF / ROOT_PI) / erfcx(-ROOT_HALF * x)
 
 
-log_ndtr = unary(
+log_ndtr = ew.unary(
     "log_ndtr",
     "The logarithm of ndtr, finite where ndtr underflows",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * _hazard(x),
-    from_scipy("log_ndtr"),
+    ew.from_scipy("log_ndtr"),
     expand=_log_ndtr,
-    facts=Facts(range=(-math.inf, 0.0), trend=RISING),
+    facts=ew.Facts(range=(-math.inf, 0.0), trend=ew.RISING),
 )
 
 
 @wide
 def _ndtri_exp(y: Tensor) -> Any:
     """Use ndtri near 0, and below -5 Newton's method for the logarithm of the tail."""
-    low = less(y, -5)
-    wanted = where(low, y, -5)
-    x = -sqrt(-wanted - (log(-wanted) + np.log(4 * np.pi).item()) / 2) / ROOT_HALF
+    low = ew.less(y, -5)
+    wanted = ew.where(low, y, -5)
+    x = -ew.sqrt(-wanted - (log(-wanted) + np.log(4 * np.pi).item()) / 2) / ROOT_HALF
     for _ in range(5):
         scaled = erfcx(-ROOT_HALF * x)
         x = x - (log(scaled / 2) - x * (x / 2) - wanted) * scaled * (ROOT_PI * ROOT_HALF)
-    x = where(equal(y, -np.inf), y, x)
-    near = where(greater(y, -0.5), -ndtri(-expm1(where(low, -1, y))), ndtri(exp(y)))
-    return where(low, x, near)
+    x = ew.where(ew.equal(y, -np.inf), y, x)
+    near = ew.where(ew.greater(y, -0.5), -ndtri(-expm1(ew.where(low, -1, y))), ndtri(exp(y)))
+    return ew.where(low, x, near)
 
 
-ndtri_exp = unary(
+ndtri_exp = ew.unary(
     "ndtri_exp",
     "The inverse of log_ndtr: the x with log_ndtr(x) = y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, x, y: g / _hazard(x),
-    from_scipy("ndtri_exp"),
+    ew.from_scipy("ndtri_exp"),
     expand=_ndtri_exp,
-    facts=Facts(poles=(0.0,), trend=RISING, support=((-math.inf, 0.0),)),
+    facts=ew.Facts(poles=(0.0,), trend=ew.RISING, support=((-math.inf, 0.0),)),
 )
 
 
@@ -226,42 +209,44 @@ def _gauss_legendre_rule() -> tuple[Any, Any]:
 @wide
 def _owens_t(h: Tensor, a: Tensor) -> Any:
     """Integrate for |a| <= 1, and use the integral of 1 / a elsewhere (Owen, 1956)."""
-    size, slope = abs(h), abs(a)
-    steep = greater(slope, 1)
-    scaled = where(steep, size * slope, size)
-    scaled = where(isnan(scaled), 0, scaled)
-    inner = _owen_integral(scaled, where(steep, 1 / slope, slope))
+    size, slope = ew.abs(h), ew.abs(a)
+    steep = ew.greater(slope, 1)
+    scaled = ew.where(steep, size * slope, size)
+    scaled = ew.where(ew.isnan(scaled), 0, scaled)
+    inner = _owen_integral(scaled, ew.where(steep, 1 / slope, slope))
     above, beyond = erfc(ROOT_HALF * size) / 2, erfc(ROOT_HALF * scaled) / 2
     turned = (above * (1 - beyond) + beyond * (1 - above)) / 2 - inner
-    y = where(steep, turned, inner)
-    y = where(less(a, 0), -y, y)
-    return where(logical_or(isnan(h), isnan(a)), np.nan, y)
+    y = ew.where(steep, turned, inner)
+    y = ew.where(ew.less(a, 0), -y, y)
+    return ew.where(ew.logical_or(ew.isnan(h), ew.isnan(a)), np.nan, y)
 
 
 def _owen_integral(h: Tensor, a: Tensor) -> Any:
     # From h * x = 9 on, exp(-(h * x)**2 / 2) is negligible.
-    end = minimum(a, 9 / h)
+    end = ew.minimum(a, 9 / h)
     nodes, weights = _gauss_legendre_rule()
     x = TABLE["expand_dims"](end / 2, end.ndim) * constant(nodes + 1, bake=True)
     height = TABLE["expand_dims"](h, h.ndim)
     fall = exp(-((height * x) ** 2) / 2) / (1 + x * x)
     area = end / 2 * sum(constant(weights, bake=True) * fall, -1)
-    return where(
-        greater(h, 40), 0, exp(-(where(greater(h, 40), 0, h) ** 2) / 2) * area / (2 * np.pi)
+    return ew.where(
+        ew.greater(h, 40),
+        0,
+        exp(-(ew.where(ew.greater(h, 40), 0, h) ** 2) / 2) * area / (2 * np.pi),
     )
 
 
-owens_t = binary(
+owens_t = ew.binary(
     "owens_t",
     "Owen's T: the probability of X > h and 0 < Y < a * X for two normal variables",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, h, a: (
         -g * _density(h) * erf(ROOT_HALF * a * h) / 2,
         g * exp(-h * h * (1 + a * a) / 2) / (2 * np.pi * (1 + a * a)),
     ),
     from_definition(_owens_t),
     expand=_owens_t,
-    facts=Facts(range=(-0.25, 0.25)),
+    facts=ew.Facts(range=(-0.25, 0.25)),
     definition="``1 / (2 * pi) * ∫ exp(-h**2 * (1 + t**2) / 2) / (1 + t**2) dt``, t from 0 to a.",
     source="Owen, Annals of Mathematical Statistics 27(4), 1956",
 )
@@ -271,81 +256,83 @@ owens_t = binary(
 
 @single
 def _logit(p: Tensor) -> Any:
-    middle = less(abs(p - 0.5), 0.25)
-    inner = 2 * arctanh(2 * where(middle, p, 0.5) - 1)
-    return where(middle, inner, log(p) - log1p(-p))
+    middle = ew.less(ew.abs(p - 0.5), 0.25)
+    inner = 2 * arctanh(2 * ew.where(middle, p, 0.5) - 1)
+    return ew.where(middle, inner, log(p) - log1p(-p))
 
 
-logit = unary(
+logit = ew.unary(
     "logit",
     "log(p / (1 - p)), the inverse of sigmoid",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, p: g / (p * (1 - p)),
-    from_scipy("logit"),
+    ew.from_scipy("logit"),
     expand=_logit,
-    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
+    facts=ew.Facts(poles=(0.0, 1.0), trend=ew.RISING, support=((0.0, 1.0),)),
 )
 
 
 @single
 def _xlogy(x: Tensor, y: Tensor) -> Any:
-    zero = logical_and(equal(x, 0), logical_not(isnan(y)))
-    return where(zero, 0, x * log(where(zero, 1, y)))
+    zero = ew.logical_and(ew.equal(x, 0), ew.logical_not(ew.isnan(y)))
+    return ew.where(zero, 0, x * log(ew.where(zero, 1, y)))
 
 
 @single
 def _xlog1py(x: Tensor, y: Tensor) -> Any:
-    zero = logical_and(equal(x, 0), logical_not(isnan(y)))
-    return where(zero, 0, x * log1p(where(zero, 0, y)))
+    zero = ew.logical_and(ew.equal(x, 0), ew.logical_not(ew.isnan(y)))
+    return ew.where(zero, 0, x * log1p(ew.where(zero, 0, y)))
 
 
 def _ratio(x: Any, y: Any) -> Any:
     # 0 / 0 is 0; for another y a quotient of 0 has a derivative with respect to x.
-    zero = logical_and(equal(x, 0), equal(y, 0))
-    return where(zero, 0, x / where(zero, 1, y))
+    zero = ew.logical_and(ew.equal(x, 0), ew.equal(y, 0))
+    return ew.where(zero, 0, x / ew.where(zero, 1, y))
 
 
-xlogy: Binary = binary(
+xlogy: ew.Binary = ew.binary(
     "xlogy",
     "x * log(y), 0 where x is 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, z, x, y: (g * log(y), g * _ratio(x, y)),
-    from_scipy("xlogy"),
+    ew.from_scipy("xlogy"),
     expand=_xlogy,
 )
-xlog1py = binary(
+xlog1py = ew.binary(
     "xlog1py",
     "x * log(1 + y), 0 where x is 0, exact for a small y",
-    real_inexact,
+    ew.real_inexact,
     lambda g, z, x, y: (g * log1p(y), g * _ratio(x, 1 + y)),
-    from_scipy("xlog1py"),
+    ew.from_scipy("xlog1py"),
     expand=_xlog1py,
 )
-entr = unary(
+entr = ew.unary(
     "entr",
     "-x * log(x), the entropy of a probability x; 0 at 0, -inf below",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: -g * (1 + log(x)),
-    from_scipy("entr"),
-    expand=single(lambda x: where(less(x, 0), -np.inf, -xlogy(x, where(less(x, 0), 1, x)))),
-    facts=Facts(range=(-math.inf, 1 / math.e), fixed=(0,)),
+    ew.from_scipy("entr"),
+    expand=single(
+        lambda x: ew.where(ew.less(x, 0), -np.inf, -xlogy(x, ew.where(ew.less(x, 0), 1, x)))
+    ),
+    facts=ew.Facts(range=(-math.inf, 1 / math.e), fixed=(0,)),
 )
 
 
 def _log_ratio(x: Tensor, y: Tensor) -> Any:
     """Return ``log(x / y)`` for positive numbers, whose quotient may overflow."""
     quotient = x / y
-    near = logical_and(greater(quotient, 0.5), less(quotient, 2))
-    return where(near, log1p(where(near, (x - y) / y, 0)), log(x) - log(y))
+    near = ew.logical_and(ew.greater(quotient, 0.5), ew.less(quotient, 2))
+    return ew.where(near, log1p(ew.where(near, (x - y) / y, 0)), log(x) - log(y))
 
 
 def _with_borders(x: Tensor, y: Tensor, inner: Any, at_zero: Any) -> Any:
     """Return a function of positive x and y, with its values at and beyond the borders."""
-    inside = logical_and(greater(x, 0), greater(y, 0))
-    at_border = cast(at_zero, x.dtype)
-    border = where(logical_and(equal(x, 0), greater_equal(y, 0)), at_border, np.inf)
-    y_or_border = where(inside, inner(where(inside, x, 1), where(inside, y, 1)), border)
-    return where(logical_or(isnan(x), isnan(y)), np.nan, y_or_border)
+    inside = ew.logical_and(ew.greater(x, 0), ew.greater(y, 0))
+    at_border = ew.cast(at_zero, x.dtype)
+    border = ew.where(ew.logical_and(ew.equal(x, 0), ew.greater_equal(y, 0)), at_border, np.inf)
+    y_or_border = ew.where(inside, inner(ew.where(inside, x, 1), ew.where(inside, y, 1)), border)
+    return ew.where(ew.logical_or(ew.isnan(x), ew.isnan(y)), np.nan, y_or_border)
 
 
 @single
@@ -358,22 +345,22 @@ def _kl_div(x: Tensor, y: Tensor) -> Any:
     return _with_borders(x, y, lambda a, b: a * _log_ratio(a, b) - a + b, y)
 
 
-rel_entr = binary(
+rel_entr = ew.binary(
     "rel_entr",
     "x * log(x / y), a term of the relative entropy; 0 where x is 0, inf for negative numbers",
-    real_inexact,
+    ew.real_inexact,
     lambda g, z, x, y: (g * (1 + log(x) - log(y)), -g * _ratio(x, y)),
-    from_scipy("rel_entr"),
+    ew.from_scipy("rel_entr"),
     expand=_rel_entr,
 )
-kl_div = binary(
+kl_div = ew.binary(
     "kl_div",
     "x * log(x / y) - x + y, a term of the Kullback-Leibler divergence; inf for negative numbers",
-    real_inexact,
+    ew.real_inexact,
     lambda g, z, x, y: (g * (log(x) - log(y)), g * (1 - _ratio(x, y))),
-    from_scipy("kl_div"),
+    ew.from_scipy("kl_div"),
     expand=_kl_div,
-    facts=Facts(range=NONNEGATIVE),
+    facts=ew.Facts(range=ew.NONNEGATIVE),
 )
 
 
@@ -387,30 +374,32 @@ LOG_FACTORIALS = np.cumsum(np.log(ORDERS)) + np.log(ORDERS)
 @wide
 def _expi(x: Tensor) -> Any:
     """Use the power series (DLMF 6.6.1) from -1 to 40; an integral below; inverse powers above."""
-    series = logical_and(greater_equal(x, -1), less_equal(x, 40))
-    z = where(series, where(equal(x, 0), 1, x), 1)
-    size = TABLE["expand_dims"](log(abs(z)), z.ndim)
+    series = ew.logical_and(ew.greater_equal(x, -1), ew.less_equal(x, 40))
+    z = ew.where(series, ew.where(ew.equal(x, 0), 1, x), 1)
+    size = TABLE["expand_dims"](log(ew.abs(z)), z.ndim)
     terms = exp(size * constant(ORDERS, bake=True) - constant(LOG_FACTORIALS, bake=True))
-    signs = where(TABLE["expand_dims"](less(z, 0), z.ndim), constant((-1) ** ORDERS, bake=True), 1)
-    inner = float(np.euler_gamma) + log(abs(z)) + sum(terms * signs, -1)
-    w = where(less(x, -1), -x, 1)
+    signs = ew.where(
+        TABLE["expand_dims"](ew.less(z, 0), z.ndim), constant((-1) ** ORDERS, bake=True), 1
+    )
+    inner = float(np.euler_gamma) + log(ew.abs(z)) + sum(terms * signs, -1)
+    w = ew.where(ew.less(x, -1), -x, 1)
     (tail,) = integral(lambda s, w: [exp(-s) / (w + s)], TABLE["ones_like"](w), w)
-    v = where(greater(x, 40), x, 40)
+    v = ew.where(ew.greater(x, 40), x, 40)
     # In two steps, as Ei is finite a little beyond where exp is.
     beyond = exp(v / 2) / v * polynomial(1 / v, INVERSE_POWERS) * exp(v / 2)
-    outer = where(less(x, -1), -exp(-w) * tail, beyond)
-    y = where(series, where(equal(x, 0), -np.inf, inner), outer)
-    return where(logical_or(isnan(x), equal(x, np.inf)), x, y)
+    outer = ew.where(ew.less(x, -1), -exp(-w) * tail, beyond)
+    y = ew.where(series, ew.where(ew.equal(x, 0), -np.inf, inner), outer)
+    return ew.where(ew.logical_or(ew.isnan(x), ew.equal(x, np.inf)), x, y)
 
 
-expi = unary(
+expi = ew.unary(
     "expi",
     "The exponential integral Ei: the integral of exp(t) / t up to x; relative error about 1e-13",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * exp(x) / x,
-    from_scipy("expi"),
+    ew.from_scipy("expi"),
     expand=_expi,
-    facts=Facts(poles=(0.0,)),
+    facts=ew.Facts(poles=(0.0,)),
     definition="``∫ exp(t) / t dt``, t from -inf to x; the principal value for x > 0.",
     source="DLMF 6.2.5",
 )
@@ -419,25 +408,25 @@ expi = unary(
 def _sinc_slope(y: Any, x: Any) -> Any:
     # cos(z) and sin(z) / z nearly cancel for a small z = pi * x.
     z = x * np.pi
-    small = less(abs(z), 0.3)
-    near = where(small, z, 0)
+    small = ew.less(ew.abs(z), 0.3)
+    near = ew.where(small, z, 0)
     terms = (-1 / 3, 1 / 30, -1 / 840, 1 / 45360, -1 / 3991680, 1 / 518918400)
     series = np.pi * near * polynomial(near * near, terms)
-    return where(small, series, (cos(z) - y) / where(small, 1, x))
+    return ew.where(small, series, (cos(z) - y) / ew.where(small, 1, x))
 
 
 def _sinc(x: Tensor) -> Any:
-    z = where(equal(x, 0), 1.0, x * np.pi)
-    return where(equal(x, 0), 1, sin(z) / z)
+    z = ew.where(ew.equal(x, 0), 1.0, x * np.pi)
+    return ew.where(ew.equal(x, 0), 1, sin(z) / z)
 
 
-sinc = unary(
+sinc = ew.unary(
     "sinc",
     "sin(pi * x) / (pi * x), 1 at 0",
-    real_inexact,
+    ew.real_inexact,
     lambda g, y, x: g * _sinc_slope(y, x),
     expand=single(_sinc),
-    facts=Facts(parity=1),  # NaN, and in no range, where pi * x overflows
+    facts=ew.Facts(parity=1),  # NaN, and in no range, where pi * x overflows
 )
 
 # Composites.

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.tensor.core.elementwise import (
-    abs,
-    equal,
-    floor,
-    greater,
-    less,
-    maximum,
-    minimum,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.exponential import exp, log, log1p
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.core.trigonometric import sin, tan
@@ -69,85 +60,85 @@ def _reduce(x: Tensor) -> tuple[Any, Any, Any]:
 
     The factors are the product of z, z + 1, ... below x, for 0 < x < 10.
     """
-    k = floor(x - 1.5)
+    k = ew.floor(x - 1.5)
     off = x - (k + 2)
-    product = where(greater(k, 0), off + 2, 1)
+    product = ew.where(ew.greater(k, 0), off + 2, 1)
     for j in range(1, LARGE - 2):
-        product = product * where(greater(k, j), off + (j + 2), 1)
+        product = product * ew.where(ew.greater(k, j), off + (j + 2), 1)
     return off * polynomial(off, ZETAS), k, product
 
 
 def _turns(x: Tensor) -> tuple[Any, Any]:
     """Return the nearest integer to x, and x less that integer, exactly."""
-    whole = floor(x + 0.5)
+    whole = ew.floor(x + 0.5)
     return whole, x - whole
 
 
 def _positive_gamma(x: Tensor) -> Any:
-    small = less(x, LARGE)
-    x1 = where(small, x, 1.5)
+    small = ew.less(x, LARGE)
+    x1 = ew.where(small, x, 1.5)
     log_z, k, product = _reduce(x1)
-    below = where(less(k, 0), x1, 1) * where(less(k, -1), x1 + 1, 1)
+    below = ew.where(ew.less(k, 0), x1, 1) * ew.where(ew.less(k, -1), x1 + 1, 1)
     # Beyond 200 it is infinite; there exp(-x) would be 0.
-    x2 = minimum(maximum(x, LARGE), 200)
+    x2 = ew.minimum(ew.maximum(x, LARGE), 200)
     power = x2 ** (x2 / 2 - 0.25)
     large = power * (exp(-x2) * exp(stirling(x2)) * np.sqrt(2 * np.pi).item()) * power
-    return where(small, exp(log_z) * product / below, large)
+    return ew.where(small, exp(log_z) * product / below, large)
 
 
 @wide
 def gamma_in_parts(x: Tensor) -> Any:
     """Return ``gamma(x)``, below 0 by reflection (DLMF 5.5.3); relative error 1e-15."""
-    below = less(x, 0)
-    y = _positive_gamma(where(below, 1 - x, where(equal(x, 0), 1, x)))
-    whole, rest = _turns(where(below, x, -0.5))
-    sign = where(equal(whole, 2 * floor(whole / 2)), 1, -1)
-    turned = np.pi / (sign * sin(np.pi * where(equal(rest, 0), 0.5, rest)) * y)
-    y = where(below, where(equal(rest, 0) | equal(x, -np.inf), np.nan, turned), y)
-    return where(equal(x, 0), 1 / x, y)
+    below = ew.less(x, 0)
+    y = _positive_gamma(ew.where(below, 1 - x, ew.where(ew.equal(x, 0), 1, x)))
+    whole, rest = _turns(ew.where(below, x, -0.5))
+    sign = ew.where(ew.equal(whole, 2 * ew.floor(whole / 2)), 1, -1)
+    turned = np.pi / (sign * sin(np.pi * ew.where(ew.equal(rest, 0), 0.5, rest)) * y)
+    y = ew.where(below, ew.where(ew.equal(rest, 0) | ew.equal(x, -np.inf), np.nan, turned), y)
+    return ew.where(ew.equal(x, 0), 1 / x, y)
 
 
 @wide
 def gammaln_in_parts(x: Tensor) -> Any:
     """Return ``gammaln(x)``; relative error 1e-15, but for next to its zeros below 0."""
-    below = less(x, 0)
-    z = where(below, 1 - x, x)
-    small = less(z, LARGE)
-    x1 = where(small, z, 1.5)
+    below = ew.less(x, 0)
+    z = ew.where(below, 1 - x, x)
+    small = ew.less(z, LARGE)
+    x1 = ew.where(small, z, 1.5)
     log_z, k, product = _reduce(x1)
-    lower = where(less(k, -1), log(x1) + log1p(x1), log1p(x1 - 1))
-    inner = log_z + where(less(k, 0), -lower, log(product))
-    x2 = maximum(z, LARGE)
+    lower = ew.where(ew.less(k, -1), log(x1) + log1p(x1), log1p(x1 - 1))
+    inner = log_z + ew.where(ew.less(k, 0), -lower, log(product))
+    x2 = ew.maximum(z, LARGE)
     outer = (x2 - 0.5) * (log(x2) - 1) + (np.log(2 * np.pi).item() - 1) / 2 + stirling(x2)
-    y = where(small, inner, outer)
+    y = ew.where(small, inner, outer)
     # Below 0 by reflection (DLMF 5.5.3).
-    _, rest = _turns(where(below, x, -0.5))
-    turned = np.log(np.pi).item() - log(sin(np.pi * abs(rest))) - y
-    turned = where(equal(rest, 0), np.inf, turned)
-    return where(equal(x, -np.inf), x, where(below, turned, y))
+    _, rest = _turns(ew.where(below, x, -0.5))
+    turned = np.log(np.pi).item() - log(sin(np.pi * ew.abs(rest))) - y
+    turned = ew.where(ew.equal(rest, 0), np.inf, turned)
+    return ew.where(ew.equal(x, -np.inf), x, ew.where(below, turned, y))
 
 
 def _positive_digamma(x: Tensor) -> Any:
-    small = less(x, LARGE)
-    x1 = where(small, x, 1)
-    k = floor(x1) - 1
+    small = ew.less(x, LARGE)
+    x1 = ew.where(small, x, 1)
+    k = ew.floor(x1) - 1
     z = x1 - k
     y = ((z - ROOT) - BEYOND) * polynomial(2 * z - 3, DIGAMMA)
-    y = y - where(less(k, 0), 1 / x1, 0)
+    y = y - ew.where(ew.less(k, 0), 1 / x1, 0)
     for j in range(LARGE - 2):
-        y = y + where(greater(k, j), 1 / (z + j), 0)
-    x2 = maximum(x, LARGE)
+        y = y + ew.where(ew.greater(k, j), 1 / (z + j), 0)
+    x2 = ew.maximum(x, LARGE)
     square = 1 / (x2 * x2)
-    return where(small, y, log(x2) - 1 / (2 * x2) - square * polynomial(square, SLOPES))
+    return ew.where(small, y, log(x2) - 1 / (2 * x2) - square * polynomial(square, SLOPES))
 
 
 @wide
 def digamma_in_parts(x: Tensor) -> Any:
     """Return ``digamma(x)``; relative error 2e-15, but for next to its zeros below 0."""
-    below = less(x, 0)
-    y = _positive_digamma(where(below, 1 - x, where(equal(x, 0), 1, x)))
+    below = ew.less(x, 0)
+    y = _positive_digamma(ew.where(below, 1 - x, ew.where(ew.equal(x, 0), 1, x)))
     # Below 0 by reflection (DLMF 5.5.4).
-    _, rest = _turns(where(below, x, -0.5))
-    turned = y - np.pi / tan(np.pi * where(equal(rest, 0), 0.5, rest))
-    y = where(below, where(equal(rest, 0) | equal(x, -np.inf), np.nan, turned), y)
-    return where(equal(x, 0), -1 / x, y)
+    _, rest = _turns(ew.where(below, x, -0.5))
+    turned = y - np.pi / tan(np.pi * ew.where(ew.equal(rest, 0), 0.5, rest))
+    y = ew.where(below, ew.where(ew.equal(rest, 0) | ew.equal(x, -np.inf), np.nan, turned), y)
+    return ew.where(ew.equal(x, 0), -1 / x, y)

@@ -14,17 +14,11 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import any, max, min, sum
 from graphc.tensor.arrays.select import checked_indices
 from graphc.tensor.arrays.sort import searchsorted
-from graphc.tensor.core.elementwise import (
-    cast,
-    equal,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
+
+__all__ = ["bincount", "digitize", "histogram", "histogram_bin_edges"]
 
 
 @function
@@ -64,19 +58,19 @@ def bincount(
         raise ShapeError(f"bincount: expected a vector, got {x!r}.")
     if x.dtype != "bool" and not is_integer(x.dtype):
         raise DTypeError(f"bincount: expected integers, got {x!r}.", "Cast them with astype.")
-    x = cast(x, "int64")
+    x = ew.cast(x, "int64")
     if length is None:
         length = max(x, initial=-1) + 1
-        length = length if minlength is None else maximum(length, minlength)
+        length = length if minlength is None else ew.maximum(length, minlength)
     x = checked_indices("bincount", x, np.iinfo(np.int64).max)
     return _counts(
-        where(less(x, length) & greater_equal(x, 0), x, length), length, weights, "float64"
+        ew.where(ew.less(x, length) & ew.greater_equal(x, 0), x, length), length, weights, "float64"
     )
 
 
 def _counts(bins: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
     """Return the number of occurrences below n, or the sums of weights; drop the value n."""
-    one = 1 if weights is None else cast(weights, dtype)
+    one = 1 if weights is None else ew.cast(weights, dtype)
     counts = zeros((n + 1,), "int64" if weights is None else dtype)
     return inc_subtensor(counts[bins], one)[:-1]
 
@@ -107,7 +101,7 @@ def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
     side = "left" if right else "right"
     n = as_tensor(length(bins, 0))
     descending = any(bins[1:] < bins[:-1])
-    return where(descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
+    return ew.where(descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
 
 
 @function
@@ -129,8 +123,8 @@ def histogram_bin_edges(x: TensorLike, bins: Any = 10, range: Any = None) -> Ten
             "Pass the number of bins, or a vector of edges.",
         )
     low, high = _ends(x, range)
-    widen = equal(low, high)
-    low, high = where(widen, low - 0.5, low), where(widen, high + 0.5, high)
+    widen = ew.equal(low, high)
+    low, high = ew.where(widen, low - 0.5, low), ew.where(widen, high + 0.5, high)
     edges = low + arange(bins) * ((high - low) / bins)
     return concatenate([edges, high[None]])
 
@@ -140,12 +134,12 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
         low, high = range
         return as_tensor(low, dtype="float64"), as_tensor(high, dtype="float64")
     # Without values, from 0 to 1.
-    x, some = cast(x, "float64"), length(x, 0)
+    x, some = ew.cast(x, "float64"), length(x, 0)
     if isinstance(some, int):
         ends = (min(x), max(x)) if some else (0.0, 1.0)
         return as_tensor(ends[0]), as_tensor(ends[1])
     has_values = some > 0
-    return where(has_values, min(x, initial=np.inf), 0.0), where(
+    return ew.where(has_values, min(x, initial=np.inf), 0.0), ew.where(
         has_values, max(x, initial=-np.inf), 1.0
     )
 
@@ -181,11 +175,11 @@ def histogram(
     edges = histogram_bin_edges(x, bins, range)
     n = as_tensor(length(edges, 0)) - 1
     index = searchsorted(edges, x, "right") - 1
-    index = where(equal(x, edges[-1]), n - 1, index)
-    inside = greater_equal(x, edges[0]) & less_equal(x, edges[-1])
+    index = ew.where(ew.equal(x, edges[-1]), n - 1, index)
+    inside = ew.greater_equal(x, edges[0]) & ew.less_equal(x, edges[-1])
     weights = None if weights is None else ravel(as_tensor(weights))
     dtype = "int64" if weights is None else weights.dtype
-    counts = _counts(where(inside, index, n), n, weights, dtype)
+    counts = _counts(ew.where(inside, index, n), n, weights, dtype)
     if not density:
         return counts, edges
     return counts / (edges[1:] - edges[:-1]) / sum(counts), edges

@@ -9,25 +9,21 @@ import numpy as np
 from graphc.ir import is_complex, is_inexact, numpy_dtype
 from graphc.tensor.arrays.cumulative import cumprod, cumsum
 from graphc.tensor.arrays.reduce import all, argmax, argmin, max, min, prod, sum
-from graphc.tensor.core.elementwise import (
-    cast,
-    complex,
-    equal,
-    imag,
-    isnan,
-    logical_not,
-    not_equal,
-    real,
-    sqrt,
-    where,
-)
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, function
 from graphc.tensor.statistics.statistics import mean, var
+
+__all__ = [
+    "isneginf", "isposinf", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
+]  # fmt: skip
 
 
 def _replace_nan(x: Any, value: Any) -> Tensor:
     x = as_tensor(x)
-    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x
+    return (
+        ew.where(ew.isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x
+    )
 
 
 @function
@@ -109,7 +105,7 @@ def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     if not is_inexact(x.dtype):
         return y
-    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)
+    return ew.where(all(ew.isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)
 
 
 @function
@@ -151,7 +147,7 @@ def nanmean(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool 
         1.5
     """
     x = as_tensor(x)
-    return mean(x, axis, dtype, keepdims, where=logical_not(isnan(x)))
+    return mean(x, axis, dtype, keepdims, where=ew.logical_not(ew.isnan(x)))
 
 
 @function
@@ -169,10 +165,10 @@ def nanvar(
         1.0
     """
     x = as_tensor(x)
-    is_number = logical_not(isnan(x))
+    is_number = ew.logical_not(ew.isnan(x))
     y = var(x, axis, dtype, ddof, keepdims, where=is_number)
     enough = sum(is_number, axis, keepdims=keepdims) > ddof
-    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))
+    return ew.where(enough, y, np.array(np.nan, y.type.numpy_dtype))
 
 
 @function
@@ -186,7 +182,7 @@ def nanstd(
         >>> gt.nanstd([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
         1.0
     """
-    return sqrt(nanvar(x, axis, dtype, ddof, keepdims))
+    return ew.sqrt(nanvar(x, axis, dtype, ddof, keepdims))
 
 
 @function
@@ -217,11 +213,13 @@ def nan_to_num(
     if not is_inexact(x.dtype):
         return x
     if is_complex(x.dtype):
-        return complex(*(nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))))
+        return ew.complex(
+            *(nan_to_num(part, nan, posinf, neginf) for part in (ew.real(x), ew.imag(x)))
+        )
     limit = largest_number(x.dtype)
-    y = where(isnan(x), nan, x)
-    y = where(equal(x, np.inf), limit if posinf is None else posinf, y)
-    return cast(where(equal(x, -np.inf), -limit if neginf is None else neginf, y), x.dtype)
+    y = ew.where(ew.isnan(x), nan, x)
+    y = ew.where(ew.equal(x, np.inf), limit if posinf is None else posinf, y)
+    return ew.cast(ew.where(ew.equal(x, -np.inf), -limit if neginf is None else neginf, y), x.dtype)
 
 
 def largest_number(dtype: str) -> float:
@@ -258,4 +256,4 @@ def isneginf(x: TensorLike) -> Tensor:
 
 def _is_value(x: Any, value: float) -> Tensor:
     x = as_tensor(x)
-    return equal(x, value) if is_inexact(x.dtype) else not_equal(x, x)
+    return ew.equal(x, value) if is_inexact(x.dtype) else ew.not_equal(x, x)

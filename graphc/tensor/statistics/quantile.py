@@ -13,26 +13,16 @@ from graphc.ir import Constant, Leaf, is_inexact, promote
 from graphc.tensor.arrays.reduce import any, as_floating, merge_axes, restore_axes, sum
 from graphc.tensor.arrays.select import take, take_along_axis
 from graphc.tensor.arrays.sort import sort
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
-from graphc.tensor.core.elementwise import (
-    cast,
-    ceil,
-    clip,
-    equal,
-    floor,
-    isinf,
-    isnan,
-    less,
-    logical_not,
-    maximum,
-    quotient,
-    remainder,
-    where,
-)
 from graphc.tensor.core.rounding import rint
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
 from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.statistics import mean
+
+__all__ = [
+    "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
+]  # fmt: skip
 
 
 def _sort_last(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
@@ -64,9 +54,9 @@ def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     ordered, axes = _sort_last("median", as_floating(x), axis)
     n = length(ordered, -1)
     # Of an odd number a single element, of none no element: its mean is NaN.
-    start = (n - 1) // 2 if isinstance(n, int) and n else clip((as_tensor(n) - 1) // 2, 0)
+    start = (n - 1) // 2 if isinstance(n, int) and n else ew.clip((as_tensor(n) - 1) // 2, 0)
     middle = ordered[..., start : n // 2 + 1]
-    y = where(any(isnan(ordered), -1), np.nan, mean(middle, -1))
+    y = ew.where(any(ew.isnan(ordered), -1), np.nan, mean(middle, -1))
     return restore_axes(y, axes) if keepdims else y
 
 
@@ -85,14 +75,14 @@ def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
     ordered, axes = _sort_last("nanmedian", as_floating(x), axis)
     _refuse_empty("nanmedian", ordered, axes)
     n = _count_numbers(ordered)
-    below = take_along_axis(ordered, maximum(n - 1, 0) // 2, -1)
+    below = take_along_axis(ordered, ew.maximum(n - 1, 0) // 2, -1)
     y = squeeze((below + take_along_axis(ordered, n // 2, -1)) / 2, -1)
     return restore_axes(y, axes) if keepdims else y
 
 
 def _count_numbers(ordered: Tensor) -> Tensor:
     """Return the number of elements of each slice that are not NaN, int64; these come first."""
-    return sum(logical_not(isnan(ordered)), -1, keepdims=True)
+    return sum(ew.logical_not(ew.isnan(ordered)), -1, keepdims=True)
 
 
 def _refuse_empty(op: str, ordered: Tensor, axes: tuple[int, ...]) -> None:
@@ -115,17 +105,19 @@ def _spread(alpha: float, beta: float) -> Position:
 
 def _averaged_position(n: Any, q: Any) -> Any:
     position = n * q - 1
-    return where(equal(position, floor(position)), position + 0.5, ceil(position))
+    return ew.where(ew.equal(position, ew.floor(position)), position + 0.5, ew.ceil(position))
 
 
 def _closest_position(n: Any, q: Any) -> Any:
     position = n * q - 1.5
-    below = floor(position)
-    return where(equal(position, below) & equal(remainder(below, 2), 1), below, below + 1)
+    below = ew.floor(position)
+    return ew.where(
+        ew.equal(position, below) & ew.equal(ew.remainder(below, 2), 1), below, below + 1
+    )
 
 
 METHODS: dict[str, Position] = {
-    "inverted_cdf": lambda n, q: ceil(n * q - 1),
+    "inverted_cdf": lambda n, q: ew.ceil(n * q - 1),
     "averaged_inverted_cdf": _averaged_position,
     "closest_observation": _closest_position,
     "interpolated_inverted_cdf": _spread(0, 1),
@@ -134,9 +126,9 @@ METHODS: dict[str, Position] = {
     "linear": lambda n, q: (n - 1) * q,
     "median_unbiased": _spread(1 / 3, 1 / 3),
     "normal_unbiased": _spread(3 / 8, 3 / 8),
-    "lower": lambda n, q: floor((n - 1) * q),
-    "higher": lambda n, q: ceil((n - 1) * q),
-    "midpoint": lambda n, q: (floor((n - 1) * q) + ceil((n - 1) * q)) / 2,
+    "lower": lambda n, q: ew.floor((n - 1) * q),
+    "higher": lambda n, q: ew.ceil((n - 1) * q),
+    "midpoint": lambda n, q: (ew.floor((n - 1) * q) + ew.ceil((n - 1) * q)) / 2,
     "nearest": lambda n, q: rint((n - 1) * q),
 }
 """The methods of Hyndman and Fan by their order, then others; names as in NumPy."""
@@ -247,29 +239,29 @@ def _quantile(  # noqa: PLR0913, PLR0917 (those of the public functions)
 def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
     """Return the quantile, NaN where a slice holds NaN."""
     n = as_tensor(length(ordered, -1), dtype="float64")
-    position = clip(METHODS[method](n, q), 0, n - 1)
+    position = ew.clip(METHODS[method](n, q), 0, n - 1)
     y = _values(partial(take, ordered, axis=-1), position, method, dtype)
     if not is_inexact(ordered.dtype):
         return y
-    hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
-    return where(hidden, np.nan, y)
+    hidden = expand_dims(any(ew.isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
+    return ew.where(hidden, np.nan, y)
 
 
 def _of_numbers(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
-    n = cast(_count_numbers(ordered), "float64")
-    position = clip(METHODS[method](n, ravel(q)), 0, maximum(n - 1, 0))
+    n = ew.cast(_count_numbers(ordered), "float64")
+    position = ew.clip(METHODS[method](n, ravel(q)), 0, ew.maximum(n - 1, 0))
     y = _values(partial(take_along_axis, ordered, axis=-1), position, method, dtype)
     return reshape(y, (*lengths(ordered)[:-1], *lengths(q)))
 
 
 def _values(at: Callable[..., Tensor], position: Tensor, method: str, dtype: str) -> Tensor:
     """Return the values at positions in sorted order, interpolated between integer positions."""
-    below = floor(position)
-    low = at(indices=cast(below, "int64"))
+    below = ew.floor(position)
+    low = at(indices=ew.cast(below, "int64"))
     if method in ELEMENTS:
         return low
-    high = at(indices=cast(ceil(position), "int64"))
-    return _interpolate(cast(low, dtype), cast(high, dtype), cast(position - below, dtype))
+    high = at(indices=ew.cast(ew.ceil(position), "int64"))
+    return _interpolate(ew.cast(low, dtype), ew.cast(high, dtype), ew.cast(position - below, dtype))
 
 
 def _last(count: int, after: int) -> list[int]:
@@ -285,12 +277,12 @@ def _fractions(op: str, q: Any, dtype: str) -> tuple[Tensor, str]:
         numbers = q.op.value if isinstance(q.op, Constant) else q.op.array
         if not np.all((numbers >= 0) & (numbers <= 1)):
             raise ArgumentError(f"{op}: q={numbers} is outside its range.")
-    return cast(q, "float64"), dtype if weak else promote(dtype, quotient(q.dtype)[0])  # type: ignore[index]
+    return ew.cast(q, "float64"), dtype if weak else promote(dtype, ew.quotient(q.dtype)[0])  # type: ignore[index]
 
 
 def _interpolate(low: Tensor, high: Tensor, part: Tensor) -> Tensor:
     """Interpolate from low to high; exact at both ends, also where they are infinite."""
     # Where low and high are equal numbers, each still has its part of the derivative.
-    rise = where(equal(low, high) & isinf(low), 0, high - low)
-    mixed = where(less(part, 0.5), low + rise * part, high - rise * (1 - part))
-    return where(equal(part, 0), low, mixed)
+    rise = ew.where(ew.equal(low, high) & ew.isinf(low), 0, high - low)
+    mixed = ew.where(ew.less(part, 0.5), low + rise * part, high - rise * (1 - part))
+    return ew.where(ew.equal(part, 0), low, mixed)

@@ -12,25 +12,9 @@ from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import all, as_floating, mask_elements, max, min, sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.arithmetic import squared_magnitude
 from graphc.tensor.core.axes import expand_dims, transpose
-from graphc.tensor.core.elementwise import (
-    abs,
-    cast,
-    clip,
-    complex,
-    conj,
-    equal,
-    imag,
-    isfinite,
-    isnan,
-    less_equal,
-    maximum,
-    minimum,
-    real,
-    sqrt,
-    wide_dtype_name,
-)
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.tensor import (
     Axis,
@@ -44,22 +28,27 @@ from graphc.tensor.core.tensor import (
 )
 from graphc.tensor.linalg.dot import dot
 
+__all__ = [
+    "allclose", "array_equal", "average", "corrcoef", "cov", "isclose", "mean", "ptp", "std",
+    "var",
+]  # fmt: skip
+
 # Moments. Half-width floats are averaged in float32.
 
 
 def _count_elements(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
     dtype = real_dtype(x.dtype)
     if mask is not None:
-        held = broadcast_to(cast(mask, "bool"), lengths(x))
-        return cast(sum(held, axes, keepdims=keepdims), dtype)
+        held = broadcast_to(ew.cast(mask, "bool"), lengths(x))
+        return ew.cast(sum(held, axes, keepdims=keepdims), dtype)
     count: Any = math.prod(length(x, axis) for axis in axes)
-    return cast(count, dtype) if isinstance(count, Tensor) else count
+    return ew.cast(count, dtype) if isinstance(count, Tensor) else count
 
 
 def _wide(x: Any, dtype: Any) -> tuple[Tensor, str]:
     """Return the array in the dtype to average in, and the result's dtype."""
     x = as_floating(x, dtype)
-    return cast(x, wide_dtype_name(x.dtype)), x.dtype
+    return ew.cast(x, ew.wide_dtype_name(x.dtype)), x.dtype
 
 
 @function
@@ -91,7 +80,7 @@ def mean(
     x, result = _wide(x, dtype)
     axes = axes_of("mean", axis, x.ndim)
     total = sum(x, axes, keepdims=keepdims, where=where)
-    return cast(total / _count_elements(x, axes, where, keepdims), result)
+    return ew.cast(total / _count_elements(x, axes, where, keepdims), result)
 
 
 @function
@@ -128,7 +117,7 @@ def var(
     # Elements that do not count may be NaN, whose gradient would be NaN, not 0.
     centred = mask_elements(where, x - mean(x, axes, keepdims=True, where=where), 0)
     total = sum(squared_magnitude(centred), axes, keepdims=keepdims)
-    return cast(
+    return ew.cast(
         total / _degrees_of_freedom(_count_elements(x, axes, where, keepdims), ddof),
         real_dtype(result),
     )
@@ -136,7 +125,7 @@ def var(
 
 def _degrees_of_freedom(count: Any, ddof: Any) -> Any:
     degrees = count - ddof
-    return maximum(degrees, 0) if isinstance(degrees, Tensor) else builtins.max(degrees, 0)
+    return ew.maximum(degrees, 0) if isinstance(degrees, Tensor) else builtins.max(degrees, 0)
 
 
 @function
@@ -156,7 +145,7 @@ def std(
         >>> gt.std([1.0, 3.0]).eval(mode="NUMPY").tolist()
         1.0
     """
-    return sqrt(var(x, axis, dtype, ddof, keepdims, where=where))
+    return ew.sqrt(var(x, axis, dtype, ddof, keepdims, where=where))
 
 
 @overload
@@ -212,13 +201,13 @@ def average(
     axes = axes_of("average", axis, x.ndim)
     if weights is None:
         y = mean(x, axes, keepdims=keepdims)
-        count = cast(_count_elements(y, (), None, True) * _elements(x, axes), y.dtype)
+        count = ew.cast(_count_elements(y, (), None, True) * _elements(x, axes), y.dtype)
         return (y, broadcast_to(count, lengths(y))) if returned else y
     weights = _beside(x, as_tensor(weights), axes)
     dtype = promote(x.dtype, weights.dtype)
     dtype = dtype if is_inexact(dtype) else "float64"
-    total = sum(cast(weights, dtype), axes, keepdims=keepdims)
-    y = sum(cast(x, dtype) * cast(weights, dtype), axes, keepdims=keepdims) / total
+    total = sum(ew.cast(weights, dtype), axes, keepdims=keepdims)
+    y = sum(ew.cast(x, dtype) * ew.cast(weights, dtype), axes, keepdims=keepdims) / total
     return (y, broadcast_to(total, lengths(y))) if returned else y
 
 
@@ -291,15 +280,15 @@ def cov(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
     ddof = (0 if bias else 1) if ddof is None else ddof
     if fweights is None and aweights is None:
         centred = x - mean(x, 1, keepdims=True)
-        scale = _degrees_of_freedom(cast(as_tensor(length(x, 1)), real_dtype(x.dtype)), ddof)
-        return _scalar_if_one(dot(centred, conj(transpose(centred))) / scale)
+        scale = _degrees_of_freedom(ew.cast(as_tensor(length(x, 1)), real_dtype(x.dtype)), ddof)
+        return _scalar_if_one(dot(centred, ew.conj(transpose(centred))) / scale)
     dtype = real_dtype(x.dtype)
     a = as_tensor(1.0 if aweights is None else aweights, dtype=dtype)
-    weights = a if fweights is None else cast(fweights, dtype) * a
+    weights = a if fweights is None else ew.cast(fweights, dtype) * a
     total = sum(weights)
     centred = x - sum(x * weights, 1, keepdims=True) / total
     scale = total - ddof * sum(weights * a) / total if aweights is not None else total - ddof
-    return _scalar_if_one(dot(centred, conj(transpose(centred * weights))) / clip(scale, 0))
+    return _scalar_if_one(dot(centred, ew.conj(transpose(centred * weights))) / ew.clip(scale, 0))
 
 
 def _variables(op: str, x: Any, y: Any, rowvar: bool) -> Tensor:
@@ -312,7 +301,7 @@ def _variables(op: str, x: Any, y: Any, rowvar: bool) -> Tensor:
 
 def _rows(op: str, x: Any, rowvar: bool) -> Tensor:
     x = as_floating(x)
-    x = x if is_complex(x.dtype) else cast(x, promote(x.dtype, "float64"))
+    x = x if is_complex(x.dtype) else ew.cast(x, promote(x.dtype, "float64"))
     if x.ndim > 2:
         raise ShapeError(f"{op}: expected a vector or a matrix, got {x!r}.")
     if x.ndim < 2:
@@ -337,11 +326,11 @@ def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) ->
     if not c.ndim:
         return c / c
     n = arange(length(c, 0))
-    deviation = sqrt(real(c[n, n]))
+    deviation = ew.sqrt(ew.real(c[n, n]))
     y = c / deviation[:, None] / deviation[None, :]
     if is_complex(y.dtype):
-        return complex(clip(real(y), -1, 1), clip(imag(y), -1, 1))
-    return clip(y, -1, 1)
+        return ew.complex(ew.clip(ew.real(y), -1, 1), ew.clip(ew.imag(y), -1, 1))
+    return ew.clip(y, -1, 1)
 
 
 # Comparisons within a tolerance.
@@ -370,8 +359,8 @@ def isclose(
     """
     (a, b), _ = operands("isclose", (a, b))
     a, b = as_floating(a), as_floating(b)
-    near = less_equal(abs(a - b), atol + rtol * abs(b)) & isfinite(b) | equal(a, b)
-    return near | (isnan(a) & isnan(b)) if equal_nan else near
+    near = ew.less_equal(ew.abs(a - b), atol + rtol * ew.abs(b)) & ew.isfinite(b) | ew.equal(a, b)
+    return near | (ew.isnan(a) & ew.isnan(b)) if equal_nan else near
 
 
 @function
@@ -416,9 +405,9 @@ def array_equal(a: TensorLike, b: TensorLike, equal_nan: bool = False) -> Tensor
                 return constant(False)
             common.append(slice(None))
         else:
-            fit = fit & equal(n, m)
-            common.append(slice(minimum(n, m)))
+            fit = fit & ew.equal(n, m)
+            common.append(slice(ew.minimum(n, m)))
     # Elements are compared where both arrays have them.
     a, b = a[tuple(common)], b[tuple(common)]
-    same = equal(a, b)
-    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)
+    same = ew.equal(a, b)
+    return fit & all(same | (ew.isnan(a) & ew.isnan(b)) if equal_nan else same)
