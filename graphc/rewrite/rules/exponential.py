@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from graphc.rewrite.algebra.factors import (
     rebuild_any_type,
 )
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
+from graphc.rewrite.rule import Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.reduce import Sum
 from graphc.tensor.core.axes import ExpandDims
@@ -56,183 +57,139 @@ from graphc.tensor.core.exponential import (
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.core.trigonometric import cosh, tanh
 
+stable = partial(enter_equation, "stabilize", is_float)
+stable_inexact = partial(enter_equation, "stabilize", is_inexact)
+
 LN2, LN10 = math.log(2), math.log(10)
 
 # log1p of complex numbers loses more digits in NumPy than log(1 + x) does, so these are real.
 
-
-@equation("stabilize", dtypes=is_float)
-def log_of_one_plus(x: Tensor) -> Equation:
-    """``log(1 + x)`` is ``log1p(x)``: 1 + x rounds off the digits of a small x."""
-    return Equation(log(1 + x), log1p(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_one_minus(x: Tensor) -> Equation:
-    """``log(1 - x)`` is ``log1p(-x)``: 1 - x rounds off the digits of a small x."""
-    return Equation(log(1 - x), log1p(-x))
-
-
-@equation("stabilize", dtypes=is_inexact)
-def exp_minus_one(x: Tensor) -> Equation:
-    """``exp(x) - 1`` is ``expm1(x)``: exp of a small x rounds to 1."""
-    return Equation(exp(x) - 1, expm1(x))
-
-
-@equation("stabilize", dtypes=is_inexact)
-def minus_one_plus_exp(x: Tensor) -> Equation:
-    """``-1 + exp(x)`` is ``expm1(x)``: exp of a small x rounds to 1."""
-    return Equation(-1 + exp(x), expm1(x))
-
-
-@equation("stabilize", dtypes=is_inexact)
-def one_minus_exp(x: Tensor) -> Equation:
-    """``1 - exp(x)`` is ``-expm1(x)``: exp of a small x rounds to 1."""
-    return Equation(1 - exp(x), -expm1(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_exp(x: Tensor) -> Equation:
-    """``log(exp(x))`` is ``x``: exp overflows from x = 710 on, and is 0 below -745."""
-    return Equation(log(exp(x)), x)
-
-
-@equation("stabilize", dtypes=is_float)
-def log1p_of_expm1(x: Tensor) -> Equation:
-    """``log1p(expm1(x))`` is ``x``: expm1 overflows from x = 710 on, and is -1 below -37."""
-    return Equation(log1p(expm1(x)), x)
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_sum_of_exps(a: Tensor, b: Tensor) -> Equation:
-    """``log(exp(a) + exp(b))`` is ``logaddexp(a, b)``, which does not overflow."""
-    return Equation(log(exp(a) + exp(b)), logaddexp(a, b))
-
-
-@equation("stabilize", dtypes=is_float)
-def log1p_of_exp(x: Tensor) -> Equation:
-    """``log1p(exp(x))`` is ``softplus(x)``: exp overflows from x = 710 on."""
-    return Equation(log1p(exp(x)), softplus(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log1p_of_minus_exp(x: Tensor) -> Equation:
-    """``log1p(-exp(x))`` is ``log1mexp(x)``, which uses expm1 for a small x."""
-    return Equation(log1p(-exp(x)), log1mexp(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_minus_expm1(x: Tensor) -> Equation:
-    """``log(-expm1(x))`` is ``log1mexp(x)``, which uses log1p for a very negative x."""
-    return Equation(log(-expm1(x)), log1mexp(x))
-
-
-@equation("specialize", dtypes=is_float)
-def log_of_sum_of_one_and_exp(x: Tensor) -> Equation:
-    """``logaddexp(0, x)`` is ``softplus(x)``."""
-    return Equation(logaddexp(0, x), softplus(x))
+stable(
+    "log_of_one_plus",
+    lambda x: (log(1 + x), log1p(x)),
+    ": 1 + x rounds off the digits of a small x",
+)
+stable(
+    "log_of_one_minus",
+    lambda x: (log(1 - x), log1p(-x)),
+    ": 1 - x rounds off the digits of a small x",
+)
+stable_inexact("exp_minus_one", lambda x: (exp(x) - 1, expm1(x)), ": exp of a small x rounds to 1")
+stable_inexact(
+    "minus_one_plus_exp", lambda x: (-1 + exp(x), expm1(x)), ": exp of a small x rounds to 1"
+)
+stable_inexact("one_minus_exp", lambda x: (1 - exp(x), -expm1(x)), ": exp of a small x rounds to 1")
+stable(
+    "log_of_exp", lambda x: (log(exp(x)), x), ": exp overflows from x = 710 on, and is 0 below -745"
+)
+stable(
+    "log1p_of_expm1",
+    lambda x: (log1p(expm1(x)), x),
+    ": expm1 overflows from x = 710 on, and is -1 below -37",
+)
+stable(
+    "log_of_sum_of_exps",
+    lambda a, b: (log(exp(a) + exp(b)), logaddexp(a, b)),
+    ", which does not overflow",
+)
+stable("log1p_of_exp", lambda x: (log1p(exp(x)), softplus(x)), ": exp overflows from x = 710 on")
+stable(
+    "log1p_of_minus_exp",
+    lambda x: (log1p(-exp(x)), log1mexp(x)),
+    ", which uses expm1 for a small x",
+)
+stable(
+    "log_of_minus_expm1",
+    lambda x: (log(-expm1(x)), log1mexp(x)),
+    ", which uses log1p for a very negative x",
+)
+enter_equation(
+    "specialize", is_float, "log_of_sum_of_one_and_exp", lambda x: (logaddexp(0, x), softplus(x))
+)
 
 
 # Functions of statistics.
 
-
-@equation("stabilize", dtypes=is_float)
-def one_over_one_plus_exp(x: Tensor) -> Equation:
-    """``1 / (1 + exp(x))`` is ``sigmoid(-x)``, which keeps the digits of its tail."""
-    return Equation(1 / (1 + exp(x)), sigmoid(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_over_one_plus_exp(x: Tensor) -> Equation:
-    """``exp(x) / (1 + exp(x))`` is ``sigmoid(x)``: from x = 710 on, ``inf / inf`` is NaN."""
-    return Equation(exp(x) / (1 + exp(x)), sigmoid(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_over_sum_of_exps(a: Tensor, b: Tensor) -> Equation:
-    """``exp(a) / (exp(a) + exp(b))`` is ``sigmoid(a - b)``: ``inf / inf`` is NaN."""
-    return Equation(exp(a) / (exp(a) + exp(b)), sigmoid(a - b))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_minus_sigmoid(x: Tensor) -> Equation:
-    """``1 - sigmoid(x)`` is ``sigmoid(-x)``: sigmoid of a large x rounds to 1."""
-    return Equation(1 - sigmoid(x), sigmoid(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_sigmoid(x: Tensor) -> Equation:
-    """``log(sigmoid(x))`` is ``-softplus(-x)``: sigmoid is 0 below -745."""
-    return Equation(log(sigmoid(x)), -softplus(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def log1p_of_minus_sigmoid(x: Tensor) -> Equation:
-    """``log1p(-sigmoid(x))`` is ``-softplus(x)``: sigmoid rounds to 1 from x = 37 on."""
-    return Equation(log1p(-sigmoid(x)), -softplus(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def quotient_by_one_plus_exp(a: Tensor, x: Tensor) -> Equation:
-    """``a / (1 + exp(x))`` is ``a * sigmoid(-x)``: exp overflows from x = 710 on."""
-    return Equation(a / (1 + exp(x)), a * sigmoid(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def sigmoid_minus_one(x: Tensor) -> Equation:
-    """``sigmoid(x) - 1`` is ``-sigmoid(-x)``: sigmoid of a large x rounds to 1."""
-    return Equation(sigmoid(x) - 1, -sigmoid(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def twice_sigmoid_minus_one(x: Tensor) -> Equation:
-    """``2 * sigmoid(x) - 1`` is ``tanh(x / 2)``: sigmoid of a small x rounds to 1/2."""
-    return Equation(2 * sigmoid(x) - 1, tanh(x / 2))
+stable(
+    "one_over_one_plus_exp",
+    lambda x: (1 / (1 + exp(x)), sigmoid(-x)),
+    ", which keeps the digits of its tail",
+)
+stable(
+    "exp_over_one_plus_exp",
+    lambda x: (exp(x) / (1 + exp(x)), sigmoid(x)),
+    ": from x = 710 on, ``inf / inf`` is NaN",
+)
+stable(
+    "exp_over_sum_of_exps",
+    lambda a, b: (exp(a) / (exp(a) + exp(b)), sigmoid(a - b)),
+    ": ``inf / inf`` is NaN",
+)
+stable(
+    "one_minus_sigmoid",
+    lambda x: (1 - sigmoid(x), sigmoid(-x)),
+    ": sigmoid of a large x rounds to 1",
+)
+stable("log_of_sigmoid", lambda x: (log(sigmoid(x)), -softplus(-x)), ": sigmoid is 0 below -745")
+stable(
+    "log1p_of_minus_sigmoid",
+    lambda x: (log1p(-sigmoid(x)), -softplus(x)),
+    ": sigmoid rounds to 1 from x = 37 on",
+)
+stable(
+    "quotient_by_one_plus_exp",
+    lambda a, x: (a / (1 + exp(x)), a * sigmoid(-x)),
+    ": exp overflows from x = 710 on",
+)
+stable(
+    "sigmoid_minus_one",
+    lambda x: (sigmoid(x) - 1, -sigmoid(-x)),
+    ": sigmoid of a large x rounds to 1",
+)
+stable(
+    "twice_sigmoid_minus_one",
+    lambda x: (2 * sigmoid(x) - 1, tanh(x / 2)),
+    ": sigmoid of a small x rounds to 1/2",
+)
 
 
 # Exponentials and logarithms of each other.
 
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_log(x: Tensor) -> Equation:
-    """``exp(log(x))`` is ``x`` for ``x >= 0``: log of a large x keeps few digits of it."""
-    return Equation(exp(log(x)), where(greater_equal(x, 0), x, np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_minus_log(x: Tensor) -> Equation:
-    """``exp(-log(x))`` is ``1 / x`` for ``x >= 0``: log of a large x keeps few digits of it."""
-    return Equation(exp(-log(x)), where(greater_equal(x, 0), 1 / abs(x), np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_log1p(x: Tensor) -> Equation:
-    """``exp(log1p(x))`` is ``1 + x`` for ``x >= -1``: log1p of a large x keeps few digits of it."""
-    return Equation(exp(log1p(x)), where(greater_equal(x, -1), 1 + x, np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def expm1_of_log1p(x: Tensor) -> Equation:
-    """``expm1(log1p(x))`` is ``x`` for ``x >= -1``: log1p of a large x keeps few digits of it."""
-    return Equation(expm1(log1p(x)), where(greater_equal(x, -1), x, np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def expm1_of_log(x: Tensor) -> Equation:
-    """``expm1(log(x))`` is ``x - 1`` for ``x >= 0``: log of a large x keeps few digits of it."""
-    return Equation(expm1(log(x)), where(greater_equal(x, 0), x - 1, np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp2_of_log2(x: Tensor) -> Equation:
-    """``exp2(log2(x))`` is ``x`` for ``x >= 0``: log2 of a large x keeps few digits of it."""
-    return Equation(exp2(log2(x)), where(greater_equal(x, 0), x, np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def log2_of_exp2(x: Tensor) -> Equation:
-    """``log2(exp2(x))`` is ``x``: exp2 overflows from x = 1024 on, and is 0 below -1075."""
-    return Equation(log2(exp2(x)), x)
+stable(
+    "exp_of_log",
+    lambda x: (exp(log(x)), where(greater_equal(x, 0), x, np.nan)),
+    ": log of a large x keeps few digits of it",
+)
+stable(
+    "exp_of_minus_log",
+    lambda x: (exp(-log(x)), where(greater_equal(x, 0), 1 / abs(x), np.nan)),
+    ": log of a large x keeps few digits of it",
+)
+stable(
+    "exp_of_log1p",
+    lambda x: (exp(log1p(x)), where(greater_equal(x, -1), 1 + x, np.nan)),
+    ": log1p of a large x keeps few digits of it",
+)
+stable(
+    "expm1_of_log1p",
+    lambda x: (expm1(log1p(x)), where(greater_equal(x, -1), x, np.nan)),
+    ": log1p of a large x keeps few digits of it",
+)
+stable(
+    "expm1_of_log",
+    lambda x: (expm1(log(x)), where(greater_equal(x, 0), x - 1, np.nan)),
+    ": log of a large x keeps few digits of it",
+)
+stable(
+    "exp2_of_log2",
+    lambda x: (exp2(log2(x)), where(greater_equal(x, 0), x, np.nan)),
+    ": log2 of a large x keeps few digits of it",
+)
+stable(
+    "log2_of_exp2",
+    lambda x: (log2(exp2(x)), x),
+    ": exp2 overflows from x = 1024 on, and is 0 below -1075",
+)
 
 
 @equation("stabilize", dtypes=is_float)
@@ -253,58 +210,37 @@ def log10_of_exp(x: Tensor) -> Equation:
     return Equation(log10(exp(x)), x * (1 / LN10))
 
 
-@equation("stabilize", dtypes=is_float)
-def exp_of_softplus(x: Tensor) -> Equation:
-    """``exp(softplus(x))`` is ``1 + exp(x)``: a large logarithm has few digits."""
-    return Equation(exp(softplus(x)), 1 + exp(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_minus_softplus(x: Tensor) -> Equation:
-    """``exp(-softplus(x))`` is ``sigmoid(-x)``: a large logarithm has few digits."""
-    return Equation(exp(-softplus(x)), sigmoid(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def expm1_of_softplus(x: Tensor) -> Equation:
-    """``expm1(softplus(x))`` is ``exp(x)``: a large logarithm has few digits."""
-    return Equation(expm1(softplus(x)), exp(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def expm1_of_minus_softplus(x: Tensor) -> Equation:
-    """``expm1(-softplus(x))`` is ``-sigmoid(x)``."""
-    return Equation(expm1(-softplus(x)), -sigmoid(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_logaddexp(a: Tensor, b: Tensor) -> Equation:
-    """``exp(logaddexp(a, b))`` is ``exp(a) + exp(b)``: a large logarithm has few digits."""
-    return Equation(exp(logaddexp(a, b)), exp(a) + exp(b))
-
-
-@equation("stabilize", dtypes=is_float)
-def exp_of_log1mexp(x: Tensor) -> Equation:
-    """``exp(log1mexp(x))`` is ``-expm1(x)`` for ``x <= 0``: a large logarithm has few digits."""
-    return Equation(exp(log1mexp(x)), where(less_equal(x, 0), -expm1(x), np.nan))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_plus_expm1(x: Tensor) -> Equation:
-    """``1 + expm1(x)`` is ``exp(x)``: expm1 of a very negative x rounds to -1."""
-    return Equation(1 + expm1(x), exp(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def sqrt_of_exp(x: Tensor) -> Equation:
-    """``sqrt(exp(x))`` is ``exp(x / 2)``: exp overflows from x = 710 on."""
-    return Equation(sqrt(exp(x)), exp(x / 2))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_over_exp(x: Tensor) -> Equation:
-    """``1 / exp(x)`` is ``exp(-x)``: exp overflows from x = 710 on."""
-    return Equation(1 / exp(x), exp(-x))
+stable(
+    "exp_of_softplus",
+    lambda x: (exp(softplus(x)), 1 + exp(x)),
+    ": a large logarithm has few digits",
+)
+stable(
+    "exp_of_minus_softplus",
+    lambda x: (exp(-softplus(x)), sigmoid(-x)),
+    ": a large logarithm has few digits",
+)
+stable(
+    "expm1_of_softplus",
+    lambda x: (expm1(softplus(x)), exp(x)),
+    ": a large logarithm has few digits",
+)
+stable("expm1_of_minus_softplus", lambda x: (expm1(-softplus(x)), -sigmoid(x)))
+stable(
+    "exp_of_logaddexp",
+    lambda a, b: (exp(logaddexp(a, b)), exp(a) + exp(b)),
+    ": a large logarithm has few digits",
+)
+stable(
+    "exp_of_log1mexp",
+    lambda x: (exp(log1mexp(x)), where(less_equal(x, 0), -expm1(x), np.nan)),
+    ": a large logarithm has few digits",
+)
+stable(
+    "one_plus_expm1", lambda x: (1 + expm1(x), exp(x)), ": expm1 of a very negative x rounds to -1"
+)
+stable("sqrt_of_exp", lambda x: (sqrt(exp(x)), exp(x / 2)), ": exp overflows from x = 710 on")
+stable("one_over_exp", lambda x: (1 / exp(x), exp(-x)), ": exp overflows from x = 710 on")
 
 
 @rewrite("stabilize", power)
@@ -317,16 +253,12 @@ def power_of_exp(node: Node, op: object) -> Node | None:
     return fit_to(exp(multiply(n, *base.inputs)), node)
 
 
-@equation("stabilize", dtypes=is_float)
-def log_of_sqrt(x: Tensor) -> Equation:
-    """``log(sqrt(x))`` is ``log(x) / 2``: the square root adds a rounding."""
-    return Equation(log(sqrt(x)), log(x) / 2)
-
-
-@equation("stabilize", dtypes=is_float)
-def log_of_square(x: Tensor) -> Equation:
-    """``log(x**2)`` is ``2 * log(abs(x))``: the square overflows from 1e154 on."""
-    return Equation(log(square(x)), 2 * log(abs(x)))
+stable("log_of_sqrt", lambda x: (log(sqrt(x)), log(x) / 2), ": the square root adds a rounding")
+stable(
+    "log_of_square",
+    lambda x: (log(square(x)), 2 * log(abs(x))),
+    ": the square overflows from 1e154 on",
+)
 
 
 @rewrite("stabilize", log, log2, log10)
@@ -360,10 +292,9 @@ def log10_of_one_plus(x: Tensor) -> Equation:
     return Equation(log10(1 + x), log1p(x) * (1 / LN10))
 
 
-@equation("stabilize", dtypes=is_float)
-def log_of_expm1(x: Tensor) -> Equation:
-    """``log(expm1(x))`` is ``x + log1mexp(-x)``: expm1 overflows from x = 710 on."""
-    return Equation(log(expm1(x)), x + log1mexp(-x))
+stable(
+    "log_of_expm1", lambda x: (log(expm1(x)), x + log1mexp(-x)), ": expm1 overflows from x = 710 on"
+)
 
 
 @equation("stabilize", dtypes=is_float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from graphc.rewrite.algebra.factors import (
 )
 from graphc.rewrite.facts.dtypes import limits
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
+from graphc.rewrite.rule import Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.rewrite.rules.reduce import sum_and_restored_axes
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.reduce import LogSumExp, MaxWithDefault, Sum
@@ -41,6 +42,8 @@ from graphc.tensor.core.elementwise import (
 from graphc.tensor.core.exponential import exp, log, log1p, sigmoid
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.special.special import LogSoftmax, Softmax, erf, erfc, erfcx, xlog1py, xlogy
+
+stable = partial(enter_equation, "stabilize", is_float)
 
 cancelling(Softmax, erfc)
 
@@ -199,47 +202,17 @@ def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Replacement, Repla
 
 # The error function.
 
-
-@equation("stabilize", dtypes=is_float)
-def one_minus_erf(x: Tensor) -> Equation:
-    """``1 - erf(x)`` is ``erfc(x)``: erf rounds to 1 from x = 6 on."""
-    return Equation(1 - erf(x), erfc(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def erf_minus_one(x: Tensor) -> Equation:
-    """``erf(x) - 1`` is ``-erfc(x)``: erf rounds to 1 from x = 6 on."""
-    return Equation(erf(x) - 1, -erfc(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_plus_erf(x: Tensor) -> Equation:
-    """``1 + erf(x)`` is ``erfc(-x)``: erf rounds to -1 below x = -6."""
-    return Equation(1 + erf(x), erfc(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_minus_erfc(x: Tensor) -> Equation:
-    """``1 - erfc(x)`` is ``erf(x)``: erfc of a small x rounds to 1."""
-    return Equation(1 - erfc(x), erf(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def erfc_minus_one(x: Tensor) -> Equation:
-    """``erfc(x) - 1`` is ``-erf(x)``: erfc of a small x rounds to 1."""
-    return Equation(erfc(x) - 1, -erf(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def two_minus_erfc(x: Tensor) -> Equation:
-    """``2 - erfc(x)`` is ``erfc(-x)``: erfc rounds to 2 below x = -6."""
-    return Equation(2 - erfc(x), erfc(-x))
-
-
-@equation("stabilize", dtypes=is_float)
-def one_minus_half_of_erfc(x: Tensor) -> Equation:
-    """``1 - erfc(x) / 2`` is ``erfc(-x) / 2``: erfc rounds to 2 below x = -6."""
-    return Equation(1 - 0.5 * erfc(x), 0.5 * erfc(-x))
+stable("one_minus_erf", lambda x: (1 - erf(x), erfc(x)), ": erf rounds to 1 from x = 6 on")
+stable("erf_minus_one", lambda x: (erf(x) - 1, -erfc(x)), ": erf rounds to 1 from x = 6 on")
+stable("one_plus_erf", lambda x: (1 + erf(x), erfc(-x)), ": erf rounds to -1 below x = -6")
+stable("one_minus_erfc", lambda x: (1 - erfc(x), erf(x)), ": erfc of a small x rounds to 1")
+stable("erfc_minus_one", lambda x: (erfc(x) - 1, -erf(x)), ": erfc of a small x rounds to 1")
+stable("two_minus_erfc", lambda x: (2 - erfc(x), erfc(-x)), ": erfc rounds to 2 below x = -6")
+stable(
+    "one_minus_half_of_erfc",
+    lambda x: (1 - 0.5 * erfc(x), 0.5 * erfc(-x)),
+    ": erfc rounds to 2 below x = -6",
+)
 
 
 @equation("stabilize", dtypes=is_float)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from graphc.ir import Node, is_complex, is_float, is_inexact
+from graphc.ir import Node, is_complex, is_float, is_inexact, is_numeric
 from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_ordered, is_real, is_whole
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import Equation, equation, number_of, rewrite
+from graphc.rewrite.rule import enter_equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
     ROWS,
@@ -32,21 +33,24 @@ from graphc.tensor.core.elementwise import (
     square,
     trunc,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import as_tensor
+
+
+def has_parts(dtype: str) -> bool:
+    """Return whether complex numbers with parts of this dtype exist."""
+    return dtype in {"float32", "float64"}
+
+
+floats = partial(enter_equation, "canonicalize", is_float)
+reals = partial(enter_equation, "canonicalize", is_real)
+ordered = partial(enter_equation, "canonicalize", is_ordered)
+complexes = partial(enter_equation, "canonicalize", is_complex)
+with_parts = partial(enter_equation, "canonicalize", has_parts)
 
 # Magnitudes and signs.
 
-
-@equation("canonicalize", dtypes=is_inexact)
-def abs_of_negative(x: Tensor) -> Equation:
-    """``abs(-x)`` is ``abs(x)``."""
-    return Equation(abs(-x), abs(x))
-
-
-@equation("canonicalize")
-def abs_of_abs(x: Tensor) -> Equation:
-    """``abs(abs(x))`` is ``abs(x)``."""
-    return Equation(abs(abs(x)), abs(x))
+enter_equation("canonicalize", is_inexact, "abs_of_negative", lambda x: (abs(-x), abs(x)))
+enter_equation("canonicalize", is_numeric, "abs_of_abs", lambda x: (abs(abs(x)), abs(x)))
 
 
 @rewrite("canonicalize", abs)
@@ -56,58 +60,22 @@ def abs_of_nonnegative(node: Node, op: Elementwise) -> Node | None:
     return x if not is_complex(x.type.dtype) and bounds_of(x).low >= 0 else None
 
 
-@equation("canonicalize", dtypes=is_float)
-def square_of_abs(x: Tensor) -> Equation:
-    """``square(abs(x))`` is ``square(x)`` for real ``x``."""
-    return Equation(square(abs(x)), square(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def product_of_magnitudes(a: Tensor, b: Tensor) -> Equation:
-    """``abs(a) * abs(b)`` is ``abs(a * b)``."""
-    return Equation(abs(a) * abs(b), abs(a * b))
-
-
-@equation("canonicalize", dtypes=is_float)
-def quotient_of_magnitudes(a: Tensor, b: Tensor) -> Equation:
-    """``abs(a) / abs(b)`` is ``abs(a / b)``."""
-    return Equation(abs(a) / abs(b), abs(a / b))
-
-
-@equation("canonicalize", dtypes=is_real)
-def sign_times_magnitude(x: Tensor) -> Equation:
-    """``sign(x) * abs(x)`` is ``x``."""
-    return Equation(sign(x) * abs(x), x)
-
-
-@equation("canonicalize", dtypes=is_real)
-def number_times_sign(x: Tensor) -> Equation:
-    """``x * sign(x)`` is ``abs(x)``."""
-    return Equation(x * sign(x), abs(x))
-
-
-@equation("canonicalize", dtypes=is_float, domain=lambda x: isfinite(x) * not_equal(x, 0))
-def number_over_magnitude(x: Tensor) -> Equation:
-    """``x / abs(x)`` is ``sign(x)``, unless ``x`` is 0, infinite or NaN."""
-    return Equation(x / abs(x), sign(x))
-
-
-@equation("canonicalize", dtypes=is_float, domain=lambda x: isfinite(x) * not_equal(x, 0))
-def magnitude_over_number(x: Tensor) -> Equation:
-    """``abs(x) / x`` is ``sign(x)``, unless ``x`` is 0, infinite or NaN."""
-    return Equation(abs(x) / x, sign(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def sign_of_negative(x: Tensor) -> Equation:
-    """``sign(-x)`` is ``-sign(x)``."""
-    return Equation(sign(-x), -sign(x))
-
-
-@equation("canonicalize", dtypes=is_real)
-def sign_of_sign(x: Tensor) -> Equation:
-    """``sign(sign(x))`` is ``sign(x)``."""
-    return Equation(sign(sign(x)), sign(x))
+floats("square_of_abs", lambda x: (square(abs(x)), square(x)))
+floats("product_of_magnitudes", lambda a, b: (abs(a) * abs(b), abs(a * b)))
+floats("quotient_of_magnitudes", lambda a, b: (abs(a) / abs(b), abs(a / b)))
+reals("sign_times_magnitude", lambda x: (sign(x) * abs(x), x))
+reals("number_times_sign", lambda x: (x * sign(x), abs(x)))
+signs = partial(
+    enter_equation, "canonicalize", is_float, domain=lambda x: isfinite(x) * not_equal(x, 0)
+)
+signs(
+    "number_over_magnitude", lambda x: (x / abs(x), sign(x)), ", unless ``x`` is 0, infinite or NaN"
+)
+signs(
+    "magnitude_over_number", lambda x: (abs(x) / x, sign(x)), ", unless ``x`` is 0, infinite or NaN"
+)
+floats("sign_of_negative", lambda x: (sign(-x), -sign(x)))
+reals("sign_of_sign", lambda x: (sign(sign(x)), sign(x)))
 
 
 @rewrite("canonicalize", sign)
@@ -119,53 +87,14 @@ def sign_of_positive_integer(node: Node, op: Elementwise) -> Node | None:
 
 # Extremes.
 
-
-@equation("canonicalize", dtypes=is_ordered)
-def maximum_with_itself(x: Tensor) -> Equation:
-    """``maximum(x, x)`` is ``x``."""
-    return Equation(maximum(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_ordered)
-def minimum_with_itself(x: Tensor) -> Equation:
-    """``minimum(x, x)`` is ``x``."""
-    return Equation(minimum(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_float)
-def maximum_of_opposites(x: Tensor) -> Equation:
-    """``maximum(x, -x)`` is ``abs(x)``."""
-    return Equation(maximum(x, -x), abs(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def maximum_of_opposites_reversed(x: Tensor) -> Equation:
-    """``maximum(-x, x)`` is ``abs(x)``."""
-    return Equation(maximum(-x, x), abs(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def minimum_of_opposites(x: Tensor) -> Equation:
-    """``minimum(x, -x)`` is ``-abs(x)``."""
-    return Equation(minimum(x, -x), -abs(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def minimum_of_opposites_reversed(x: Tensor) -> Equation:
-    """``minimum(-x, x)`` is ``-abs(x)``."""
-    return Equation(minimum(-x, x), -abs(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def maximum_of_negatives(a: Tensor, b: Tensor) -> Equation:
-    """``maximum(-a, -b)`` is ``-minimum(a, b)``."""
-    return Equation(maximum(-a, -b), -minimum(a, b))
-
-
-@equation("canonicalize", dtypes=is_float)
-def minimum_of_negatives(a: Tensor, b: Tensor) -> Equation:
-    """``minimum(-a, -b)`` is ``-maximum(a, b)``."""
-    return Equation(minimum(-a, -b), -maximum(a, b))
+ordered("maximum_with_itself", lambda x: (maximum(x, x), x))
+ordered("minimum_with_itself", lambda x: (minimum(x, x), x))
+floats("maximum_of_opposites", lambda x: (maximum(x, -x), abs(x)))
+floats("maximum_of_opposites_reversed", lambda x: (maximum(-x, x), abs(x)))
+floats("minimum_of_opposites", lambda x: (minimum(x, -x), -abs(x)))
+floats("minimum_of_opposites_reversed", lambda x: (minimum(-x, x), -abs(x)))
+floats("maximum_of_negatives", lambda a, b: (maximum(-a, -b), -minimum(a, b)))
+floats("minimum_of_negatives", lambda a, b: (minimum(-a, -b), -maximum(a, b)))
 
 
 @rewrite("canonicalize", maximum, minimum)
@@ -248,90 +177,23 @@ def rounding_of_whole_number(node: Node, op: Elementwise) -> Node | None:
     return x
 
 
-@equation("canonicalize", dtypes=is_float)
-def negative_of_floor_of_negative(x: Tensor) -> Equation:
-    """``-floor(-x)`` is ``ceil(x)``."""
-    return Equation(-floor(-x), ceil(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def negative_of_ceil_of_negative(x: Tensor) -> Equation:
-    """``-ceil(-x)`` is ``floor(x)``."""
-    return Equation(-ceil(-x), floor(x))
+floats("negative_of_floor_of_negative", lambda x: (-floor(-x), ceil(x)))
+floats("negative_of_ceil_of_negative", lambda x: (-ceil(-x), floor(x)))
 
 
 # Complex numbers.
 
-
-def has_parts(dtype: str) -> bool:
-    """Return whether complex numbers with parts of this dtype exist."""
-    return dtype in {"float32", "float64"}
-
-
-@equation("canonicalize", dtypes=is_complex)
-def conj_of_conj(x: Tensor) -> Equation:
-    """``conj(conj(x))`` is ``x``."""
-    return Equation(conj(conj(x)), x)
-
-
-@equation("canonicalize", dtypes=is_complex)
-def sum_of_conjugates(a: Tensor, b: Tensor) -> Equation:
-    """``conj(a) + conj(b)`` is ``conj(a + b)``."""
-    return Equation(conj(a) + conj(b), conj(a + b))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def difference_of_conjugates(a: Tensor, b: Tensor) -> Equation:
-    """``conj(a) - conj(b)`` is ``conj(a - b)``."""
-    return Equation(conj(a) - conj(b), conj(a - b))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def conj_of_negative(x: Tensor) -> Equation:
-    """``conj(-x)`` is ``-conj(x)``."""
-    return Equation(conj(-x), -conj(x))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def abs_of_conj(x: Tensor) -> Equation:
-    """``abs(conj(x))`` is ``abs(x)``."""
-    return Equation(abs(conj(x)), abs(x))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def real_of_conj(x: Tensor) -> Equation:
-    """``real(conj(x))`` is ``real(x)``."""
-    return Equation(real(conj(x)), real(x))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def imag_of_conj(x: Tensor) -> Equation:
-    """``imag(conj(x))`` is ``-imag(x)``."""
-    return Equation(imag(conj(x)), -imag(x))
-
-
-@equation("canonicalize", dtypes=is_complex)
-def complex_of_parts(x: Tensor) -> Equation:
-    """``complex(real(x), imag(x))`` is ``x``."""
-    return Equation(complex(real(x), imag(x)), x)
-
-
-@equation("canonicalize", dtypes=has_parts)
-def real_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """``real(complex(a, b))`` is ``a``."""
-    return Equation(real(complex(a, b)), a)
-
-
-@equation("canonicalize", dtypes=has_parts)
-def imag_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """``imag(complex(a, b))`` is ``b``."""
-    return Equation(imag(complex(a, b)), b)
-
-
-@equation("canonicalize", dtypes=has_parts)
-def conj_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """``conj(complex(a, b))`` is ``complex(a, -b)``."""
-    return Equation(conj(complex(a, b)), complex(a, -b))
+complexes("conj_of_conj", lambda x: (conj(conj(x)), x))
+complexes("sum_of_conjugates", lambda a, b: (conj(a) + conj(b), conj(a + b)))
+complexes("difference_of_conjugates", lambda a, b: (conj(a) - conj(b), conj(a - b)))
+complexes("conj_of_negative", lambda x: (conj(-x), -conj(x)))
+complexes("abs_of_conj", lambda x: (abs(conj(x)), abs(x)))
+complexes("real_of_conj", lambda x: (real(conj(x)), real(x)))
+complexes("imag_of_conj", lambda x: (imag(conj(x)), -imag(x)))
+complexes("complex_of_parts", lambda x: (complex(real(x), imag(x)), x))
+with_parts("real_of_complex", lambda a, b: (real(complex(a, b)), a))
+with_parts("imag_of_complex", lambda a, b: (imag(complex(a, b)), b))
+with_parts("conj_of_complex", lambda a, b: (conj(complex(a, b)), complex(a, -b)))
 
 
 @rewrite("canonicalize", real, imag, conj, beside=[Cast])

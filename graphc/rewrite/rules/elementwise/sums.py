@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from graphc.ir import Constant, Node, is_inexact, is_integer
+from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
 from graphc.rewrite.algebra.sums import (
     Shifted,
     as_shifted,
@@ -19,30 +20,20 @@ from graphc.rewrite.algebra.sums import (
 )
 from graphc.rewrite.facts.dtypes import is_real, limits
 from graphc.rewrite.facts.lengths import equal_lengths, fit_to, symbolic_length
-from graphc.rewrite.rule import UNIFORM, Equation, equation, rewrite, scalar_value
+from graphc.rewrite.rule import UNIFORM, Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.core.elementwise import Elementwise, add, isfinite, multiply, negative, subtract
 from graphc.tensor.core.shape import Length
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
-
-@equation("canonicalize")
-def sum_with_zero(x: Tensor) -> Equation:
-    """``x + 0`` is ``x``."""
-    return Equation(x + 0, x)
+numbers = partial(enter_equation, "canonicalize", is_numeric)
+reals = partial(enter_equation, "canonicalize", is_real)
 
 
-@equation("canonicalize")
-def difference_from_zero(x: Tensor) -> Equation:
-    """``x - 0`` is ``x``."""
-    return Equation(x - 0, x)
-
-
-@equation("canonicalize", dtypes=is_real)
-def zero_less_number(x: Tensor) -> Equation:
-    """``0 - x`` is ``-x``."""
-    return Equation(0 - x, -x)
+numbers("sum_with_zero", lambda x: (x + 0, x))
+numbers("difference_from_zero", lambda x: (x - 0, x))
+reals("zero_less_number", lambda x: (0 - x, -x))
 
 
 @equation("canonicalize", absorbing=True)
@@ -81,35 +72,15 @@ def _is_of_lengths(x: Node, other: Node) -> bool:
 
 # Signs.
 
-
-@equation("canonicalize")
-def negative_of_negative(x: Tensor) -> Equation:
-    """``--x`` is ``x``."""
-    return Equation(negative(negative(x)), x)
-
-
-@equation("canonicalize", dtypes=is_real)
-def negative_of_difference(a: Tensor, b: Tensor) -> Equation:
-    """``-(a - b)`` is ``b - a``."""
-    return Equation(-(a - b), b - a)
-
-
-@equation("canonicalize")
-def sum_with_negative(a: Tensor, b: Tensor) -> Equation:
-    """``a + -b`` is ``a - b``."""
-    return Equation(a + -b, a - b)
-
-
-@equation("canonicalize")
-def difference_from_negative(a: Tensor, b: Tensor) -> Equation:
-    """``a - -b`` is ``a + b``."""
-    return Equation(a - -b, a + b)
-
-
-@equation("canonicalize")
-def difference_of_negative(a: Tensor, b: Tensor) -> Equation:
-    """``-a - b`` is ``-(a + b)``: signs move outwards, where they cancel."""
-    return Equation(-a - b, -(a + b))
+numbers("negative_of_negative", lambda x: (negative(negative(x)), x))
+reals("negative_of_difference", lambda a, b: (-(a - b), b - a))
+numbers("sum_with_negative", lambda a, b: (a + -b, a - b))
+numbers("difference_from_negative", lambda a, b: (a - -b, a + b))
+numbers(
+    "difference_of_negative",
+    lambda a, b: (-a - b, -(a + b)),
+    ": signs move outwards, where they cancel",
+)
 
 
 @rewrite("canonicalize", add, subtract, beside=[Constant])
@@ -193,10 +164,7 @@ def _cannot_cause_overflow(constant: float, dtype: str) -> bool:
     return abs(constant) < largest * eps / 2
 
 
-@equation("canonicalize", dtypes=is_real)
-def sum_with_itself(x: Tensor) -> Equation:
-    """``x + x`` is ``x * 2``."""
-    return Equation(x + x, x * 2)
+reals("sum_with_itself", lambda x: (x + x, x * 2))
 
 
 @rewrite(
@@ -241,109 +209,22 @@ def first_is_finite(a: Tensor, *others: Tensor) -> Tensor:
     return isfinite(a)
 
 
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def sum_less_part(a: Tensor, b: Tensor) -> Equation:
-    """``(a + b) - a`` is ``b``."""
-    return Equation((a + b) - a, b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def part_less_sum(a: Tensor, b: Tensor) -> Equation:
-    """``a - (a + b)`` is ``-b``."""
-    return Equation(a - (a + b), -b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_put_back(b: Tensor, a: Tensor) -> Equation:
-    """``(a - b) + b`` is ``a``."""
-    return Equation((a - b) + b, a)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def whole_less_difference(a: Tensor, b: Tensor) -> Equation:
-    """``a - (a - b)`` is ``b``."""
-    return Equation(a - (a - b), b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_less_whole(a: Tensor, b: Tensor) -> Equation:
-    """``(a - b) - a`` is ``-b``."""
-    return Equation((a - b) - a, -b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def sum_of_adjacent_differences(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``(a - b) + (b - c)`` is ``a - c``."""
-    return Equation((a - b) + (b - c), a - c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def differences_from_one_end(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a - b) - (a - c)`` is ``c - b``."""
-    return Equation((a - b) - (a - c), c - b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def differences_to_one_end(c: Tensor, a: Tensor, b: Tensor) -> Equation:
-    """``(a - c) - (b - c)`` is ``a - b``."""
-    return Equation((a - c) - (b - c), a - b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def sums_with_one_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a + b) - (a + c)`` is ``b - c``."""
-    return Equation((a + b) - (a + c), b - c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def sum_less_difference(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a + b) - (a - c)`` is ``b + c``."""
-    return Equation((a + b) - (a - c), b + c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_less_sum(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a - b) - (a + c)`` is ``-(b + c)``."""
-    return Equation((a - b) - (a + c), -(b + c))
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_and_sum(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``(a - b) + (b + c)`` is ``a + c``."""
-    return Equation((a - b) + (b + c), a + c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def longer_sum_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``((a + b) + c) - a`` is ``b + c``."""
-    return Equation(((a + b) + c) - a, b + c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def longer_sum_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``((a - b) + c) + b`` is ``a + c``."""
-    return Equation(((a - b) + c) + b, a + c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def longer_difference_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``((a + b) - c) - a`` is ``b - c``."""
-    return Equation(((a + b) - c) - a, b - c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def longer_difference_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``((a - b) - c) + b`` is ``a - c``."""
-    return Equation(((a - b) - c) + b, a - c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_from_sum_put_back(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(c - (a + b)) + a`` is ``c - b``."""
-    return Equation((c - (a + b)) + a, c - b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
-def difference_from_difference_put_back(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(c - (a - b)) + a`` is ``c + b``."""
-    return Equation((c - (a - b)) + a, c + b)
+finite = partial(enter_equation, "stabilize", is_inexact, domain=first_is_finite)
+finite("sum_less_part", lambda a, b: ((a + b) - a, b))
+finite("part_less_sum", lambda a, b: (a - (a + b), -b))
+finite("difference_put_back", lambda b, a: ((a - b) + b, a))
+finite("whole_less_difference", lambda a, b: (a - (a - b), b))
+finite("difference_less_whole", lambda a, b: ((a - b) - a, -b))
+finite("sum_of_adjacent_differences", lambda b, a, c: ((a - b) + (b - c), a - c))
+finite("differences_from_one_end", lambda a, b, c: ((a - b) - (a - c), c - b))
+finite("differences_to_one_end", lambda c, a, b: ((a - c) - (b - c), a - b))
+finite("sums_with_one_part", lambda a, b, c: ((a + b) - (a + c), b - c))
+finite("sum_less_difference", lambda a, b, c: ((a + b) - (a - c), b + c))
+finite("difference_less_sum", lambda a, b, c: ((a - b) - (a + c), -(b + c)))
+finite("difference_and_sum", lambda b, a, c: ((a - b) + (b + c), a + c))
+finite("longer_sum_less_part", lambda a, b, c: (((a + b) + c) - a, b + c))
+finite("longer_sum_put_back", lambda b, a, c: (((a - b) + c) + b, a + c))
+finite("longer_difference_less_part", lambda a, b, c: (((a + b) - c) - a, b - c))
+finite("longer_difference_put_back", lambda b, a, c: (((a - b) - c) + b, a - c))
+finite("difference_from_sum_put_back", lambda a, b, c: ((c - (a + b)) + a, c - b))
+finite("difference_from_difference_put_back", lambda a, b, c: ((c - (a - b)) + a, c + b))
