@@ -6,17 +6,8 @@ from graphc.ir import Node, TensorType, is_complex, is_inexact
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.facts import Definiteness
 from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.core.elementwise import (
-    Cast,
-    Elementwise,
-    abs,
-    add,
-    divide,
-    multiply,
-    sqrt,
-    square,
-)
 from graphc.tensor.core.exponential import power
 from graphc.tensor.core.shape import Reshape
 
@@ -37,7 +28,7 @@ def sign_of(x: Node, depth: int = MAX_DEPTH) -> Definiteness:
     if not isinstance(x.type, TensorType) or is_complex(x.type.dtype):
         return Definiteness.UNKNOWN
     low = bounds_of(x).low
-    if low > 0 or (isinstance(x.op, Elementwise) and x.op.facts.positive):
+    if low > 0 or (isinstance(x.op, ew.Elementwise) and x.op.facts.positive):
         return Definiteness.POSITIVE
     result = Definiteness.SEMI if low >= 0 else Definiteness.UNKNOWN
     return max(result, _sign_by_operands(x, depth - 1)) if depth else result
@@ -45,20 +36,20 @@ def sign_of(x: Node, depth: int = MAX_DEPTH) -> Definiteness:
 
 def _sign_by_operands(x: Node, depth: int) -> Definiteness:
     op = x.op
-    if op in {multiply, divide} or (op is power and is_inexact(x.type.dtype)):
+    if op in {ew.multiply, ew.divide} or (op is power and is_inexact(x.type.dtype)):
         base = x.inputs[:1] if op is power else x.inputs
         result = min(sign_of(part, depth) for part in base)
         return (
             result if op is not power or result is Definiteness.POSITIVE else Definiteness.UNKNOWN
         )
-    if op is add:
+    if op is ew.add:
         signs = [sign_of(part, depth) for part in x.inputs]
         return max(signs) if min(signs) else Definiteness.UNKNOWN
-    if op in {sqrt, square, abs}:
+    if op in {ew.sqrt, ew.square, ew.abs}:
         return max(
-            sign_of(x.inputs[0], depth), Definiteness.SEMI if op is not sqrt else Definiteness(0)
+            sign_of(x.inputs[0], depth), Definiteness.SEMI if op is not ew.sqrt else Definiteness(0)
         )
-    if isinstance(op, BroadcastTo | ExpandDims | Squeeze | Transpose | Reshape | Cast):
-        floats = not isinstance(op, Cast) or is_inexact(op.dtype)
+    if isinstance(op, BroadcastTo | ExpandDims | Squeeze | Transpose | Reshape | ew.Cast):
+        floats = not isinstance(op, ew.Cast) or is_inexact(op.dtype)
         return sign_of(x.inputs[0], depth) if floats else Definiteness.UNKNOWN
     return Definiteness.UNKNOWN

@@ -8,38 +8,14 @@ from functools import partial
 import numpy as np
 
 from graphc.ir import Node, is_float, is_inexact
+from graphc.rewrite.algebra import factors as algebra
 from graphc.rewrite.algebra.exponentials import exponentials, log_of_exponentials
-from graphc.rewrite.algebra.factors import (
-    GONE,
-    MAX_FACTORS,
-    Factor,
-    Replacement,
-    cancelling,
-    combine_factors,
-    factors,
-    is_minus,
-    is_steep,
-    rebuild,
-    rebuild_any_type,
-)
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims
-from graphc.tensor.core.elementwise import (
-    Elementwise,
-    abs,
-    divide,
-    equal,
-    greater_equal,
-    less_equal,
-    multiply,
-    sqrt,
-    square,
-    subtract,
-    where,
-)
 from graphc.tensor.core.exponential import (
     exp,
     exp2,
@@ -157,32 +133,32 @@ stable(
 
 stable(
     "exp_of_log",
-    lambda x: (exp(log(x)), where(greater_equal(x, 0), x, np.nan)),
+    lambda x: (exp(log(x)), ew.where(ew.greater_equal(x, 0), x, np.nan)),
     ": log of a large x keeps few digits of it",
 )
 stable(
     "exp_of_minus_log",
-    lambda x: (exp(-log(x)), where(greater_equal(x, 0), 1 / abs(x), np.nan)),
+    lambda x: (exp(-log(x)), ew.where(ew.greater_equal(x, 0), 1 / ew.abs(x), np.nan)),
     ": log of a large x keeps few digits of it",
 )
 stable(
     "exp_of_log1p",
-    lambda x: (exp(log1p(x)), where(greater_equal(x, -1), 1 + x, np.nan)),
+    lambda x: (exp(log1p(x)), ew.where(ew.greater_equal(x, -1), 1 + x, np.nan)),
     ": log1p of a large x keeps few digits of it",
 )
 stable(
     "expm1_of_log1p",
-    lambda x: (expm1(log1p(x)), where(greater_equal(x, -1), x, np.nan)),
+    lambda x: (expm1(log1p(x)), ew.where(ew.greater_equal(x, -1), x, np.nan)),
     ": log1p of a large x keeps few digits of it",
 )
 stable(
     "expm1_of_log",
-    lambda x: (expm1(log(x)), where(greater_equal(x, 0), x - 1, np.nan)),
+    lambda x: (expm1(log(x)), ew.where(ew.greater_equal(x, 0), x - 1, np.nan)),
     ": log of a large x keeps few digits of it",
 )
 stable(
     "exp2_of_log2",
-    lambda x: (exp2(log2(x)), where(greater_equal(x, 0), x, np.nan)),
+    lambda x: (exp2(log2(x)), ew.where(ew.greater_equal(x, 0), x, np.nan)),
     ": log2 of a large x keeps few digits of it",
 )
 stable(
@@ -233,13 +209,13 @@ stable(
 )
 stable(
     "exp_of_log1mexp",
-    lambda x: (exp(log1mexp(x)), where(less_equal(x, 0), -expm1(x), np.nan)),
+    lambda x: (exp(log1mexp(x)), ew.where(ew.less_equal(x, 0), -expm1(x), np.nan)),
     ": a large logarithm has few digits",
 )
 stable(
     "one_plus_expm1", lambda x: (1 + expm1(x), exp(x)), ": expm1 of a very negative x rounds to -1"
 )
-stable("sqrt_of_exp", lambda x: (sqrt(exp(x)), exp(x / 2)), ": exp overflows from x = 710 on")
+stable("sqrt_of_exp", lambda x: (ew.sqrt(exp(x)), exp(x / 2)), ": exp overflows from x = 710 on")
 stable("one_over_exp", lambda x: (1 / exp(x), exp(-x)), ": exp overflows from x = 710 on")
 
 
@@ -250,19 +226,19 @@ def power_of_exp(node: Node, op: object) -> Node | None:
     n = scalar_value(exponent)
     if base.op is not exp or not is_float(node.type.dtype) or not n or not math.isfinite(n):
         return None
-    return fit_to(exp(multiply(n, *base.inputs)), node)
+    return fit_to(exp(ew.multiply(n, *base.inputs)), node)
 
 
-stable("log_of_sqrt", lambda x: (log(sqrt(x)), log(x) / 2), ": the square root adds a rounding")
+stable("log_of_sqrt", lambda x: (log(ew.sqrt(x)), log(x) / 2), ": the square root adds a rounding")
 stable(
     "log_of_square",
-    lambda x: (log(square(x)), 2 * log(abs(x))),
+    lambda x: (log(ew.square(x)), 2 * log(ew.abs(x))),
     ": the square overflows from 1e154 on",
 )
 
 
 @rewrite("stabilize", log, log2, log10)
-def log_of_power(node: Node, op: Elementwise) -> Node | None:
+def log_of_power(node: Node, op: ew.Elementwise) -> Node | None:
     """``log(x**n)`` is ``n * log(x)``: the power overflows or is 0 where its logarithm is finite.
 
     The base or the exponent must be constant: an even exponent makes the power of a negative base
@@ -274,10 +250,10 @@ def log_of_power(node: Node, op: Elementwise) -> Node | None:
     base, exponent = x.inputs
     c, n = scalar_value(base), scalar_value(exponent)
     if c is not None and c > 0 and c != 1 and math.isfinite(c):
-        return fit_to(multiply(exponent, op(base)), node)
+        return fit_to(ew.multiply(exponent, op(base)), node)
     if not n or not math.isfinite(n):
         return None
-    return fit_to(multiply(n, op(abs(base) if n % 2 == 0 else base)), node)
+    return fit_to(ew.multiply(n, op(ew.abs(base) if n % 2 == 0 else base)), node)
 
 
 @equation("stabilize", dtypes=is_float)
@@ -300,28 +276,28 @@ stable(
 @equation("stabilize", dtypes=is_float)
 def log_of_difference_of_exps(a: Tensor, b: Tensor) -> Equation:
     """``log(exp(a) - exp(b))`` is ``a + log1mexp(b - a)``, which does not overflow."""
-    difference = where(equal(a, b), 0, b - a)
+    difference = ew.where(ew.equal(a, b), 0, b - a)
     return Equation(log(exp(a) - exp(b)), a + log1mexp(difference))
 
 
 @rewrite("stabilize", log, log2, log10)
-def log_of_product_with_exp(node: Node, op: Elementwise) -> Node | None:
+def log_of_product_with_exp(node: Node, op: ew.Elementwise) -> Node | None:
     """``log(c * exp(x))`` is ``log(c) + x``: exp overflows where its logarithm is finite.
 
     So are ``log(c * sum(exp(x)))`` and ``log(mean(exp(x)))``.
     """
     (x,) = node.inputs
-    if (x.op is not multiply and x.op is not divide) or not is_float(node.type.dtype):
+    if (x.op is not ew.multiply and x.op is not ew.divide) or not is_float(node.type.dtype):
         return None
-    factor = next((f for f in factors(x) if _has_log(f)), None)
+    factor = next((f for f in algebra.factors(x) if _has_log(f)), None)
     if factor is None:
         return None
-    rest = op(rebuild_any_type(x, {factor.path: GONE}))
+    rest = op(algebra.rebuild_any_type(x, {factor.path: algebra.GONE}))
     y = op(factor.node)
     return fit_to(rest - y if factor.below else rest + y, node)
 
 
-def _has_log(f: Factor) -> bool:
+def _has_log(f: algebra.Factor) -> bool:
     """Return whether a factor is positive, with a logarithm that is finite where it is not."""
     if f.kind is Sum:
         total = f.node.inputs[0] if isinstance(f.node.op, ExpandDims) else f.node
@@ -331,7 +307,7 @@ def _has_log(f: Factor) -> bool:
 
 
 @rewrite("stabilize", log, log1p)
-def log_of_exponential_terms(node: Node, op: Elementwise) -> Node | None:
+def log_of_exponential_terms(node: Node, op: ew.Elementwise) -> Node | None:
     """``log(2 * exp(a) + exp(b) + 3)`` is a ``logaddexp``, which does not overflow."""
     (x,) = node.inputs
     if not is_float(node.type.dtype):
@@ -345,20 +321,20 @@ def log_of_exponential_terms(node: Node, op: Elementwise) -> Node | None:
 # Pairs of factors, as in derivatives of logarithms: one overflows, or rounds to 0, and the other is
 # a share of it.
 
-cancelling(exp2, power, softplus)
+algebra.cancelling(exp2, power, softplus)
 
 
-@rewrite("stabilize", multiply, divide)
+@rewrite("stabilize", ew.multiply, ew.divide)
 def factors_together(node: Node, op: object) -> Node | None:
     """``exp(x) * (g / (1 + exp(x)))`` is ``g * sigmoid(x)``: a factor that overflows cancels.
 
     Sums among the factors are expanded where a term needs it. A NaN or an infinity cancels with its
     factor.
     """
-    return combine_factors(node) if is_float(node.type.dtype) else None
+    return algebra.combine_factors(node) if is_float(node.type.dtype) else None
 
 
-@rewrite("stabilize", multiply, divide)
+@rewrite("stabilize", ew.multiply, ew.divide)
 def product_of_exps(node: Node, op: object) -> Node | None:
     """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``: either exp may overflow.
 
@@ -366,10 +342,10 @@ def product_of_exps(node: Node, op: object) -> Node | None:
     the product does. Exponentials of smaller shapes than the product stay, and those of a product
     that has too many factors to list: the same exponential may be a factor that is not listed.
     """
-    if not is_float(node.type.dtype) or not is_steep(node):
+    if not is_float(node.type.dtype) or not algebra.is_steep(node):
         return None
-    all_factors = factors(node)
-    if len(all_factors) >= MAX_FACTORS:
+    all_factors = algebra.factors(node)
+    if len(all_factors) >= algebra.MAX_FACTORS:
         return None
     exps = [f for f in all_factors if f.node.op is exp and f.node.type.shape == node.type.shape]
     if len({f.node for f in exps}) < 2:
@@ -379,20 +355,20 @@ def product_of_exps(node: Node, op: object) -> Node | None:
     for f in exps[1:]:
         (a,) = f.node.inputs
         total = total + a if f.below == first.below else total - a
-    changes = {f.path: GONE for f in exps}
+    changes = {f.path: algebra.GONE for f in exps}
     if all(scalar_value(f.node) is not None for f in all_factors if f not in exps):
-        changes[first.path] = Replacement(exp(total))
+        changes[first.path] = algebra.Replacement(exp(total))
     else:
         root = exp(total / 2)
-        changes[first.path] = Replacement(root)
-        changes[last.path] = Replacement(root, first.below != last.below)
-    return rebuild(node, changes)  # type: ignore[no-any-return]
+        changes[first.path] = algebra.Replacement(root)
+        changes[last.path] = algebra.Replacement(root, first.below != last.below)
+    return algebra.rebuild(node, changes)  # type: ignore[no-any-return]
 
 
-@rewrite("stabilize", subtract)
+@rewrite("stabilize", ew.subtract)
 def difference_of_opposite_sigmoids(node: Node, op: object) -> Node | None:
     """``sigmoid(x) - sigmoid(-x)`` is ``tanh(x / 2)``: both are near 1/2 for a small x."""
     p, q = node.inputs
-    if p.op is not sigmoid or q.op is not sigmoid or not is_minus(*p.inputs, *q.inputs):
+    if p.op is not sigmoid or q.op is not sigmoid or not algebra.is_minus(*p.inputs, *q.inputs):
         return None
-    return fit_to(tanh(divide(p.inputs[0], 2)), node)
+    return fit_to(tanh(ew.divide(p.inputs[0], 2)), node)

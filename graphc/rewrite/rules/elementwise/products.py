@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Node, is_float, is_inexact, is_integer, is_numeric
-from graphc.rewrite.algebra.products import (
-    Scaled,
-    as_power,
-    as_scaled,
-    has_factor,
-    keeps_roots,
-    power_of,
-    power_of_power,
-    product_of,
-)
+from graphc.rewrite.algebra import products
 from graphc.rewrite.algebra.sums import round_to_dtype
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
@@ -129,14 +120,14 @@ def constant_of_reciprocal(node: Node, op: Elementwise) -> Node | None:
     return _combine_factors(node, lambda inner: True)
 
 
-def _combine_factors(node: Node, admits: Callable[[Scaled], bool]) -> Node | None:
-    outer = as_scaled(node) if any(map(has_factor, node.inputs)) else None
-    inner = as_scaled(outer.base) if outer is not None else None
+def _combine_factors(node: Node, admits: Callable[[products.Scaled], bool]) -> Node | None:
+    outer = products.as_scaled(node) if any(map(products.has_factor, node.inputs)) else None
+    inner = products.as_scaled(outer.base) if outer is not None else None
     if outer is None or inner is None or not admits(inner):
         return None
     factor = outer.factor * inner.factor**outer.exponent
-    product = Scaled(factor, outer.exponent * inner.exponent, inner.base)
-    result = product_of(product, node.type.dtype)
+    product = products.Scaled(factor, outer.exponent * inner.exponent, inner.base)
+    result = products.product_of(product, node.type.dtype)
     return None if result is None else fit_to(result, node)
 
 
@@ -304,13 +295,13 @@ stable(
 @rewrite("canonicalize", multiply, divide, beside=[power, square, sqrt, divide], dtypes=is_inexact)
 def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
     """``x**a * x**b`` is ``x**(a + b)``, and ``x**a / x**b`` is ``x**(a - b)``."""
-    a, b = as_power(node.inputs[0]), as_power(node.inputs[1])
+    a, b = products.as_power(node.inputs[0]), products.as_power(node.inputs[1])
     if a.base is not b.base:
         return None
     exponent = a.exponent - b.exponent if op is divide else a.exponent + b.exponent
-    if not keeps_roots(a.base, (a.exponent, b.exponent), exponent):
+    if not products.keeps_roots(a.base, (a.exponent, b.exponent), exponent):
         return None
-    result = power_of(a.base, exponent, a.written or b.written)
+    result = products.power_of(a.base, exponent, a.written or b.written)
     return None if result is None else fit_to(result, node)
 
 
@@ -319,13 +310,13 @@ def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
 )
 def power_of_a_power(node: Node, op: Elementwise) -> Node | None:
     """``(x**3)**2`` is ``x**6``: exponents multiply; ``(x**2)**0.5`` is no power of ``x``."""
-    outer = as_power(node)
+    outer = products.as_power(node)
     if outer.base is node:
         return None
-    inner = as_power(outer.base)
+    inner = products.as_power(outer.base)
     if inner.base is outer.base:
         return None
-    result = power_of_power(inner, outer)
+    result = products.power_of_power(inner, outer)
     return None if result is None else fit_to(result, node)
 
 

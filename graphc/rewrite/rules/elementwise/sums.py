@@ -8,16 +8,7 @@ from functools import partial
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
-from graphc.rewrite.algebra.sums import (
-    Shifted,
-    as_shifted,
-    exact_sum,
-    integer_sum,
-    real_number,
-    round_to_dtype,
-    sum_of,
-    term,
-)
+from graphc.rewrite.algebra import sums
 from graphc.rewrite.facts.dtypes import is_real, limits
 from graphc.rewrite.facts.lengths import equal_lengths, fit_to, symbolic_length
 from graphc.rewrite.rule import UNIFORM, Equation, enter_equation, equation, rewrite, scalar_value
@@ -87,7 +78,7 @@ numbers(
 def negative_constant_in_sum(node: Node, op: Elementwise) -> Node | None:
     """``x + -1`` is ``x - 1``, and ``x - -1`` is ``x + 1``: one form for both."""
     x, number = node.inputs[::-1] if op is add else node.inputs
-    value = real_number(number)
+    value = sums.real_number(number)
     if value is None or value >= 0 or (is_integer(node.type.dtype) and _is_lowest(number, value)):
         return None
     positive = as_tensor(-value, dtype=node.type.dtype)
@@ -102,10 +93,10 @@ def _is_lowest(x: Node, value: float) -> bool:
 def negative_of_sum_with_constant(node: Node, op: Elementwise) -> Node | None:
     """``-(x + 1)`` is ``-1 - x``: the constant absorbs the sign."""
     (total,) = node.inputs
-    terms = as_shifted(total)
+    terms = sums.as_shifted(total)
     if terms is None:
         return None
-    return fit_to(sum_of([(-terms.sign, terms.rest)], -terms.constant, node.type.dtype), node)
+    return fit_to(sums.sum_of([(-terms.sign, terms.rest)], -terms.constant, node.type.dtype), node)
 
 
 # Combining constants and equal terms.
@@ -114,7 +105,7 @@ def negative_of_sum_with_constant(node: Node, op: Elementwise) -> Node | None:
 @rewrite("canonicalize", add, subtract, dtypes=is_integer)
 def integers_taken_together(node: Node, op: Elementwise) -> Node | None:
     """``i + 1 + j - i`` is ``j + 1``: equal terms and constants of integer sums are combined."""
-    result = integer_sum(node)
+    result = sums.integer_sum(node)
     return None if result is None else fit_to(result, node)
 
 
@@ -124,19 +115,21 @@ def constants_of_sum(node: Node, op: Elementwise) -> Node | None:
 
     ``1 - p + 1e-10`` stays: in single precision, the sum of the constants is 1.
     """
-    outer = as_shifted(node)
+    outer = sums.as_shifted(node)
     if outer is None:
         return None
-    inner = as_shifted(outer.rest)
+    inner = sums.as_shifted(outer.rest)
     if inner is None:
         return _constants_around_sum(node, outer)
-    constant = exact_sum(outer.constant, outer.sign * inner.constant, node.type.dtype)
+    constant = sums.exact_sum(outer.constant, outer.sign * inner.constant, node.type.dtype)
     if constant is None:
         return None
-    return fit_to(sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype), node)
+    return fit_to(
+        sums.sum_of([(outer.sign * inner.sign, inner.rest)], constant, node.type.dtype), node
+    )
 
 
-def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
+def _constants_around_sum(node: Node, outer: sums.Shifted) -> Node | None:
     """Return ``((x + 1) + y) + 2`` as ``(x + y) + 3``."""
     total, dtype = outer.rest, node.type.dtype
     if total.op is not add and total.op is not subtract:
@@ -144,18 +137,18 @@ def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
     a, b = total.inputs
     right = -1 if total.op is subtract else 1
     for first, other, signs in ((a, b, (1, right)), (b, a, (right, 1))):
-        inner = as_shifted(first)
+        inner = sums.as_shifted(first)
         if inner is None:
             continue
         constants = outer.constant, outer.sign * signs[0] * inner.constant
         if abs(constants[0]) < abs(constants[1]):
             continue  # the sum of the larger constant and its term may be small
-        constant = exact_sum(*constants, dtype)
+        constant = sums.exact_sum(*constants, dtype)
         if constant is None or not all(_cannot_cause_overflow(c, dtype) for c in constants):
             continue
         coefficient = outer.sign * signs[0] * inner.sign
         pair = [(coefficient, inner.rest), (outer.sign * signs[1], other)]
-        return fit_to(sum_of(pair, constant, dtype), node)
+        return fit_to(sums.sum_of(pair, constant, dtype), node)
     return None
 
 
@@ -174,11 +167,11 @@ def multiples_taken_together(node: Node, op: Elementwise) -> Node | None:
     """``2 * x + 3 * x`` is ``5 * x``."""
     dtype = node.type.dtype
     a, b = node.inputs
-    (m, x), (n, y) = term(a), term(b)
+    (m, x), (n, y) = sums.term(a), sums.term(b)
     sign = -1 if op is subtract else 1
     if x is y:
-        factor = round_to_dtype(Fraction(m) + sign * Fraction(n), dtype)
-        return fit_to(sum_of([(factor, x)], 0, dtype), node) if factor else None
+        factor = sums.round_to_dtype(Fraction(m) + sign * Fraction(n), dtype)
+        return fit_to(sums.sum_of([(factor, x)], 0, dtype), node) if factor else None
     result = _multiple_in_sum(node, a, (sign * n, y))
     return _multiple_in_sum(node, b, (m, x)) if result is None and op is add else result
 
@@ -191,12 +184,12 @@ def _multiple_in_sum(node: Node, total: Node, multiple_of_x: tuple[float, Node])
     a, b = total.inputs
     right = -1 if total.op is subtract else 1
     for operand, sign, other in ((a, 1, (right, b)), (b, right, (1, a))):
-        n, y = term(operand) if operand.op is multiply else (1, operand)
+        n, y = sums.term(operand) if operand.op is multiply else (1, operand)
         if y is not x:
             continue
-        factor = round_to_dtype(Fraction(m) + sign * Fraction(n), node.type.dtype)
+        factor = sums.round_to_dtype(Fraction(m) + sign * Fraction(n), node.type.dtype)
         if factor and abs(factor) < max(abs(m), abs(n)):
-            return fit_to(sum_of([(factor, x), other], 0, node.type.dtype), node)
+            return fit_to(sums.sum_of([(factor, x), other], 0, node.type.dtype), node)
     return None
 
 
