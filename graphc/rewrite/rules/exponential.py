@@ -51,9 +51,6 @@ stable(
     ": 1 - x rounds off the digits of a small x",
 )
 stable_inexact("exp_minus_one", lambda x: (exp(x) - 1, expm1(x)), ": exp of a small x rounds to 1")
-stable_inexact(
-    "minus_one_plus_exp", lambda x: (-1 + exp(x), expm1(x)), ": exp of a small x rounds to 1"
-)
 stable_inexact("one_minus_exp", lambda x: (1 - exp(x), -expm1(x)), ": exp of a small x rounds to 1")
 stable(
     "log_of_exp", lambda x: (log(exp(x)), x), ": exp overflows from x = 710 on, and is 0 below -745"
@@ -63,12 +60,6 @@ stable(
     lambda x: (log1p(expm1(x)), x),
     ": expm1 overflows from x = 710 on, and is -1 below -37",
 )
-stable(
-    "log_of_sum_of_exps",
-    lambda a, b: (log(exp(a) + exp(b)), logaddexp(a, b)),
-    ", which does not overflow",
-)
-stable("log1p_of_exp", lambda x: (log1p(exp(x)), softplus(x)), ": exp overflows from x = 710 on")
 stable(
     "log1p_of_minus_exp",
     lambda x: (log1p(-exp(x)), log1mexp(x)),
@@ -86,21 +77,6 @@ enter_equation(
 
 # Functions of statistics.
 
-stable(
-    "one_over_one_plus_exp",
-    lambda x: (1 / (1 + exp(x)), sigmoid(-x)),
-    ", which keeps the digits of its tail",
-)
-stable(
-    "exp_over_one_plus_exp",
-    lambda x: (exp(x) / (1 + exp(x)), sigmoid(x)),
-    ": from x = 710 on, ``inf / inf`` is NaN",
-)
-stable(
-    "exp_over_sum_of_exps",
-    lambda a, b: (exp(a) / (exp(a) + exp(b)), sigmoid(a - b)),
-    ": ``inf / inf`` is NaN",
-)
 stable(
     "one_minus_sigmoid",
     lambda x: (1 - sigmoid(x), sigmoid(-x)),

@@ -86,8 +86,6 @@ def _of_type(node: Node, result: Node) -> Node | None:
 
 # Choices of bools.
 
-bools("choice_of_true_or_false", lambda x: (where(x, True, False), x))
-bools("choice_of_false_or_true", lambda x: (where(x, False, True), logical_not(x)))
 bools("choice_of_truth_or_false", lambda x, a: (where(x, a, False), logical_and(x, a)))
 bools("choice_of_true_or_truth", lambda x, a: (where(x, True, a), logical_or(x, a)))
 bools("choice_of_false_or_truth", lambda x, a: (where(x, False, a), logical_and(logical_not(x), a)))

@@ -63,7 +63,6 @@ def _is_of_lengths(x: Node, other: Node) -> bool:
 
 # Signs.
 
-numbers("negative_of_negative", lambda x: (negative(negative(x)), x))
 reals("negative_of_difference", lambda a, b: (-(a - b), b - a))
 numbers("sum_with_negative", lambda a, b: (a + -b, a - b))
 numbers("difference_from_negative", lambda a, b: (a - -b, a + b))
