@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Constant, Node, Op, TensorType, is_complex, is_inexact
-from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.bounds import bounds_of, sign_of
 from graphc.rewrite.facts.facts import (
     ANYWHERE,
     NOTHING,
@@ -30,7 +30,6 @@ from graphc.rewrite.facts.matrices import (
     kron_factors,
 )
 from graphc.rewrite.facts.memo import Memo, memoize
-from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.symmetry import equals_transpose
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import Eye
