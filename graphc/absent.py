@@ -91,6 +91,7 @@ OTHERS = {
         "lax": "Use graphc.scan, graphc.ifelse and graphc.tensor.",
         "no_grad": "Use graphc.disconnected_grad(x) for what has no gradient.",
         "numpy": "Use graphc.tensor.",
+        "pmap": "Use graphc.Mode(name, mesh=...); docs/sharding.md shows how.",
         "stop_gradient": "Use graphc.disconnected_grad(x).",
         "value_and_grad": "Use graphc.function([x], [y, graphc.grad(y, x)]).",
         "vjp": "Use graphc.pullback.",
@@ -98,6 +99,7 @@ OTHERS = {
     },
     "graphc.tensor": {
         "array": "Use gt.as_tensor.",
+        "cat": "Use gt.concatenate.",
         "from_numpy": "Use gt.as_tensor.",
         "jit": "Use graphc.function([x], y, mode='JAX').",
         "nn": "Use gt.relu, softmax, sigmoid, softplus, one_hot, signal.conv2d.",
@@ -136,6 +138,7 @@ TENSOR_ATTRIBUTES = {
     "requires_grad": "graphc.grad(loss, x) takes any floating array.",
     "set_value": "Only shared variables have values: graphc.shared(value).",
     "tag": "There are no test values: x.eval({...}) computes a value.",
+    "to": "x.astype(dtype) converts; a mode says where functions run.",
     "tolist": "x.eval({...}) computes the value.",
     "unsqueeze": "Use gt.expand_dims(x, axis).",
     "view": "Use x.reshape(shape).",

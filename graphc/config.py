@@ -13,19 +13,24 @@ from graphc.errors import ModeError
 
 __all__ = ["POLICIES", "Config", "config"]
 
-FLOATS = ("float16", "float32", "float64")
-
 RECOMPILE = ("warn", "raise", "ignore")
 
 RETURNS = ("numpy", "native")
 
 POLICIES = ("allow", "warn", "error")
 
-SHOWN = ("auto", "on", "off")
-
-TRACEBACKS = ("short", "full")
-
 MODES = ("JAX", "MLX", "NUMPY")
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "floatX": ("float16", "float32", "float64"),
+    "materialize": POLICIES,
+    "mode": MODES,
+    "progress": ("auto", "on", "off"),
+    "recompile": RECOMPILE,
+    "returns": RETURNS,
+    "traceback": ("short", "full"),
+}
+"""The values of the settings that are one of some strings."""
 
 OFF = "off"
 """The directory that means none."""
@@ -107,21 +112,7 @@ class Config:
         'float64'
     """
 
-    __slots__ = (
-        "cache_bytes",
-        "cache_dir",
-        "floatX",
-        "materialize",
-        "mode",
-        "programs",
-        "progress",
-        "recompile",
-        "returns",
-        "scan_returns_updates",
-        "specializations",
-        "traceback",
-        "warn_on_captured_constants",
-    )
+    __slots__ = tuple(sorted(("cache_dir", *DEFAULTS)))
 
     cache_bytes: int
     cache_dir: Path | None
@@ -161,7 +152,7 @@ class Config:
             is_right, wanted = CHECKS[name]
             if not is_right(value):
                 error = ModeError if name == "mode" else ValueError
-                raise error(f"config.{name} = {value!r}: use {wanted}.")
+                raise error(f"config.{name} = {value!r}: use {wanted}.{suggestion(name, value)}")
         object.__setattr__(self, name, directory(value) if name == "cache_dir" else value)
 
     @contextmanager
@@ -175,6 +166,17 @@ class Config:
         finally:
             for name, value in before.items():
                 setattr(self, name, value)
+
+
+def suggestion(name: str, value: Any) -> str:
+    """Return a question about a value that differs from a setting's by letters' case alone.
+
+    Example:
+        >>> suggestion("mode", "jax")
+        " Did you mean 'JAX'?"
+    """
+    values = CHOICES.get(name, ()) if isinstance(value, str) else ()
+    return "".join(f" Did you mean {x!r}?" for x in values if x.lower() == value.lower())
 
 
 def _unknown(name: str) -> str:
@@ -192,7 +194,8 @@ def _is_path(value: Any) -> bool:
     return isinstance(path, str) and path != "" and "\0" not in path
 
 
-def _among(*values: str) -> tuple[Callable[[Any], bool], str]:
+def _among(name: str) -> tuple[Callable[[Any], bool], str]:
+    values = CHOICES[name]
     return lambda value: isinstance(value, str) and value in values, f"one of {', '.join(values)}"
 
 
@@ -202,19 +205,19 @@ BOOL = (lambda value: isinstance(value, bool), "True or False")
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cache_bytes": POSITIVE,
     "cache_dir": (_is_path, "a path, or None for no cache on disk"),
-    "floatX": _among(*FLOATS),
-    "materialize": _among(*POLICIES),
+    "floatX": _among("floatX"),
+    "materialize": _among("materialize"),
     "mode": (
         lambda value: value in MODES if isinstance(value, str) else value is not None,
         f"one of {', '.join(MODES)}, or a graphc.Mode",
     ),
     "programs": POSITIVE,
-    "progress": _among(*SHOWN),
-    "recompile": _among(*RECOMPILE),
-    "returns": _among(*RETURNS),
+    "progress": _among("progress"),
+    "recompile": _among("recompile"),
+    "returns": _among("returns"),
     "scan_returns_updates": BOOL,
     "specializations": POSITIVE,
-    "traceback": _among(*TRACEBACKS),
+    "traceback": _among("traceback"),
     "warn_on_captured_constants": BOOL,
 }
 """The condition on the values of a setting, in code and in words."""

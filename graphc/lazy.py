@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from opcode import opmap
 from types import FrameType, ModuleType, NoneType
 from typing import Any
@@ -196,3 +197,52 @@ def load_all() -> None:
         for name in sources:
             with suppress(ModuleNotFoundError):
                 import_provided(module, name)
+
+
+Callback = Callable[[Any], None]
+
+_waiting: dict[str, list[Callback]] = {}
+
+
+def call_when_imported(name: str, callback: Callback) -> None:
+    """Call a function with a module, now or when it is imported; never imports it."""
+    module = sys.modules.get(name)
+    if module is not None and name not in _waiting:
+        callback(module)
+        return
+    if name not in _waiting:
+        _waiting[name] = []
+        sys.meta_path.insert(0, _Finder(name))
+    _waiting[name].append(callback)
+
+
+class _Finder:
+    """A finder that wraps the loader of one module, and removes itself then."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != self.name or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    """A loader that runs the callbacks after another loader."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__loader__"] = self.loader
+        self.loader.exec_module(module)
+        for callback in _waiting.pop(module.__name__, ()):
+            callback(module)

@@ -18,10 +18,11 @@ import numpy as np
 INTERNAL = "<graphc "
 """The prefix of the file names of generated code."""
 
-_LIBRARIES = Path(np.__file__).resolve().parent.parent
+# Links are not resolved: code objects have the paths of the import.
+_LIBRARIES = Path(np.__file__).parent.parent
 """The folder of NumPy and of other libraries, which may call methods of symbolic arrays."""
 
-_ROOT = str(Path(__file__).resolve().parent) + "/"
+_ROOT = f"{Path(__file__).parent}/"
 _CACHES_AND_CONTEXTS = {functools.__file__, contextlib.__file__}
 _own_prefixes: tuple[str, ...] = (
     _ROOT,

@@ -18,7 +18,7 @@ PLUGINS = {
     *("link/backend.py", "link/profile.py", "link/probe.py"),
 }
 """Files that import every file of a folder, or a backend by its name."""
-OTHERS = {"interop/pymc/settings.py", "interop/wrap_py.py", "link/jax/wrap/portable.py"}
+OTHERS = {"interop/pymc/settings.py", "interop/wrap_py.py", "link/jax/wrap/captured.py"}
 """Files that import a module of another library, or of the user, by its name."""
 
 

@@ -25,7 +25,7 @@ BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
     *("pure.py", "profile.py", "fusions.py", "mesh.py", "mesh_calls.py", "distributed.py"),
-    *("hlo.py", "collectives.py", "origins.py", "portable.py"),
+    *("hlo.py", "collectives.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.
@@ -34,9 +34,9 @@ COMMON = {
     *("unknown_lengths.py", "releases.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "partitions.py"),
-    *("buckets.py", "trim.py", "host.py", "segments.py", "kernels.py"),
+    *("buckets.py", "trim.py", "host.py", "segments.py"),
     *("watch.py", "written.py"),
-    *("replay.py", "tiers.py"),
+    "tiers.py",
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""
 PACKAGES = ("tensor/linalg/__init__.py", "tensor/signal/__init__.py", "tensor/special/__init__.py")

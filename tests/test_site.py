@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+
+import pandas
+import pytest
+import scipy.stats
 
 import graphc
 import graphc.tensor as gt
+from graphc.errors import SymbolicValueError
 from graphc.ir import replace_nodes, toposort
 from graphc.site import INTERNAL, derived_from, site_at, where
 
@@ -26,6 +36,28 @@ def test_a_node_has_the_line_of_its_expression() -> None:
     y, here = gt.exp(x), line()
     z, there = y + 1, line()
     assert (y.where, z.where) == (here, there)
+
+
+def test_a_linked_folder_is_graphcs_own(tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(Path(graphc.__file__).parents[1])
+    script = "import graphc.tensor as gt\nprint(gt.exp(gt.vector('x')).where)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "linked")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "<string>:2\n"
+
+
+@pytest.mark.parametrize("use", [scipy.stats.norm.logpdf, scipy.stats.norm(0, 1).pdf])
+def test_an_error_in_scipy_has_the_users_line(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(SymbolicValueError, match=r"test_site\.py"):
+        use(gt.vector("x"))
+
+
+def test_operators_of_pandas_are_those_of_symbolic_arrays() -> None:
+    x, m = gt.vector("x"), gt.matrix("m")
+    series = pandas.Series([1.0, 2.0])
+    assert (series * x) is (series.to_numpy() * x)
+    assert (pandas.DataFrame({"a": series}) - m).type.shape == (2, None)
 
 
 def test_the_second_line_that_makes_a_node_does_not_change_it() -> None:

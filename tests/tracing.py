@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from graphc.link.mlx.arrays import is_traced
-from graphc.link.mlx.replay import saved_program
+from graphc.link.mlx.tiers import saved_program
 
 __all__ = ["traced"]
 

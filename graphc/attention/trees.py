@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.attention.jax_arrays import jax_arrays
-from graphc.capture.import_hooks import call_when_imported
+from graphc.lazy import call_when_imported
 
 MODULE = "jax.tree_util"
 

@@ -30,8 +30,6 @@ from graphc.compile.implicit import (
 )
 from graphc.compile.mode import Mode, Returns, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
-from graphc.compile.plan import Plan, padding_of, placement_of
-from graphc.compile.pure import Pure
 from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
 from graphc.compile.shared import Shared
 from graphc.compile.specification import (
@@ -49,7 +47,6 @@ from graphc.compile.specification import (
     swap_variables,
     updates_of,
 )
-from graphc.compile.verify import Verification, verify
 from graphc.config import config
 from graphc.errors import (
     ArgumentError,
@@ -78,7 +75,10 @@ from graphc.tensor.core.tensor import ArrayOrNumber
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from graphc.compile.plan import Plan
     from graphc.compile.profile import Profile
+    from graphc.compile.pure import Pure
+    from graphc.compile.verify import Verification
 
     Result = TypeVar("Result", default=Any)
 else:
@@ -504,12 +504,14 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
-                nested = any(isinstance(x, list | tuple | dict) for x in containers)
+                if any(x.label == name for x in flatten(containers)) and name not in labels:
+                    problem = f"{self}: the input {name!r} is in a list, tuple or dict of inputs."
+                    raise ArgumentError(
+                        problem, "Pass one argument of that structure, by position."
+                    )
                 raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
-                    f"They are {self._parameters()}."
-                    + " A list, tuple or dict of inputs takes one argument of that structure, by "
-                    "position." * nested,
+                    f"They are {self._parameters()}.",
                 )
             index = labels.index(name)
             if values[index] is not MISSING:
@@ -725,6 +727,8 @@ class Function(Generic[Result]):
               return v1
             rewritten: ...
         """
+        from graphc.compile.plan import Plan, padding_of  # noqa: PLC0415 (few programs print one)
+
         lowered = self._own_program
         values = self._plan_arguments(args, kwargs)
         return Plan(
@@ -752,6 +756,8 @@ class Function(Generic[Result]):
         """Return the program's placement on the mode's mesh; None if lengths are not static."""
         if self.mode.mesh_axes is None:
             return None
+        from graphc.compile.plan import placement_of  # noqa: PLC0415 (few have a mesh)
+
         lowered = self._own_program
         return placement_of(lowered.program, self.mode, values, len(self._ins), lowered.donated)
 
@@ -769,6 +775,8 @@ class Function(Generic[Result]):
             >>> print(jax.grad(f.pure)(jax.numpy.array([1.0, 2.0])))
             [ 3. 12.]
         """
+        from graphc.compile.pure import Pure  # noqa: PLC0415 (few programs take it)
+
         return Pure(
             repr(self),
             self._signature,
@@ -807,6 +815,8 @@ class Function(Generic[Result]):
             >>> f.verify([1.0, 2.0])
             function(x: float64[?]) in Mode('JAX'): all 2 operations agree with NumPy.
         """
+        from graphc.compile.verify import verify  # noqa: PLC0415 (few programs are compared)
+
         lowered = self._own_program
         leaves = [self.leaves[i].op.array for i in lowered.slots]  # type: ignore[attr-defined]
         arguments = self._convert(self._arrange_arguments(args, kwargs))

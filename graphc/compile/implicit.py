@@ -90,6 +90,6 @@ def describe_input(x: Any, index: int) -> str:
     """Return the text of an input in messages."""
     if isinstance(x, ImplicitArray):
         treedef, ins = Treedef.of(x)
-        return f"{label_of(x) or index}: {treedef.build([part.variable.type for part in ins])!r}"
+        return f"{label_of(x) or index}: {treedef.build([part.variable for part in ins])!r}"
     ins = flatten(x)
     return ", ".join(f"{part.label or index}: {part.expected}" for part in ins)

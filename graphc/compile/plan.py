@@ -135,11 +135,19 @@ def padding_of(program: Program, mode: Mode, values: Sequence[Any], passed: int)
         values: Anything with a shape for each argument.
         passed: Number of the arguments of a call among the program's arguments.
     """
+    if "lengths" not in mode.backend.options:
+        return ()
+    # Most programs are for exact lengths.
+    from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
+
     types = []
     for x, node in zip(values, program.arguments, strict=True):
         shape = x.shape if hasattr(x, "shape") else np.shape(x)
         types.append(node.type.with_shape(tuple(shape)))
-    return mode.backend.padding(program, mode.options, types, passed)
+    lines = plan_of_padding(program, mode.options, types, passed)
+    if lines and mode.backend.mesh_axes(mode.options) is not None:
+        return ["lengths: exact, as the mode has a mesh of devices"]
+    return lines
 
 
 @dataclass(frozen=True)

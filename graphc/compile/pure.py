@@ -7,7 +7,6 @@ batches in turn.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -23,14 +22,14 @@ from graphc.compile.mode import Mode
 from graphc.compile.pipeline import Signature
 from graphc.compile.placement import is_sharded
 from graphc.compile.shared import Shared, sharding_of
-from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
 from graphc.ir import Constant, Graph, Node, TensorType, rebuild, replace_nodes, to_gathered_form
 from graphc.ir.law import named_checks
 from graphc.link import Executable
-from graphc.link.checks import admit, unequal_arguments
+from graphc.link.checks import admit, compare_lengths, unequal_arguments
+from graphc.link.compile_context import ExecutableCache
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.tensor import Tensor
@@ -54,7 +53,7 @@ class PureProgram:
         self.arguments = tuple(x.type for x in self.inputs)
         self.results = tuple(y.type for y in self.outputs)
         self._derived: dict[Any, PureProgram] = {}
-        self._fixed: OrderedDict[Any, PureProgram] = OrderedDict()
+        self._fixed = ExecutableCache[PureProgram]()
         self._linear: tuple[PureProgram, bool, tuple[int, ...], tuple[int, ...]] | None = None
 
     @cached_property
@@ -162,19 +161,15 @@ class PureProgram:
     def fixed(self, values: Mapping[int, np.ndarray[Any, Any]]) -> PureProgram:
         """Return the program with fixed values of some arguments, which are arguments no more."""
         key = tuple((i, x.shape, x.tobytes()) for i, x in values.items())
-        pure = self._fixed.get(key)
-        if pure is None:
+
+        def make() -> PureProgram:
             swaps: dict[Node, Node] = {
                 self.inputs[i]: Node.make(Constant.of(x)) for i, x in values.items()
             }
             inputs = [x for x in self.inputs if x not in swaps]
-            pure = self._fixed[key] = PureProgram(
-                inputs, replace_nodes(self.outputs, swaps), self.mode
-            )
-            if len(self._fixed) > config.specializations:
-                self._fixed.popitem(last=False)
-        self._fixed.move_to_end(key)
-        return pure
+            return PureProgram(inputs, replace_nodes(self.outputs, swaps), self.mode)
+
+        return self._fixed.get_or_add(key, make)
 
 
 class Pure:
@@ -309,12 +304,10 @@ class Pure:
     def _run(self, arrays: Sequence[Any]) -> Sequence[Any]:
         program = self._program
         # Of a batch the library passes an element, so that its program can't compare these lengths.
-        for check in self._named_checks:
-            a, m, b, n = check
-            for i in (a, b):
-                admit(i, program.inputs[i], arrays[i])
-            error = partial(unequal_arguments, program.inputs, check)
-            self._backend.equal_lengths(arrays[a].shape[m], arrays[b].shape[n], error)
+        for i in {i for a, _, b, _ in self._named_checks for i in (a, b)}:
+            admit(i, program.inputs[i], arrays[i])
+        error = partial(unequal_arguments, program.inputs)
+        compare_lengths(self._named_checks, arrays, self._backend.equal_lengths, error)
         values: dict[int, np.ndarray[Any, Any]] = {}
         for i in program.static:
             # A traced array has no value; the backend raises where it needs one.

@@ -434,7 +434,8 @@ def _shared_array(
         type = _type_of(value_type, allow_downcast, shape)
         array = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
     else:
-        if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+        is_foreign = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+        if is_foreign and not isinstance(value, np.ndarray | np.generic):
             value = as_numpy(value)
         type = _type_of(constant(value, bake=True).type, allow_downcast, shape)
         array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)

@@ -150,16 +150,11 @@ class Boxes:
         wiring = [
             [] if node in ends else [index[x] for x in node.inputs if x in index] for node in order
         ]
-        tags: dict[int, str] = {}
-        for y, text in zip(outputs, gives, strict=True):
-            if y in index:
-                before = f"{tags[index[y]]}, " if index[y] in tags else ""
-                tags[index[y]] = before + text
         return Drawing(
-            boxes=tuple([self._add(node) for node in order]),
+            boxes=tuple([self.add(node) for node in order]),
             arrangement=arrange(wiring),
             notes={index[x]: text for x, text in (notes or {}).items() if x in index and text},
-            tags=tags,
+            tags=output_tags(outputs, gives, index),
             cut=frozenset(
                 i
                 for i, (node, xs) in enumerate(zip(order, wiring, strict=True))
@@ -168,7 +163,8 @@ class Boxes:
             partial=partial,
         )
 
-    def _add(self, node: Node) -> int:
+    def add(self, node: Node) -> int:
+        """Return the number of a node's box, which is created at its first use."""
         existing = self._numbers.get(node)
         if existing is not None:
             return existing
@@ -178,8 +174,7 @@ class Boxes:
             for each in (inner_graphs(node) if self._depth <= MAX_DEPTH else ())
         )
         self._depth -= 1
-        number = self._numbers[node] = len(self.all)
-        self.all.append(
+        number = self._numbers[node] = self.append(
             Box(
                 kind=kind_of(node),
                 name=plain(name_of(node)),
@@ -191,6 +186,23 @@ class Boxes:
             )
         )
         return number
+
+    def append(self, box: Box) -> int:
+        """Return the number of a new box."""
+        self.all.append(box)
+        return len(self.all) - 1
+
+
+def output_tags(
+    outputs: Sequence[Node], gives: Sequence[str], index: Mapping[Node, int]
+) -> dict[int, str]:
+    """Return the meanings of outputs by the positions of their boxes."""
+    tags: dict[int, str] = {}
+    for y, text in zip(outputs, gives, strict=True):
+        if y in index:
+            before = f"{tags[index[y]]}, " if index[y] in tags else ""
+            tags[index[y]] = before + text
+    return tags
 
 
 def nearest(

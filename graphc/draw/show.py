@@ -12,14 +12,22 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard
 
 from graphc.draw.dot import dot
+from graphc.draw.lines import draw_lines
 from graphc.draw.model import Boxes, Drawing, nearest, plain
 from graphc.draw.svg import drawn_size, svg
 from graphc.draw.viewer import page
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Node, tree, unwrap_all
 
-IN_NOTEBOOK = 150
-"""The number of nodes that a notebook draws of a displayed graph."""
+IN_NOTEBOOK = (60, 40, 25, 15, 8, 4)
+"""The numbers of boxes that a notebook draws of a displayed graph: the first that is small enough.
+"""
+
+MAX_BYTES = 30_000
+"""The largest size of the output of a cell, which notebooks save."""
+
+GROUPED = 60
+"""The number of nodes from which a graph is first drawn by lines."""
 
 MOST = 400
 """The default number of nodes that are drawn."""
@@ -65,7 +73,8 @@ def show(
     """Draw a graph on a page of HTML, to pan, zoom and search; loops and branches open.
 
     A notebook displays the page. Each box is a node, with its type below it and the line of your
-    program that made it; edges run downwards, from operands to results.
+    program that made it; edges run downwards, from operands to results. A graph of 60 nodes or more
+    is first drawn with a box for each line, which opens to the line's nodes.
 
     Args:
         graph: A symbolic array, several, a graph, or a compiled function, which is drawn as
@@ -103,8 +112,26 @@ def show(
 
 
 def repr_html(graph: Graph | Node | DrawableFunction) -> str:
-    """Return a picture for a notebook: at most 150 nodes, made without compiling anything."""
-    return _frame(*_page_and_height(graph, IN_NOTEBOOK, rewritten=False))
+    """Return a picture for a notebook, of at most 30 kB and without scripts, compiling nothing.
+
+    A graph of many nodes is drawn by lines.
+    """
+    shown: Drawable = graph
+    gives: Sequence[str] = ()
+    call = "graphc.show"
+    if _is_compiled(graph):
+        shown, gives, call = graph.requested, graph.gives, "f.show()"
+    html = ""
+    for limit in IN_NOTEBOOK:
+        boxes = Boxes(limit)
+        drawing, remark = _by_line(boxes, shown, gives, limit) or _drawing_and_remark(
+            boxes, shown, gives
+        )
+        picture = svg(boxes, drawing, opened=False)
+        html = f"<div style='overflow: auto'>{picture}</div><p>{remark}; {call} draws a page.</p>"
+        if len(html.encode()) <= MAX_BYTES:
+            break
+    return html
 
 
 def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
@@ -164,20 +191,24 @@ def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
     return None
 
 
-def _page_and_height(graph: Drawable, limit: int, *, rewritten: bool = True) -> tuple[str, int]:
+def _page_and_height(graph: Drawable, limit: int) -> tuple[str, int]:
     boxes = Boxes(limit)
     views: dict[str, tuple[Drawing, str]] = {}
+    first_graph: Drawable = graph
+    gives: Sequence[str] = ()
     if _is_compiled(graph):
-        if rewritten:
-            views["rewritten"] = _drawing_and_remark(boxes, graph.graph, graph.gives)
-            boxes.allow(limit)
-        views["as written"] = _drawing_and_remark(boxes, graph.requested, graph.gives)
+        first_graph, gives = graph.graph, graph.gives
+        views["rewritten"] = _drawing_and_remark(boxes, graph.graph, gives)
+        boxes.allow(limit)
+        views["as written"] = _drawing_and_remark(boxes, graph.requested, gives)
         title, ends = repr(graph), [*graph.requested.outputs]
     else:
-        drawing, remark = _drawing_and_remark(boxes, graph)
-        views["graph"] = drawing, remark
+        views["graph"] = _drawing_and_remark(boxes, graph)
         title = repr(graph) if isinstance(graph, Graph | Node) else "graph"
         ends = [*graph.outputs] if isinstance(graph, Graph) else _nodes(graph)
+    by_line = _by_line(boxes, first_graph, gives, limit)
+    if by_line is not None:
+        views = {"by line": by_line, **views}
     first, _ = next(iter(views.values()))
     lines = [*islice(tree(ends), LINES)] if len(first.boxes) < MOST else []
     width, height = drawn_size(boxes, first)
@@ -196,6 +227,23 @@ def _drawing_and_remark(boxes: Boxes, graph: Any, gives: Sequence[str] = ()) -> 
     if drawing.partial:
         return drawing, f"the {count} nodes nearest to the outputs; graphc.dprint prints all"
     return drawing, "1 node" if count == 1 else f"{count} nodes"
+
+
+def _by_line(
+    boxes: Boxes, graph: Any, gives: Sequence[str], limit: int
+) -> tuple[Drawing, str] | None:
+    """Return the drawing of a large graph by lines and a remark; None for a small graph."""
+    is_graph = isinstance(graph, Graph)
+    outputs = list(graph.outputs) if is_graph else _nodes(graph)
+    shown, partial = nearest(outputs, MOST, set(graph.inputs) if is_graph else ())
+    if len(shown) < GROUPED:
+        return None
+    gives = gives or [f"output {i}" for i in range(len(outputs))]
+    shown.sort(key=lambda node: node.height)
+    drawing = draw_lines(boxes, shown, outputs, gives, limit)
+    nodes = f"the {len(shown)} nodes nearest to the outputs" if partial else f"{len(shown)} nodes"
+    boxes_shown = f"the {len(drawing.boxes)} lines nearest to the outputs"
+    return drawing, f"{boxes_shown if drawing.partial else nodes}; casts and lengths are inside"
 
 
 def _drawing(boxes: Boxes, graph: Any, gives: Sequence[str]) -> Drawing:

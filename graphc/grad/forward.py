@@ -25,6 +25,9 @@ from graphc.ir import (
     Node,
     Pick,
     TupleType,
+    flatten,
+    flatten_like,
+    is_container,
     is_inexact,
     note_reads,
     picks,
@@ -146,19 +149,19 @@ def pushforward(
     """Push tangents forward: return the Jacobian times vectors.
 
     Args:
-        f: An array, or a list of arrays.
-        wrt: A floating or complex array of their graph, or a list or tuple.
-        tangents: A tangent of the same shape for each array in ``wrt``.
+        f: An array, or a nested list, tuple or dict of arrays.
+        wrt: A floating or complex array of their graph, or a nested list, tuple or dict.
+        tangents: A tangent of the same shape for each array in ``wrt``, in its structure.
         disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` if an array in ``f`` does not
             depend on ``wrt``.
         return_disconnected: ``"zero"`` to return zeros for it, ``"none"`` to return None.
         use_op_pushforward: Accepted for PyTensor compatibility, without effect.
 
     Returns:
-        An array of the shape and dtype of ``f``, or a list or tuple.
+        An array of the shape and dtype of ``f``, or its structure.
 
     Raises:
-        ArgumentError: If the tangents do not match ``wrt`` in number or rank.
+        ArgumentError: If the tangents do not match ``wrt`` in structure or rank.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -168,13 +171,16 @@ def pushforward(
         [6.0, 80.0]
     """
     xs = continuous(wrt)
-    ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
-    if len(xs) != len(ts):
-        raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
+    try:
+        ts = flatten_like(*(x if is_container(x) else [x] for x in (wrt, tangents)))
+    except ValueError as error:
+        raise ArgumentError(
+            f"{len(xs)} arrays and tangents of another structure: {error}.",
+            "Give a tangent for each array, in the structure of wrt.",
+        ) from None
     ys = [as_tensor(y) for y in each_of(f)]
-    inputs = wrt if isinstance(wrt, list | tuple) else [wrt]
     by_node: dict[Node, Tensor] = {}
-    for x, (_, t) in zip(xs, map(unwrap_pair, inputs, ts), strict=True):
+    for x, (_, t) in zip(xs, map(unwrap_pair, flatten(wrt), ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")

@@ -17,7 +17,7 @@ from graphc.grad.reverse import (
     nest_like,
     typed_like,
 )
-from graphc.ir import is_complex, is_inexact, note_reads, rebuild
+from graphc.ir import is_complex, is_container, is_inexact, note_reads, rebuild
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.shape import lengths
@@ -204,6 +204,6 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
     """
     xs = continuous(wrt)
     gradients = grad(cost, xs, **grad_kwargs)
-    several = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
-    products = pushforward(gradients, several, p, disconnected_outputs="ignore")
+    structure = wrt if is_container(wrt) else [wrt]
+    products = pushforward(gradients, structure, p, disconnected_outputs="ignore")
     return nest_like(wrt, products)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from graphc.capture.import_hooks import call_when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.hooks import Hook
@@ -31,7 +30,9 @@ from graphc.implicit.treedef import (
     lengths_of,
     with_arrays,
 )
-from graphc.ir import STATIC, TensorType
+from graphc.ir import STATIC, Node, TensorType
+from graphc.ir.types import shape_text
+from graphc.lazy import call_when_imported
 from graphc.tensor import Tensor
 
 T = TypeVar("T")
@@ -334,8 +335,9 @@ def _describe(x: Any) -> str:
         return f"({', '.join(map(_describe, x))})"
     if declares_implicit(x) or not hasattr(x, "shape"):
         return repr(x)
-    lengths = ", ".join("?" if n is None else str(n) for n in lengths_of(x))
-    return f"{dtype_of(x)}[{lengths}]"
+    if isinstance(x, Node):
+        return x.type_text()
+    return f"{dtype_of(x)}[{shape_text(lengths_of(x))}]"
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

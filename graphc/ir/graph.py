@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Self
@@ -177,7 +178,8 @@ def _key_and_order(graph: Graph) -> tuple[str, tuple[Node, ...]]:
     """
     positions = {x: i for i, x in enumerate(graph.inputs)}
     of_ops, operands = _read_ops(graph, positions)
-    lines = [f"{i} {x.type!r}{_declarations(x)}" for x, i in positions.items()]
+    axes = _axes_of_one_name(graph.inputs)
+    lines = [f"{i} {x.type!r}{_declarations(x, axes[i])}" for x, i in positions.items()]
     wiring: list[list[int]] = []
     numbers = dict(positions)
     stack: list[Any] = [*graph.outputs][::-1]
@@ -229,8 +231,21 @@ def _read_ops(
     return facts, operands
 
 
-def _declarations(x: Node) -> str:
-    declared = [getattr(x.op, field, None) for field in ("sharding", "buckets", "dims")]
+def _axes_of_one_name(inputs: Sequence[Node]) -> list[tuple[int | None, ...] | None]:
+    """Return for each axis of inputs the number of its name, if another axis has the name too.
+
+    A program compares these lengths, whatever their name is.
+    """
+    dims = [getattr(x.op, "dims", None) or () for x in inputs]
+    counts = Counter(name for names in dims for name in names if name is not None)
+    numbers = {name: i for i, name in enumerate(name for name, n in counts.items() if n > 1)}
+    by_axis = [tuple([numbers.get(name) for name in names]) for names in dims]
+    return [None if set(each) <= {None} else each for each in by_axis]
+
+
+def _declarations(x: Node, axes_of_one_name: Any) -> str:
+    declared = [getattr(x.op, field, None) for field in ("sharding", "buckets")]
+    declared.append(axes_of_one_name)
     return f" {declared!r}" if any(x is not None for x in declared) else ""
 
 

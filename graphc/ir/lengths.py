@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
+
+MAX_LABEL = 128
+"""The longest text of a length within another; a digest has as many characters."""
 
 
 class StaticLength(int):
@@ -45,6 +49,8 @@ class SymbolicLength:
         symbols: The atoms in it that are lengths or values of inputs, or named lengths.
         functions: The names of the functions in it.
         symbol: The input's length or value, or the named length, that this is; None for others.
+        label: The text, or its digest if the text is long: equal for equal lengths alone, and the
+            same in every process. Labels order atoms, and longer texts are made of labels.
 
     Example:
         >>> n, m = SymbolicLength.of("axis", 0, 0), SymbolicLength.of("axis", 1, 0)
@@ -52,13 +58,14 @@ class SymbolicLength:
         (#1.0 - 1, 0, min(#0.0, 3))
     """
 
-    __slots__ = ("__weakref__", "constant", "functions", "symbol", "symbols", "terms")
+    __slots__ = ("__weakref__", "constant", "functions", "label", "symbol", "symbols", "terms")
 
     terms: tuple[tuple[tuple[Any, ...], int], ...]
     constant: int
     symbols: tuple[tuple[Any, ...], ...]
     functions: frozenset[str]
     symbol: tuple[Any, ...] | None
+    label: str
 
     _interned: ClassVar[WeakValueDictionary[Any, SymbolicLength]] = WeakValueDictionary()
     _lock: ClassVar[threading.Lock] = threading.Lock()
@@ -93,6 +100,10 @@ class SymbolicLength:
         )
         is_alone = terms == ((atoms[0], 1),) and not constant and not composite
         self.symbol = atoms[0] if is_alone else None
+        text = repr(self)
+        # Written in full, nested lengths grow exponentially.
+        is_long = len(text) > MAX_LABEL
+        self.label = blake2b(text.encode()).hexdigest() if is_long else text
 
     @property
     def position(self) -> tuple[int, int] | None:
@@ -126,7 +137,7 @@ class SymbolicLength:
             return SymbolicLength._sum(terms, self.constant * other)
         if not isinstance(other, SymbolicLength):
             return NotImplemented
-        return SymbolicLength.of("*", *sorted((self, other), key=repr))
+        return SymbolicLength.of("*", *sorted((self, other), key=lambda n: n.label))
 
     __rmul__ = __mul__
 
@@ -173,9 +184,14 @@ def _text(atom: tuple[Any, ...]) -> str:
         case "dim", name:
             return str(name)
         case "*" | "//" as sign, a, b:
-            return f"({a}) {sign} ({b})"
+            return f"({label_of(a)}) {sign} ({label_of(b)})"
     name, *arguments = atom
-    return f"{name}({', '.join(map(str, arguments))})"
+    return f"{name}({', '.join(map(label_of, arguments))})"
+
+
+def label_of(n: AnyLength | None) -> str:
+    """Return a text that only equal lengths have, for a canonical order."""
+    return n.label if isinstance(n, SymbolicLength) else str(n)
 
 
 def evaluate(

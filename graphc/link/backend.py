@@ -19,26 +19,20 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from graphc import ir
+from graphc.config import suggestion
 from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
-from graphc.ir import (
-    Constant,
-    Graph,
-    Input,
-    Node,
-    Op,
-    Pick,
-    Sharding,
-    TensorType,
-    is_own_class,
-)
 from graphc.ir.sharding import MeshAxes
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host, analyse
 from graphc.link.transformable import Transformable
+from graphc.tensor.arrays.repeat import RepeatIndices
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.core.tensor import import_dlpack
 
 if TYPE_CHECKING:
     from graphc.link.placement import Placement
@@ -99,7 +93,7 @@ class BackendGap:
     remedy: str
     where: str
     applies: Callable[[Mapping[str, Any]], bool]
-    holds: Callable[[Node], bool]
+    holds: Callable[[ir.Node], bool]
 
 
 class ArrayHome(Protocol):
@@ -144,7 +138,7 @@ class Backend:
     """
 
     name: str
-    array: Callable[[Any, TensorType, Mapping[str, Any]], Any]
+    array: Callable[[Any, ir.TensorType, Mapping[str, Any]], Any]
     numpy: Callable[[Any], Any]
     compile: Callable[
         [CallSpec, Callable[[], Program], Mapping[str, Any], tuple[int, ...], CompileContext],
@@ -158,11 +152,15 @@ class Backend:
     gaps: tuple[BackendGap, ...] = ()
     keeps_executables: bool = False
     numpy_result: Callable[[Any], np.ndarray[Any, Any]] = np.array
-    # Several results are a tuple on every backend.
-    lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
+    # Several results are a tuple on every backend, and a backend that traces knows lengths.
+    lowerings: dict[Any, Callable[..., Any]] = field(
+        default_factory=lambda: {
+            op: op.perform for op in (ir.Pick, Length, RepeatIndices, SpecifyShape)
+        }
+    )
     entered: list[Any] = field(default_factory=list)
 
-    def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
+    def lower(self, *ops: type[ir.Op] | Elementwise) -> Callable[[F], F]:
         """Register the decorated function as the lowering of these operations.
 
         The function takes the operation and the inputs' values. A subclass of an operation inherits
@@ -184,11 +182,11 @@ class Backend:
     def is_altered(self) -> bool:
         """Whether users registered lowerings of graphc's own operations."""
         return any(
-            is_own_class(op) if isinstance(op, type) else op.unwritten() is None
+            ir.is_own_class(op) if isinstance(op, type) else op.unwritten() is None
             for op in self.entered
         )
 
-    def lowering(self, op: Op) -> Callable[..., Any] | None:
+    def lowering(self, op: ir.Op) -> Callable[..., Any] | None:
         """Return the function that computes an operation from the operation and the inputs."""
         if isinstance(op, Elementwise) and op in self.lowerings:
             return self.lowerings[op]
@@ -197,7 +195,7 @@ class Backend:
                 return self.lowerings[cls]
         return None
 
-    def calls_back(self, node: Node) -> bool:
+    def calls_back(self, node: ir.Node) -> bool:
         """Return whether a node is computed by its NumPy reference."""
         return self.lowering(node.op) is None
 
@@ -218,25 +216,25 @@ class Backend:
         """Return whether the library's own functions compute with fewer bits than a dtype has."""
         return False
 
-    def own_dtype(self, type: TensorType) -> Any:
+    def own_dtype(self, type: ir.TensorType) -> Any:
         """Return the ``dtype`` attribute of the backend's arrays of a type."""
         return type.numpy_dtype
 
-    def has(self, node: Node) -> bool:
+    def has(self, node: ir.Node) -> bool:
         """Return whether a named function has a lowering; others are expanded."""
         return type(node.op) in self.lowerings
 
-    def bind(self, node: Node) -> Callable[..., Any]:
+    def bind(self, node: ir.Node) -> Callable[..., Any]:
         """Return the function that computes a node from the values of its inputs."""
         lowering = self.lowering(node.op)
         assert lowering is not None, node
         return partial(lowering, node.op)
 
-    def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
+    def prepare(self, graph: ir.Graph, options: Mapping[str, Any]) -> ir.Graph:
         """Return the graph rewritten for the backend."""
         return graph
 
-    def analyse(self, graph: Graph) -> Host | None:
+    def analyse(self, graph: ir.Graph) -> Host | None:
         """Return the part of a program that is computed on the host; None if all values are known.
 
         Raises:
@@ -254,7 +252,7 @@ class Backend:
         return self.describe(options)
 
     def around(
-        self, node: Node, compute: Callable[..., Any], *, on_host: bool
+        self, node: ir.Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
         """Return the function that computes a node, given its function for known lengths."""
         return compute
@@ -273,15 +271,11 @@ class Backend:
     ) -> Executable:
         """Return a function from arguments to a list of outputs, which the library can trace.
 
-        Args:
-            spec: The call specification.
-            program: Returns the program.
-            options: The options of the mode.
-            execute: The executable, which reuses no buffers.
+        The executable ``execute`` reuses no buffers.
         """
         return execute
 
-    def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+    def free_array(self, value: Any, type: ir.TensorType, options: Mapping[str, Any]) -> Any:
         """Convert a value to the library's default array, which may lack 64-bit dtypes."""
         return self.array(value, type, options)
 
@@ -289,13 +283,13 @@ class Backend:
         """Return a function that the library's own transformations accept."""
         return function.run
 
-    def callback(self, node: Node) -> Callable[..., Any]:
+    def callback(self, node: ir.Node) -> Callable[..., Any]:
         """Return the function that computes a node by its NumPy reference."""
         raise UnsupportedOperationError(
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
 
-    def notes(self, program: Program) -> Mapping[Node, str]:
+    def notes(self, program: Program) -> Mapping[ir.Node, str]:
         """Return a plan's notes on how nodes are run."""
         return {}
 
@@ -333,7 +327,7 @@ class Backend:
         """Return a key of the devices, on which programs depend beside the options' text."""
         return None
 
-    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> ArrayHome | None:
+    def home(self, sharding: ir.Sharding | None, options: Mapping[str, Any]) -> ArrayHome | None:
         """Return the home of arrays with a declared sharding; None if any device will do."""
         return None
 
@@ -356,24 +350,7 @@ class Backend:
         """
         return None
 
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return the lines of a plan on which argument lengths are padded, or why none is.
-
-        Args:
-            program: The program.
-            options: The options of the mode.
-            arguments: The type of each argument, with its known lengths.
-            passed: The number of arguments that a call passes.
-        """
-        return ()
-
-    def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+    def copy(self, value: Any, type: ir.TensorType, options: Mapping[str, Any]) -> Any:
         """Return a copy of one of the backend's arrays on the same devices."""
         return self.array(self.numpy(value), type, options)
 
@@ -381,28 +358,28 @@ class Backend:
         """Return the dtypes that the options replace, each with its replacement."""
         return {}
 
-    def missing(self, graph: Graph, elsewhere: Container[Node] = ()) -> list[Node]:
+    def missing(self, graph: ir.Graph, elsewhere: Container[ir.Node] = ()) -> list[ir.Node]:
         """Return the nodes without a lowering, also in the graphs of operations.
 
-        Args:
-            graph: The graph.
-            elsewhere: Nodes that are computed on the host.
+        Nodes ``elsewhere`` are computed on the host.
         """
         arguments = {*graph.inputs, *graph.leaves}
         is_missing: dict[Any, bool] = {}
 
-        def lacks_lowering(op: Op) -> bool:
+        def lacks_lowering(op: ir.Op) -> bool:
             # Looked up once for each row and each class.
             kind = op if isinstance(op, Elementwise) else type(op)
             if kind not in is_missing:
-                is_exempt = isinstance(op, Constant | Input) or op.by_numpy
+                is_exempt = isinstance(op, ir.Constant | ir.Input) or op.by_numpy
                 is_missing[kind] = not is_exempt and self.lowering(op) is None
             return is_missing[kind]
 
         nodes = _computed_nodes(graph, elsewhere)
         return [x for x in nodes if lacks_lowering(x.op) and x not in arguments]
 
-    def check(self, graph: Graph, elsewhere: Container[Node], options: Mapping[str, Any]) -> None:
+    def check(
+        self, graph: ir.Graph, elsewhere: Container[ir.Node], options: Mapping[str, Any]
+    ) -> None:
         """Raise if operations cannot run on the backend; the error names all of them.
 
         Raises:
@@ -437,14 +414,14 @@ class Backend:
             raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies), where="")
 
 
-def _computed_nodes(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
+def _computed_nodes(graph: ir.Graph, elsewhere: Container[ir.Node]) -> Iterator[ir.Node]:
     """Yield the backend's nodes, also in the graphs of operations; of constants, only results."""
     inputs, outputs = set(graph.inputs), set(graph.outputs)
     for node in graph.nodes:
-        if node not in outputs if isinstance(node.op, Constant) else node in elsewhere:
+        if node not in outputs if isinstance(node.op, ir.Constant) else node in elsewhere:
             continue
         yield node
-        if node in inputs or type(node.op).graphs is Op.graphs or node.op.by_numpy:
+        if node in inputs or type(node.op).graphs is ir.Op.graphs or node.op.by_numpy:
             continue
         for inner in node.op.graphs():
             # Every tracing backend knows lengths.
@@ -460,10 +437,12 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
         ShardingError: If other processes have parts of the array.
     """
     try:
-        array = np.asarray(value)
+        array = np.asarray(import_dlpack(value))
     except RuntimeError:
         refuse_remote(value)
         raise
+    except BufferError as error:
+        raise TypeError(f"{error}; copy the array to the processor") from error
     except (TypeError, ValueError):
         # NumPy lacks dtypes of other libraries, such as MLX's bfloat16.
         library = type(value).__module__.partition(".")[0].upper()
@@ -524,7 +503,7 @@ def load(name: str) -> Backend:
         return _loaded[name]
     if name not in names():
         remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
-        raise ModeError(f"mode={name!r} names no backend.", remedy)
+        raise ModeError(f"mode={name!r} names no backend.{suggestion('mode', name)}", remedy)
     package = f"graphc.link.{name.lower()}"
     with _lock, _preserved_random_state():
         try:

@@ -54,11 +54,12 @@ class CallSpec:
     buckets: tuple[Buckets | None, ...]
 
     def is_padded(self, options: Mapping[str, Any]) -> bool:
-        """Return whether lengths are padded to buckets: no argument decides another shape."""
+        """Return whether lengths may be padded to buckets: no argument decides another shape."""
         # Narrow and unsigned integers wrap around at lengths that exist.
         wraps = any(self.arguments[i].dtype not in {"int32", "int64"} for i in self.counts)
         exact = wraps or {*self.static} - {*self.counts}
-        return not exact and asks_for_buckets(self.buckets, options)
+        unknown = any(None in x.shape for x in self.arguments[: self.passed]) or self.counts
+        return bool(unknown and not exact and asks_for_buckets(self.buckets, options))
 
     @classmethod
     def of(

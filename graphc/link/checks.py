@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -29,8 +30,20 @@ def admit(position: int, node: Node, value: Any) -> None:
     )
 
 
+def compare_lengths(
+    checks: Iterable[Check],
+    arrays: Sequence[Any],
+    compare: Callable[[Any, Any, Callable[[int, int], GraphcError]], None],
+    error: Callable[[Check, int, int], GraphcError],
+) -> None:
+    """Compare lengths of arrays that must be equal; ``error`` takes a check and both lengths."""
+    for check in checks:
+        a, m, b, n = check
+        compare(arrays[a].shape[m], arrays[b].shape[n], partial(error, check))
+
+
 def unequal_operands(
-    node: Node, check: Check, operands: Sequence[Any], length: int, other_length: int
+    node: Node, operands: Sequence[Any], check: Check, length: int, other_length: int
 ) -> RuntimeShapeError:
     """Return the error of two lengths of operands that must be equal and differ."""
     a, m, b, n = check

@@ -1,11 +1,15 @@
-"""The context in which a backend compiles: executables on disk, and the record of compilations."""
+"""The context in which a backend compiles: executables in memory and on disk, and their record."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+
+from graphc.config import config
 
 T = TypeVar("T")
 
@@ -65,3 +69,26 @@ class CompileContext:
             values: The values of arguments that decide shapes, by position.
             seconds: The time that this took.
         """
+
+
+class ExecutableCache(OrderedDict[Any, T]):
+    """Executables by key; the least recently used is dropped beyond ``config.specializations``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> Any:
+        # Executables belong to the process.
+        return ExecutableCache, ()
+
+    def get_or_add(self, key: Any, compile: Callable[[], T]) -> T:
+        """Return the executable of a key; ``compile`` returns it at the first call."""
+        # Two threads may ask for the same executable.
+        with self._lock:
+            if key not in self:
+                self[key] = compile()
+                if len(self) > config.specializations:
+                    self.popitem(last=False)
+            self.move_to_end(key)
+            return self[key]

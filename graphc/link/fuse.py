@@ -22,12 +22,9 @@ from graphc.tensor.core.shape import Length
 
 
 def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
-    """Return the graph with the backend's fused operations, also in the graphs of operations.
+    """Return a graph in normal form with the backend's fused operations, also in nested graphs.
 
-    Args:
-        graph: A graph in normal form.
-        backend: The backend that will run the graph.
-        rules: The selected rules; patterns of other rules stay.
+    Patterns of rules that are not selected stay.
     """
     patterns = [p for p in PATTERNS if p.op in backend.lowerings and p.rule in rules]
     if not patterns:
@@ -55,7 +52,7 @@ def _fuse_graph(
 ) -> Graph:
     replacements: dict[Node, Node] = {}
     fused: set[Node] = set()
-    users = _users(graph)
+    users = graph.users()
     arguments = set(graph.inputs)
     for node in reversed(graph.nodes):
         if node.op.graphs():
@@ -77,7 +74,7 @@ def _match(
     graph: Graph,
     backend: Backend,
     patterns: Sequence[FusionPattern],
-    users: dict[Node, set[Node]],
+    users: dict[Node, list[Node]],
 ) -> RuleApplication | None:
     """Return the change of a node to an equal fused operation that the backend has, or None."""
     for pattern in patterns:
@@ -89,14 +86,6 @@ def _match(
             if fits and _is_unused_elsewhere(node, fused, users, graph.outputs):
                 return RuleApplication(pattern.rule, node, fused)
     return None
-
-
-def _users(graph: Graph) -> dict[Node, set[Node]]:
-    users: dict[Node, set[Node]] = {}
-    for node in graph.nodes:
-        for x in node.inputs:
-            users.setdefault(x, set()).add(node)
-    return users
 
 
 def _inner_nodes(node: Node, replacement: Node) -> set[Node]:
@@ -117,7 +106,7 @@ def _inner_nodes(node: Node, replacement: Node) -> set[Node]:
 
 
 def _is_unused_elsewhere(
-    node: Node, replacement: Node, users: dict[Node, set[Node]], outputs: Sequence[Node]
+    node: Node, replacement: Node, users: dict[Node, list[Node]], outputs: Sequence[Node]
 ) -> bool:
     """Return whether only the pattern needs the values computed from its first input.
 
@@ -130,7 +119,8 @@ def _is_unused_elsewhere(
         if x.type.ndim and derived.intersection(x.inputs) and not isinstance(x.op, Length):
             derived.add(x)
     arrays = derived & inner_nodes
-    return all(users[x] <= {node, *inner_nodes} and x not in outputs for x in arrays)
+    inside = {node, *inner_nodes}
+    return all(inside.issuperset(users[x]) and x not in outputs for x in arrays)
 
 
 def _with_replacements(graph: Graph, replacements: dict[Node, Node]) -> Graph:

@@ -8,24 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphc import ir
 from graphc.errors import InvalidGraphError, ShardingError
-from graphc.ir import (
-    Constant,
-    Graph,
-    Leaf,
-    MakeTuple,
-    Node,
-    Op,
-    Pick,
-    Sharding,
-    Slot,
-    TensorType,
-    TupleType,
-    Type,
-    is_inexact,
-    numpy_dtype,
-    unfold,
-)
 from graphc.ir.sharding import MeshAxes, with_role
 from graphc.loop.step import Formal
 from graphc.site import derived_from
@@ -37,38 +21,38 @@ from graphc.tensor.core.specify import specify_shape
 class HasLowerings(Protocol):
     """A set of lowerings, such as a backend."""
 
-    def lowering(self, op: Op) -> Callable[..., Any] | None:
+    def lowering(self, op: ir.Op) -> Callable[..., Any] | None:
         """Return the function that computes an operation, or None."""
 
-    def has(self, node: Node) -> bool:
+    def has(self, node: ir.Node) -> bool:
         """Return whether a named function has a lowering; others are expanded."""
 
 
-def inline(graph: Graph, backend: HasLowerings) -> Graph:
+def inline(graph: ir.Graph, backend: HasLowerings) -> ir.Graph:
     """Return the graph with named functions without a lowering expanded to their definitions.
 
     Named functions in the graphs of operations are expanded too.
     """
     if not _has_definitions(graph, backend):
         return graph
-    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    done: dict[ir.Node, ir.Node] = {x: x for x in graph.inputs}
 
-    def rebuild(node: Node) -> Node:
+    def rebuild(node: ir.Node) -> ir.Node:
         return _with_inlined_graphs(node, backend).with_inputs([done[x] for x in node.inputs])
 
     # Definitions may contain other named functions.
-    outputs = unfold(
+    outputs = ir.unfold(
         graph.outputs, done, rebuild, lambda x: _expansion(x, backend), _recursion_error
     )
-    return Graph(graph.inputs, outputs)
+    return ir.Graph(graph.inputs, outputs)
 
 
-def _has_definitions(graph: Graph, backend: HasLowerings) -> bool:
+def _has_definitions(graph: ir.Graph, backend: HasLowerings) -> bool:
     """Return whether a node is a named function without a lowering, or contains a graph."""
     if graph.holders():
         return True
-    kinds = {kind for kind in graph.kinds if issubclass(kind, Elementwise | Composite | Pick)}
-    rows: set[Op] = set()
+    kinds = {kind for kind in graph.kinds if issubclass(kind, Elementwise | Composite | ir.Pick)}
+    rows: set[ir.Op] = set()
     for node in graph.nodes:
         op = node.op
         if type(op) in kinds and op not in rows:
@@ -79,7 +63,7 @@ def _has_definitions(graph: Graph, backend: HasLowerings) -> bool:
     return False
 
 
-def _recursion_error(node: Node) -> InvalidGraphError:
+def _recursion_error(node: ir.Node) -> InvalidGraphError:
     return InvalidGraphError(
         f"The definition of {node.op.name} computes {node!r} from itself.",
         "Define it by other operations.",
@@ -87,27 +71,27 @@ def _recursion_error(node: Node) -> InvalidGraphError:
     )
 
 
-def _with_inlined_graphs(node: Node, backend: HasLowerings) -> Node:
+def _with_inlined_graphs(node: ir.Node, backend: HasLowerings) -> ir.Node:
     graphs = [inline(graph, backend) for graph in node.op.graphs()]
     if graphs == [*node.op.graphs()]:
         return node
     with derived_from(node.site):
-        return Node.make(node.op.with_graphs(graphs), *node.inputs)
+        return ir.Node.make(node.op.with_graphs(graphs), *node.inputs)
 
 
-def _definition(node: Node, backend: HasLowerings) -> Callable[..., Node] | None:
+def _definition(node: ir.Node, backend: HasLowerings) -> Callable[..., ir.Node] | None:
     """Return the function that expands a named function without a lowering; else None."""
     match node.op:
         case Elementwise(expand=expand) as op:
             return None if expand is None or backend.lowering(op) is not None else expand
         case Composite() as op:
             return None if backend.has(node) else op.expand
-        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
+        case ir.Pick(index) if isinstance(node.inputs[0].op, ir.MakeTuple):
             return lambda items: items.inputs[index]
     return None
 
 
-def _expansion(node: Node, backend: HasLowerings) -> Node | None:
+def _expansion(node: ir.Node, backend: HasLowerings) -> ir.Node | None:
     """Return the expansion of a named function without a lowering; else None."""
     expand = _definition(node, backend)
     if expand is None:
@@ -116,21 +100,21 @@ def _expansion(node: Node, backend: HasLowerings) -> Node | None:
         return _with_known_lengths(expand(*node.inputs), node.type)
 
 
-def _with_known_lengths(expansion: Node, type: Type) -> Node:
+def _with_known_lengths(expansion: ir.Node, type: ir.Type) -> ir.Node:
     """Return an expansion with the static lengths of the named function's type."""
-    if isinstance(type, TupleType) and isinstance(expansion.op, MakeTuple):
-        return Node.make(expansion.op, *map(_with_known_lengths, expansion.inputs, type.items))
-    return specify_shape(expansion, type.shape) if isinstance(type, TensorType) else expansion
+    if isinstance(type, ir.TupleType) and isinstance(expansion.op, ir.MakeTuple):
+        return ir.Node.make(expansion.op, *map(_with_known_lengths, expansion.inputs, type.items))
+    return specify_shape(expansion, type.shape) if isinstance(type, ir.TensorType) else expansion
 
 
-def bypass(graph: Graph, cls: type[Op]) -> Graph:
+def bypass(graph: ir.Graph, cls: type[ir.Op]) -> ir.Graph:
     """Return the graph with each operation of a class replaced by its first input.
 
     Operations in the graphs of operations are replaced too.
     """
     if not has_kind(graph, (cls,)):
         return graph
-    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    done: dict[ir.Node, ir.Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
         if node in done:
             continue
@@ -141,23 +125,21 @@ def bypass(graph: Graph, cls: type[Op]) -> Graph:
         graphs = node.op.graphs()
         op = node.op.with_graphs([bypass(inner, cls) for inner in graphs]) if graphs else node.op
         with derived_from(node.site):
-            done[node] = Node.make(op, *inputs) if graphs else node.with_inputs(inputs)
-    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+            done[node] = ir.Node.make(op, *inputs) if graphs else node.with_inputs(inputs)
+    return ir.Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def has_kind(graph: Graph, kinds: tuple[type[Op], ...]) -> bool:
+def has_kind(graph: ir.Graph, kinds: tuple[type[ir.Op], ...]) -> bool:
     """Return whether a graph, or the graph of an operation, has operations of these classes."""
     return any(issubclass(kind, kinds) for kind in graph.kinds) or any(
         has_kind(inner, kinds) for node in graph.holders() for inner in node.op.graphs()
     )
 
 
-def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
-    """Raise if a declared sharding does not fit the mesh; the error names the line.
+def check_shardings(graph: ir.Graph, axes: MeshAxes | None) -> None:
+    """Raise if a declared sharding does not fit the mesh's axes; the error names the line.
 
-    Args:
-        graph: The graph.
-        axes: The mesh's axes; None without a mesh, where shardings have no effect.
+    Without a mesh, shardings have no effect.
 
     Raises:
         ShardingError: If the mesh lacks an axis, or a length is not divisible.
@@ -165,7 +147,7 @@ def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
     if axes is None:
         return
     for node in graph.nodes:
-        sharding: Sharding | None = getattr(node.op, "sharding", None)
+        sharding: ir.Sharding | None = getattr(node.op, "sharding", None)
         if sharding is not None:
             try:
                 axes.of(sharding, node.type.shape, with_role(repr(node), node.op))
@@ -175,25 +157,21 @@ def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
             check_shardings(inner, axes)
 
 
-def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
+def bake(graph: ir.Graph, arrays: Mapping[ir.Node, np.ndarray[Any, Any]]) -> ir.Graph:
     """Replace leaves whose values decide shapes by constants."""
     baked = {
-        leaf: Node.make(Constant.of(_cast(array, leaf.type.dtype)))
+        leaf: ir.Node.make(ir.Constant.of(_cast(array, leaf.type.dtype)))
         for leaf, array in arrays.items()
     }
     return graph.substitute(baked) if baked else graph
 
 
-def narrow_dtypes(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
+def narrow_dtypes(graph: ir.Graph, dtypes: Mapping[str, str]) -> ir.Graph:
     """Return the graph computed in other dtypes.
 
     The dtypes of inputs, leaves, constants and casts change, also in the graphs of operations.
     Where an operation converts integers to a replaced floating dtype, its operands are cast to the
     new dtype. Results that still have a replaced dtype stay.
-
-    Args:
-        graph: The graph.
-        dtypes: The dtypes to replace, each with its replacement.
     """
     if not dtypes:
         return graph
@@ -202,37 +180,37 @@ def narrow_dtypes(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
         if node not in done:
             with derived_from(node.site):
                 done[node] = _narrow_node(node, [done[x] for x in node.inputs], dtypes)
-    return Graph([done[x] for x in graph.inputs], [done[y] for y in graph.outputs])
+    return ir.Graph([done[x] for x in graph.inputs], [done[y] for y in graph.outputs])
 
 
-def _narrow_input(x: Node, dtypes: Mapping[str, str]) -> Node:
-    if not isinstance(x.type, TensorType) or x.type.dtype not in dtypes:
+def _narrow_input(x: ir.Node, dtypes: Mapping[str, str]) -> ir.Node:
+    if not isinstance(x.type, ir.TensorType) or x.type.dtype not in dtypes:
         return x
-    type = TensorType(dtypes[x.type.dtype], x.type.shape)
+    type = ir.TensorType(dtypes[x.type.dtype], x.type.shape)
     with derived_from(x.site):
         # Equal steps of loops share one graph, and stay equal.
-        return Node.make(
+        return ir.Node.make(
             Formal(x.op.position, type) if isinstance(x.op, Formal) else x.op.of_type(type)  # type: ignore[attr-defined]
         )
 
 
-def _narrow_node(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:
+def _narrow_node(node: ir.Node, inputs: Sequence[ir.Node], dtypes: Mapping[str, str]) -> ir.Node:
     op = _narrow_op(node.op, dtypes)
-    narrowed = Node.make(op, *op.arranged(inputs))
+    narrowed = ir.Node.make(op, *op.arranged(inputs))
     dtype = dtypes.get(getattr(narrowed.type, "dtype", ""))
     if dtype is None or not isinstance(op, Elementwise):
         return narrowed
-    floats = [x if is_inexact(x.type.dtype) else Node.make(Cast(dtype), x) for x in inputs]
-    return Node.make(op, *op.arranged(floats))
+    floats = [x if ir.is_inexact(x.type.dtype) else ir.Node.make(Cast(dtype), x) for x in inputs]
+    return ir.Node.make(op, *op.arranged(floats))
 
 
-def _narrow_op(op: Any, dtypes: Mapping[str, str]) -> Op:
+def _narrow_op(op: Any, dtypes: Mapping[str, str]) -> ir.Op:
     match op:
-        case Constant(dtype=dtype) if dtype in dtypes:
-            return Constant.of(_cast(op.value, dtypes[dtype]))
-        case Slot(given_type=TensorType(dtype=dtype, shape=shape)) if dtype in dtypes:
-            return Slot(op.position, TensorType(dtypes[dtype], shape), op.given_name)
-        case Constant() | Leaf():
+        case ir.Constant(dtype=dtype) if dtype in dtypes:
+            return ir.Constant.of(_cast(op.value, dtypes[dtype]))
+        case ir.Slot(given_type=ir.TensorType(dtype=dtype, shape=shape)) if dtype in dtypes:
+            return ir.Slot(op.position, ir.TensorType(dtypes[dtype], shape), op.given_name)
+        case ir.Constant() | ir.Leaf():
             return op
     if "dtype" in {field.name for field in dataclasses.fields(op)} and op.dtype in dtypes:
         op = dataclasses.replace(op, dtype=dtypes[op.dtype])
@@ -242,4 +220,4 @@ def _narrow_op(op: Any, dtypes: Mapping[str, str]) -> Op:
 
 def _cast(value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):
-        return value.astype(numpy_dtype(dtype))
+        return value.astype(ir.numpy_dtype(dtype))

@@ -16,18 +16,10 @@ from graphc.ir import Constant, Graph, Node, is_complex, is_inexact, replace_nod
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.rule import FUSE, StageRule, number_of, stage_rule
+from graphc.tensor import attention
 from graphc.tensor.arrays.create import Arange
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.join import Concatenate, concatenate
-from graphc.tensor.attention import (
-    Attention,
-    LayerNorm,
-    Normalization,
-    RMSNorm,
-    Rotation,
-    rotate_halves,
-    rotate_pairs,
-)
 from graphc.tensor.core.axes import ExpandDims, transpose
 from graphc.tensor.core.elementwise import (
     Cast,
@@ -50,12 +42,9 @@ Find = Callable[[Node], Iterator[Node]]
 
 @dataclass(frozen=True, slots=True)
 class FusionPattern:
-    """A pattern of nodes that one operation may replace.
+    """A pattern of nodes that one operation may replace; ``find`` yields nodes of the operation.
 
-    Attributes:
-        op: The class of the fused operation.
-        rule: The rule, by whose names reports and modes select or exclude the pattern.
-        find: Yields nodes of the operation that may replace a node.
+    Reports and modes select or exclude the pattern by its rule.
     """
 
     op: type
@@ -104,12 +93,12 @@ def _both_orders(node: Node) -> tuple[tuple[Node, Node], ...]:
     return (a, b), (b, a)
 
 
-def _normalizations(op: type[Normalization], node: Node) -> Iterator[Node]:
+def _normalizations(op: type[attention.Normalization], node: Node) -> Iterator[Node]:
     """Yield the normalization that equals a quotient by the root of a mean square and eps."""
     for y, radicand in _quotients_by_root(node):
         is_centered = y.op is subtract and isinstance(y.inputs[1].op, ExpandDims)
         eps = number_of(radicand.inputs[0]) if radicand.op is add else None
-        if not isinstance(eps, float) or (op is LayerNorm) != is_centered:
+        if not isinstance(eps, float) or (op is attention.LayerNorm) != is_centered:
             continue
         x: Any = y.inputs[0] if is_centered else y
         candidate = op((node.type.ndim - 1,), eps)
@@ -142,34 +131,34 @@ def _vector_operands(combine: Elementwise, node: Node) -> Iterator[tuple[Node, N
                 yield vector, x
 
 
-def _weighted_normalizations(op: type[Normalization], node: Node) -> Iterator[Node]:
+def _weighted_normalizations(op: type[attention.Normalization], node: Node) -> Iterator[Node]:
     for weight, x in _vector_operands(multiply, node):
         for norm in _normalizations(op, x):
             yield Node.make(norm.op, *norm.inputs, weight)
 
 
-@pattern(LayerNorm)
+@pattern(attention.LayerNorm)
 def fused_layer_norm(node: Node) -> Iterator[Node]:
     """A layer norm, also without bias, or without bias and weight, is one operation."""
-    yield from _normalizations(LayerNorm, node)
-    yield from _weighted_normalizations(LayerNorm, node)
+    yield from _normalizations(attention.LayerNorm, node)
+    yield from _weighted_normalizations(attention.LayerNorm, node)
     for bias, x in _vector_operands(add, node):
-        for norm in _weighted_normalizations(LayerNorm, x):
+        for norm in _weighted_normalizations(attention.LayerNorm, x):
             yield Node.make(norm.op, *norm.inputs, bias)
 
 
-@pattern(RMSNorm)
+@pattern(attention.RMSNorm)
 def fused_rms_norm(node: Node) -> Iterator[Node]:
     """``x / sqrt(mean(x**2) + eps)``, with or without a weight, is one operation."""
-    yield from _normalizations(RMSNorm, node)
-    yield from _weighted_normalizations(RMSNorm, node)
+    yield from _normalizations(attention.RMSNorm, node)
+    yield from _weighted_normalizations(attention.RMSNorm, node)
 
 
 MASKED_SCORE = -1e9
 """In a softmax with scores above half of this value, masked scores have the weight 0."""
 
 
-@pattern(Attention)
+@pattern(attention.Attention)
 def fused_attention(node: Node) -> Iterator[Node]:
     """``softmax(scale * q @ k.T + mask) @ v`` is one operation, also without scale or mask."""
     if not isinstance(node.op, DotGeneral):
@@ -186,7 +175,7 @@ def fused_attention(node: Node) -> Iterator[Node]:
             q, k = product.inputs
             first_orders = _matrix_orders(product.op, q.type.ndim, k.type.ndim, columns_first=True)
             if first_orders:
-                op = Attention((last,), scaling, bool(mask), fill)
+                op = attention.Attention((last,), scaling, bool(mask), fill)
                 arrays: Any = (q, k, v)
                 transposed = map(_transpose_to, arrays, (*first_orders, orders[1]))
                 yield Node.make(op, *transposed, *scale, *mask)
@@ -255,10 +244,10 @@ def _with_repeated_cosines(x: Any, angle: Any) -> Node:
 
 
 ROTATIONS: dict[Callable[..., Node], bool] = {
-    rotate_halves: False,
+    attention.rotate_halves: False,
     _with_repeated_angles: False,
     _with_repeated_cosines: False,
-    rotate_pairs: True,
+    attention.rotate_pairs: True,
 }
 """The forms of a rotation, and whether each rotates pairs of adjacent elements."""
 
@@ -266,7 +255,7 @@ MAX_DISTANCE = 6
 """The largest number of operations between a rotation's result and the cosines of its angles."""
 
 
-@pattern(Rotation)
+@pattern(attention.Rotation)
 def fused_rotation(node: Node) -> Iterator[Node]:
     """A rotation of pairs by angles proportional to the row number, from 0 on, is one operation."""
     if node.op is not add and not isinstance(node.op, Concatenate | Reshape):
@@ -279,7 +268,9 @@ def fused_rotation(node: Node) -> Iterator[Node]:
             for frequencies in _frequencies(angle, length_of(x, x.type.ndim - 2)):
                 for form, pairs in ROTATIONS.items():
                     if _have_one_normal_form([(node, form(x, angle))], [x, angle]):
-                        yield Node.make(Rotation((node.type.ndim - 1,), pairs), x, frequencies)
+                        yield Node.make(
+                            attention.Rotation((node.type.ndim - 1,), pairs), x, frequencies
+                        )
 
 
 def _nodes_nearby(node: Node) -> dict[Node, None]:

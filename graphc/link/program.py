@@ -23,7 +23,7 @@ from graphc.errors import (
 from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
 from graphc.ir.law import checks_of, named_checks, source_axis
 from graphc.link.backend import Backend
-from graphc.link.checks import admit, unequal_arguments, unequal_operands
+from graphc.link.checks import admit, compare_lengths, unequal_arguments, unequal_operands
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.site import user_line
@@ -168,9 +168,8 @@ class Program:
         """
         for position, node in enumerate(self.graph.inputs):
             admit(position, node, arguments[position])
-        for check in self.named_checks:
-            error = partial(unequal_arguments, self.graph.inputs, check)
-            self._compare(check, arguments, error)
+        error = partial(unequal_arguments, self.graph.inputs)
+        compare_lengths(self.named_checks, arguments, self.backend.equal_lengths, error)
         values = [*arguments, *[None] * (len(self.positions) - len(arguments))]
         for position, value in self.constants:
             values[position] = value
@@ -182,12 +181,9 @@ class Program:
         values: list[Any],
         last_uses: Mapping[int, list[int]] = NO_LAST_USES,
     ) -> None:
-        """Run steps, and store their results among the program's values.
+        """Run steps, and store their results among the program's values, by position.
 
-        Args:
-            steps: Steps of this program.
-            values: The program's values by position.
-            last_uses: For a step, by its result's position, the positions of values to drop.
+        After a step, the values of its ``last_uses`` are dropped.
         """
         for node, checks, compute, positions, result in steps:
             operands = [values[i] for i in positions]
@@ -202,14 +198,8 @@ class Program:
 
     def compare_lengths(self, node: Node, checks: Sequence[Check], operands: Sequence[Any]) -> None:
         """Raise if two lengths of a node's operands differ that must be equal."""
-        for check in checks:
-            self._compare(check, operands, partial(unequal_operands, node, check, operands))
-
-    def _compare(
-        self, check: Check, operands: Sequence[Any], error: Callable[[int, int], GraphcError]
-    ) -> None:
-        a, m, b, n = check
-        self.backend.equal_lengths(operands[a].shape[m], operands[b].shape[n], error)
+        error = partial(unequal_operands, node, operands)
+        compare_lengths(checks, operands, self.backend.equal_lengths, error)
 
     def _write(self) -> None:
         positions, lengths, observer = self.positions, EqualLengths(), _observer.get()
@@ -249,11 +239,7 @@ def _length(x: Node, axis: int) -> _Length:
 
 
 class EqualLengths:
-    """Disjoint sets of equal lengths, so that each pair is checked once.
-
-    Args:
-        nodes: Nodes that have been computed, in topological order.
-    """
+    """Disjoint sets of equal lengths, also of computed nodes, so that each pair is checked once."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.parents: dict[_Length, _Length] = {}

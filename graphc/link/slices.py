@@ -34,7 +34,11 @@ def with_slice_lengths(graph: Graph) -> Graph:
     A slice changes only if its bounds and its axis's length can be computed before the program
     runs, and if the start depends on the value of an input.
     """
-    moving = {node: slices for node in graph.nodes if (slices := [*_moving_slices(node)])}
+    moving = {
+        node: slices
+        for node in graph.nodes
+        if isinstance(node.op, Index | IndexUpdate) and (slices := [*moving_slices(node.op)])
+    }
     if not moving:
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
@@ -63,10 +67,6 @@ def with_slice_lengths(graph: Graph) -> Graph:
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def _moving_slices(node: Node) -> Iterable[tuple[int, int]]:
-    return moving_slices(node.op) if isinstance(node.op, Index | IndexUpdate) else ()
-
-
 def _from_start(start: Any, n: Tensor) -> Tensor:
     """Return the index of a slice's first element, from the start of an axis of n elements."""
     start = cast(start, "int64")
@@ -80,8 +80,12 @@ def _are_known_before(graph: Graph, start: Node, stop: Node, n: Known) -> bool:
     """
     bounds = [x for x in (start, stop, n) if isinstance(x, Node)]
     on_host = computable_on_host(Graph(graph.inputs, bounds), [True] * len(graph.inputs))
-    return any(map(_is_argument, _sources([start]))) and all(
-        x in on_host and not isinstance(x.op, Leaf) and not _is_inner_length(x)
+    decides = any(not x.inputs and not isinstance(x.op, Constant) for x in _sources([start]))
+    # Lengths of arrays that the program computes are unknown before.
+    return decides and all(
+        x in on_host
+        and not isinstance(x.op, Leaf)
+        and not (isinstance(x.op, Length | Shape) and x.inputs[0].inputs)
         for x in _sources(bounds)
     )
 
@@ -91,15 +95,6 @@ def _sources(nodes: Iterable[Node]) -> Collection[Node]:
     return reachable_nodes(
         nodes, lambda x: () if isinstance(x.op, Length | Shape) else x.inputs
     ).keys()
-
-
-def _is_argument(x: Node) -> bool:
-    return not x.inputs and not isinstance(x.op, Constant)
-
-
-def _is_inner_length(x: Node) -> bool:
-    """Return whether a node is a length of an array that the program computes."""
-    return isinstance(x.op, Length | Shape) and bool(x.inputs[0].inputs)
 
 
 def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:

@@ -91,8 +91,8 @@ class Source:
             a, m, b, n = check
             lengths = f"{names[a]}.shape[{m}]", f"{names[b]}.shape[{n}]"
             error = f"e{step.position}_{k}"
-            self.namespace[error] = partial(unequal_operands, step.node, check)
-            operands = f"({', '.join(names)},), {', '.join(lengths)}"
+            self.namespace[error] = partial(unequal_operands, step.node)
+            operands = f"({', '.join(names)},), {check}, {', '.join(lengths)}"
             lines.append(f"if {' != '.join(lengths)}: raise {error}({operands})")
         return lines
 

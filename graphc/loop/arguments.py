@@ -65,7 +65,7 @@ def call_user(
             f"Their order is: {order}. Past outputs are given by outputs_info=[initial value]."
             if what == "step"
             else f"Their order is: {order}.",
-        ) from error
+        ) from None
     with within(function):
         return function(*arguments)
 

@@ -9,7 +9,7 @@ from graphc.ir import GATHERERS, Node, Pick, replace_nodes, toposort
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
 from graphc.tensor.arrays.join import Concatenate
-from graphc.tensor.core.shape import Reshape, lengths
+from graphc.tensor.core.shape import Reshape, complete_shape, lengths
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -154,8 +154,7 @@ def _last_index(x: Any) -> int:
 def _joins_two_axes(y: Node) -> bool:
     x, *symbolic = y.inputs
     op: Any = y.op
-    remaining = iter(symbolic)
-    new = [next(remaining) if n is None else n for n in op.shape]
+    new = complete_shape(op.shape, symbolic)
     return len(new) + 1 == x.type.ndim and new[1:] == lengths(x)[2:]  # type: ignore[arg-type]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -15,6 +16,12 @@ from graphc.rewrite.passes import PassReport, optimize
 
 MAX_WIDTH = 72
 """Approximate number of characters after which an expression is abbreviated."""
+
+MAX_WITHOUT_SUMMARY = 20
+"""The largest number of changes that are listed without a summary."""
+
+MAX_NAMED = 5
+"""The number of rules in a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +66,41 @@ class Explanation:
         return f'<iframe srcdoc="{escape(self.html())}" style="{style}"></iframe>'
 
     def _lines(self) -> Iterator[str]:
-        for report in self.passes:
+        changes = [(report, entries(report.records)) for report in self.passes]
+        everything = [entry for _, each in changes for entry in each]
+        yield from _summary(self.before, self.graph, everything)
+        for report, each in changes:
             yield (
                 f"{report.name}: {report.seconds * 1e3:.1f} ms, "
                 f"{report.before} -> {report.after} nodes"
             )
-            for entry in entries(report.records):
-                yield from _lines_of(entry)
+            first: dict[Any, Entry] = {}
+            for entry in each:
+                first.setdefault(_rules_and_line(entry), entry)
+            counts = Counter(map(_rules_and_line, each))
+            for key, entry in first.items():
+                yield from _lines_of(entry, counts[key])
         yield "result"
         yield from (f"  {pprint(node, MAX_WIDTH)}" for node in self.graph.outputs)
 
 
-def _lines_of(entry: Entry) -> Iterator[str]:
-    where = entry.before.where
-    yield f"  {entry.name}" + (f"   {where}" if where else "")
+def _summary(before: Graph, after: Graph, changes: Sequence[Entry]) -> Iterator[str]:
+    if len(changes) > MAX_WITHOUT_SUMMARY:
+        counts = Counter(entry.name for entry in changes).most_common()
+        yield (
+            f"{len(changes)} changes by {len(counts)} rules, {len(before)} -> {len(after)} nodes; "
+            f"most: {', '.join(f'{name} ({count})' for name, count in counts[:MAX_NAMED])}"
+        )
+
+
+def _rules_and_line(entry: Entry) -> tuple[str, str | None]:
+    return entry.name, entry.before.where
+
+
+def _lines_of(entry: Entry, count: int) -> Iterator[str]:
+    name, where = _rules_and_line(entry)
+    times = f"   {count} times, the first:" if count > 1 else ""
+    yield f"  {name}" + (f"   {where}" if where else "") + times
     for before, after in distinct_texts(entry.before, entry.after, MAX_WIDTH):
         yield f"    {before}"
         yield f"    -> {after}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError
-from graphc.ir import toposort, unwrap, wrap_like
+from graphc.ir import flatten, rebuild, toposort, unwrap, wrap_like
 from graphc.tensor import Tensor
 from graphc.tensor.arrays import vectorize
 from graphc.xtensor.align import Dims, check_dims, dim_lengths, permute_all, with_lengths
@@ -25,7 +25,8 @@ def vectorize_graph(
     No loop is built: each operation is applied once, to the batch.
 
     Args:
-        outputs: An array with named dimensions or without, or a list or tuple of them.
+        outputs: An array with named dimensions or without, or a nested list, tuple
+            or dict of them.
         replace: For arrays of the outputs' graph, arrays that have their dimensions and new ones
             anywhere; for arrays without names, arrays with new axes in front.
         new_tensor_dims: The names of the new axes of arrays without names, from left to right.
@@ -49,8 +50,7 @@ def vectorize_graph(
         >>> vectorize_graph((x * y).sum("a"), {x: xs, y: ys}).dims
         ('c', 'b')
     """
-    several = isinstance(outputs, list | tuple)
-    ys = list(outputs) if several else [outputs]
+    ys = flatten(outputs)
     tensor_dims = check_dims(TITLE, new_tensor_dims)
     batches = [_Batch.of(old, new, tensor_dims) for old, new in replace.items()]
     seen = dict.fromkeys(dim for each in batches for dim in each.new)
@@ -60,7 +60,7 @@ def vectorize_graph(
     swaps = {unwrap(each.old): each.leading(order, sizes) for each in batches}
     arrays = vectorize.vectorize_graph([unwrap(y) for y in ys], swaps)
     results = [_result(y, new, batches, order) for y, new in zip(ys, arrays, strict=True)]
-    return type(outputs)(results) if several else results[0]
+    return rebuild(outputs, results)
 
 
 TITLE = "vectorize_graph"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.attention import reference
 from tests.attention.worlds import GRAPHS
-from tests.compile.test_disk_functions import answer, started
+from tests.compile.processes import answer, started
 
 STEP = """
 import graphc.attention as ga

@@ -308,6 +308,44 @@ def test_an_array_of_another_library_is_numpys_in_numpy_mode(library: str) -> No
     assert type(y) is np.ndarray
 
 
+class DLPackOnly:
+    """An array of a library that has neither ``__array__`` nor an adaptor here."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = np.asarray(value)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.value.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.value.__dlpack_device__()
+
+
+def test_an_object_of_the_dlpack_protocol_is_an_array(mode: str) -> None:
+    x, two = gt.vector("x"), DLPackOnly([1.0, 2.0])
+    assert graphc.function([x], x * 2, mode)(two).tolist() == [2.0, 4.0]
+    assert (x + two) is (x + two.value)
+    assert gt.as_tensor(two) is gt.as_tensor(two.value)
+    w = graphc.shared(two)
+    w.set_value(DLPackOnly([3.0]))
+    assert w.get_value().tolist() == [3.0]
+
+
+class OnDevice(DLPackOnly):
+    """An array in a device's memory."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("cannot export from cuda:0")
+
+
+def test_an_object_of_the_dlpack_protocol_on_a_device_is_refused(mode: str) -> None:
+    x = gt.vector("x")
+    with pytest.raises(ArgumentError, match="cuda:0; copy the array to the processor"):
+        graphc.function([x], x, mode)(OnDevice([1.0]))
+    with pytest.raises(DTypeError, match="cuda:0"):
+        gt.as_tensor(OnDevice([1.0]))
+
+
 EVERYWHERE = ("bool", "int8", "int64", "uint32", "bfloat16", "float16", "float32", "float64")
 
 

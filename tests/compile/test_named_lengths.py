@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, RuntimeShapeError, ShapeError
 from graphc.export import runtime
-from graphc.ir import Constant
+from graphc.ir import Constant, Graph
 
 MODES = ["NUMPY", "JAX", "MLX", graphc.Mode("JAX", lengths="buckets")]
 
@@ -111,12 +111,26 @@ def test_a_program_compares_lengths_of_one_name_once() -> None:
     assert len(f._program.named_checks) == 1
 
 
-def test_functions_with_other_names_have_their_own_messages() -> None:
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_functions_with_other_names_share_a_program_and_have_their_own_messages(mode: Any) -> None:
+    programs = []
     for name in ["n", "m"]:
         x, y = (gt.tensor(each, shape=(name,)) for each in "xy")
-        f = graphc.function([x, y], gt.exp(x) + y, mode="NUMPY")
+        f = graphc.function([x, y], gt.exp(x) + y * 0.37, mode=mode)
+        assert f(np.zeros(2), np.zeros(2)).tolist() == [1, 1]
         with pytest.raises(RuntimeShapeError, match=f"^{name} is 2 in x and 3 in y"):
             f(np.ones(2), np.ones(3))
+        programs.append(f._compiled)
+    assert programs[0] is programs[1]
+
+
+def test_which_lengths_have_one_name_is_part_of_the_program() -> None:
+    y = gt.tensor("y", shape=("n",))
+    keys = {
+        Graph([x, y], [gt.exp(x).sum() + y.sum()]).key()
+        for x in (gt.vector("x"), gt.tensor("x", shape=("m",)), gt.tensor("x", shape=("n",)))
+    }
+    assert len(keys) == 2
 
 
 def test_clones_keep_names() -> None:

@@ -11,8 +11,8 @@ import graphc
 from graphc.ir import TensorType
 from graphc.tensor.arrays.vectorize import batched
 from tests.contract.case import Case
+from tests.contract.operands import arrays, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols
 from tests.reference import evaluate
 
 SUBJECTS = (

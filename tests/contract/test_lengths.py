@@ -19,8 +19,8 @@ from graphc.ir import TensorType, is_inexact
 from graphc.link import names
 from tests.contract.case import Case
 from tests.contract.differences import SMOOTH, slopes
+from tests.contract.operands import arrays, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols
 from tests.contract.tolerance import assert_agree
 from tests.contract.values import plain
 from tests.modes import lacks, uncompiled

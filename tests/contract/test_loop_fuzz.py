@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, assume, given, seed, settings, strategies as
 from graphc.link import names
 from tests.contract.loop_case import LoopCase
 from tests.contract.loop_cases.batches import each, over
+from tests.contract.loop_check import check
 from tests.contract.random_loops import FAR, RandomLoop, random_loops
-from tests.contract.test_loops import check
 
 KINDS = {"f": [1.0, -0.5, 1.5], "b": [True, False, True], "i": [1, 2, 0]}
 """What the values of an element of a batch are multiplied with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphcError
 from graphc.implicit.node import Implicit
-from graphc.ir import Op, TensorType, is_inexact, numpy_dtype, toposort
+from graphc.ir import Op, TensorType, is_inexact, toposort
 from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
 from graphc.tensor.arrays.index import Nonzero
@@ -23,50 +23,14 @@ from graphc.tensor.core.elementwise import ROWS, Elementwise
 from graphc.tensor.core.shape import Length, Shape
 from tests.contract.case import Case
 from tests.contract.differences import SMOOTH, slopes
+from tests.contract.operands import arrays, by_numpy, symbols, there
 from tests.contract.operations import BARRIERS, FAMILIES, graphc_operations
 from tests.contract.tolerance import assert_agree
-from tests.contract.values import plain
 from tests.modes import lacks, uncompiled
 
 BACKENDS = names()
 LACKING: dict[tuple[str, str], str] = {}
 """A backend and an operation that it lacks: the reason."""
-
-SPECIAL = [0.0, -0.0, 1.0, 1.0, -2.0, -np.inf, np.inf, np.nan, 2.0, -1.0, 2.0, 0.0, 1.0, -0.0]
-
-
-def arrays(case: Case, dtype: str) -> list[np.ndarray[Any, Any]]:
-    if case.values:
-        return [case.values(dtype)]
-    values = [plain(dtype, shape, i) for i, shape in enumerate(case.shapes)]
-    if case.special:
-        values = [np.resize(SPECIAL, x.shape).astype(x.dtype) for x in values]
-    return values
-
-
-def symbols(case: Case, values: list[np.ndarray[Any, Any]]) -> list[Any]:
-    shapes = [x.shape if case.static else (None,) * x.ndim for x in values]
-    return [TensorType(x.dtype, shape)() for x, shape in zip(values, shapes, strict=True)]
-
-
-def by_numpy(case: Case, given: Any, values: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """NumPy's result; half-width floats are computed in float32, and rounded once."""
-    xs = [x.astype(np.float32) if _is_half(x.dtype) else x for x in values]
-    with np.errstate(all="ignore"):
-        y = np.asarray(case.expected(*xs))
-    dtype = numpy_dtype(given.dtype)
-    return y.astype(dtype) if _is_half(dtype) and y.dtype == np.float32 else y
-
-
-def _is_half(dtype: Any) -> bool:
-    return dtype.itemsize == 2 and is_inexact(dtype.name)
-
-
-def there(backend: str, dtypes: Sequence[str]) -> list[str]:
-    """Those of the dtypes that the backend has; complex64 for complex128 in single precision."""
-    lacking = [dtype for dtype in dtypes if lacks(backend, dtype)]
-    narrower = ["complex64"] if lacking and "float32" in dtypes else []
-    return [*dict.fromkeys([d for d in dtypes if d not in lacking] + narrower)]
 
 
 @pytest.mark.sample(rest=2, excluding=tuple(PASSES))

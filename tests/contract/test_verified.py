@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import graphc
+from tests.contract.operands import arrays, symbols, there
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols, there
 from tests.modes import lacks, uncompiled
 
 SINGULAR = {"determinant"}

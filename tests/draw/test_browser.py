@@ -150,12 +150,10 @@ def test_a_profiles_box_is_as_wide_as_the_page_when_it_is_clicked(tmp_path: Path
     assert again == pytest.approx(before, abs=1)
 
 
-def test_a_notebooks_frame_shows_the_page() -> None:
-    frame: Any = totals()._repr_html_()
-    page = f"<html><head></head><body>{frame}</body></html>"
-    script = """
-    const inside = document.querySelector("iframe").contentDocument;
-    return [...inside.querySelectorAll(".pane .box > text.name")].map((one) => one.textContent);"""
+def test_a_notebooks_picture_is_drawn_without_scripts() -> None:
+    picture: Any = totals()._repr_html_()
+    page = f"<html><head></head><body>{picture}</body></html>"
+    script = 'return texts(".box > text.name");'
     names, wrong = asked(page, script)
     assert wrong == []
     assert "x" in names

@@ -12,8 +12,8 @@ import pytest
 import graphc
 from graphc.errors import FormatError
 from tests.export.mutations import mutated, mutated_file
-from tests.export.test_model import model
 from tests.export.texts import GRAPHS, REFUSED, of_contract
+from tests.export.training_step import model
 
 CHUNK = 500
 CHUNKS = 6

@@ -11,8 +11,8 @@ import graphc
 from graphc.errors import DynamicShapeError, ExportError
 from graphc.export import runtime
 from graphc.ir import is_inexact
+from tests.contract.operands import arrays, by_numpy, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, by_numpy, symbols
 from tests.contract.tolerance import assert_agree
 
 DTYPES = ("float64", "float32", "int64", "bool")

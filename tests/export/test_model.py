@@ -24,27 +24,7 @@ from graphc.export import runtime, safetensors as own
 from graphc.export.archive import ALIGNED
 from graphc.implicit import CSR
 from graphc.ir import DTYPES, numpy_dtype
-
-TABLE = np.arange(30.0).reshape(10, 3)
-
-
-def model(mode: str = "NUMPY") -> graphc.Function[Any]:
-    """A step of training, with noise, a counter, a captured array and nested results."""
-    x = gt.matrix("x", dtype="float64")
-    rate = gt.scalar("rate")
-    w = graphc.shared(np.eye(3), name="w")
-    count = graphc.shared(0, name="count")
-    noise = gt.random.RandomStream(3).normal(size=3)
-    h = graphc.scan(lambda row, h: gt.tanh(h @ w + row), x, gt.zeros(3))[-1]
-    loss = ((h - noise - TABLE[2]) ** 2).sum() + gt.as_tensor(TABLE)[4:].mean()
-    slope = graphc.grad(loss, w)
-    return graphc.function(
-        [x, graphc.In(rate, value=0.25)],
-        {"loss": loss, "parts": [h, {"slope": slope}]},
-        updates=[(w, w - rate * slope), (count, count + 1)],
-        mode=mode,
-        name="train",
-    )
+from tests.export.training_step import TABLE, model
 
 
 def flat(results: Any) -> list[Any]:

@@ -18,12 +18,12 @@ from graphc.ir import is_complex, is_inexact, numpy_dtype
 from graphc.tensor.core.assertion import Assert
 from graphc.tensor.core.elementwise import ROWS, Elementwise
 from tests.contract.case import Case
+from tests.contract.loop_check import several_tensors
 from tests.contract.loops import CASES
+from tests.contract.operands import arrays, by_numpy, symbols
 from tests.contract.operations import FAMILIES, graphc_operations
+from tests.contract.row_batch import Batch, dtypes_of
 from tests.contract.rows import SUMMED, expected, taken
-from tests.contract.test_elementwise import Batch, dtypes_of
-from tests.contract.test_loops import several_tensors
-from tests.contract.test_operations import arrays, by_numpy, symbols
 from tests.contract.tolerance import assert_agree
 from tests.contract.values import awkward, tuples
 

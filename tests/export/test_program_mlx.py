@@ -17,8 +17,8 @@ from graphc.compile.mode import Mode
 from graphc.errors import ArgumentError, ExportError, GraphcError
 from graphc.export import runtime
 from graphc.link import as_numpy
+from tests.contract.operands import arrays as arrays_of, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays as arrays_of, symbols
 from tests.export.alone import check_alone, training
 from tests.export.mutations import mutated_file
 from tests.export.texts import REFUSED

@@ -17,8 +17,8 @@ from graphc.implicit import CSR, LoRA, quantize
 from graphc.ir import Constant, Graph, Input, Leaf, flatten
 from graphc.tensor.core.elementwise import ROWS
 from tests.contract.loops import CASES
+from tests.contract.operands import arrays, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols
 
 __all__ = ["GRAPHS", "REFUSED", "every_operation", "model", "names_in", "of_contract"]
 

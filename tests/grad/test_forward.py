@@ -86,6 +86,17 @@ def test_tangents_that_do_not_fit_are_refused(tangents: Any) -> None:
         graphc.pushforward(x, x, tangents)
 
 
+def test_tangents_are_in_the_structure_of_what_moves() -> None:
+    wrt, moves = {"a": x, "b": [y]}, {"b": [gt.ones_like(y)], "a": gt.ones_like(x)}
+    pushed = graphc.pushforward({"product": x * y}, wrt, moves)
+    assert evaluate([pushed["product"]], {x: [1.0, 2.0], y: [3.0, 4.0]})[0].tolist() == [4.0, 6.0]
+    product = graphc.hessian_vector_product((x**2 * y).sum(), wrt, moves)
+    a, b = evaluate([product["a"], product["b"][0]], {x: [1.0], y: [3.0]})
+    assert (a.tolist(), b.tolist()) == ([8.0], [2.0])
+    with pytest.raises(ArgumentError, match="another structure: expected a dict with the keys"):
+        graphc.pushforward(x * y, wrt, [x, y])
+
+
 def test_tangents_of_lengths_that_are_not_continuous_do_not_arrive() -> None:
     with pytest.raises(DisconnectedInputError):
         graphc.pushforward(gt.floor(x), x, x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ import pytest
 import tests.implicit.loops  # noqa: F401 (it fills PROGRAMS)
 from graphc.errors import MaterializeError
 from graphc.implicit import materializations, materializing, register, unregister
+from tests.implicit.compare import assert_same
 from tests.implicit.programs import HITS, PROGRAMS, Int8, Program, product
 
 
@@ -26,19 +26,6 @@ def operands(program: Program) -> tuple[Int8, jax.Array]:
 
 def dense_of(w: Int8) -> jax.Array:
     return jnp.asarray(np.asarray(w))
-
-
-def assert_same(found: Any, wanted: Any) -> None:
-    """Equal up to rounding, relative to the largest number of each array."""
-    ours, theirs = jax.tree.leaves(found), jax.tree.leaves(wanted)
-    assert len(ours) == len(theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        if jax.dtypes.issubdtype(b.dtype, jax.dtypes.prng_key):
-            a, b = jax.random.key_data(a), jax.random.key_data(b)
-        tolerance = 1e-2 if "bfloat16" in str(a.dtype) else 2e-5
-        size = float(np.max(np.abs(b), initial=1))
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * size)
 
 
 def named(kind: str) -> list[str]:

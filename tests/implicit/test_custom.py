@@ -25,16 +25,9 @@ from graphc.implicit import (
     register,
     unregister,
 )
+from tests.implicit.compare import assert_same
+from tests.implicit.int8 import X, weight
 from tests.implicit.programs import HITS, Int8
-from tests.implicit.test_battery import assert_same
-
-
-def weight(dtype: Any = jnp.float32) -> Int8:
-    rng = np.random.default_rng(3)
-    return Int8(jnp.asarray(rng.integers(-100, 100, (4, 5)), jnp.int8), jnp.asarray(0.01, dtype))
-
-
-X = jnp.asarray(np.random.default_rng(4).normal(size=(3, 4)), jnp.float32)
 
 
 @jax.custom_jvp

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from graphc.implicit import implicit, materializing
+from tests.implicit.compare import assert_same
+from tests.implicit.int8 import X, weight
 from tests.implicit.programs import HITS, Int8
-from tests.implicit.test_battery import assert_same
-from tests.implicit.test_custom import X, weight
 
 
 def test_a_batch_goes_by_the_rule_of_the_user() -> None:

@@ -14,6 +14,7 @@ import graphc
 import graphc.tensor as gt
 from graphc import implicit
 from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from tests.implicit.differences import differences
 
 MODES = ("NUMPY", "JAX", "MLX")
 N = 24
@@ -72,17 +73,6 @@ def values(outputs: Any, mode: str = "NUMPY", inputs: Any = (), given: Any = ())
 
 def close(a: Any, b: Any, tolerance: float = 1e-8) -> None:
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-
-
-def differences(f: Any, x: Any, step: float = 1e-5) -> Any:
-    """The gradient by central differences."""
-    x = np.asarray(x, float)
-    found = np.zeros_like(x)
-    for i in np.ndindex(*x.shape):
-        d = np.zeros_like(x)
-        d[i] = step
-        found[i] = (f(x + d) - f(x - d)) / (2 * step)
-    return found
 
 
 # Solutions.

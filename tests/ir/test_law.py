@@ -20,8 +20,8 @@ from graphc.ir.lengths import SymbolicLength, agree, common, is_symbol
 from graphc.link import names
 from graphc.rewrite.facts.lengths import length_of
 from tests.contract.case import Case
+from tests.contract.operands import arrays, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols
 from tests.rewrite.exact import values_of
 
 CASES = [

@@ -109,3 +109,17 @@ def test_an_expression_of_an_unknown_value_is_unknown() -> None:
     for _ in range(12):
         nested = least(nested + m, nested - m)
     assert evaluate(nested, lambda symbol: 2 if symbol == n.symbol else 0, {"min": min}) == 2
+
+
+def test_the_text_of_deeply_nested_expressions_is_short() -> None:
+    nested: Any = n
+    for _ in range(500):
+        nested = greatest(nested - m, 0) + greatest(nested - 1, 0)
+    # The order of atoms follows from labels; written in full, the text doubles at each step.
+    assert nested + m is m + nested
+    assert nested * m is m * nested
+    assert len(repr(nested)) < 1000
+    again: Any = n
+    for _ in range(500):
+        again = greatest(again - 1, 0) + greatest(again - m, 0)
+    assert again is nested

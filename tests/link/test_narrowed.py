@@ -15,8 +15,8 @@ from graphc.ir import Graph, Node, TensorType
 from graphc.link import load
 from graphc.link.legalize import inline, narrow_dtypes
 from graphc.tensor.core.elementwise import ROWS, Elementwise
+from tests.contract.operands import arrays, symbols
 from tests.contract.operations import FAMILIES
-from tests.contract.test_operations import arrays, symbols
 
 NARROWER = {"float64": "float32", "complex128": "complex64"}
 MODE = graphc.Mode("MLX", compile=False, float64="downcast")

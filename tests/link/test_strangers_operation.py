@@ -17,22 +17,9 @@ import graphc
 import graphc.tensor as gt
 from graphc import Mode
 from graphc.link import load
+from tests.link.row_norms import RowNorms, norms
 
 BACKENDS = ("NUMPY", "JAX", "MLX")
-
-
-@dataclass(frozen=True, slots=True)
-class RowNorms(graphc.Op):
-    """The norm of each row of a matrix."""
-
-    def infer(self, x: Any) -> Any:
-        return x.with_shape(x.shape[:1])
-
-    def perform(self, x: Any) -> Any:
-        return np.sqrt((x * x).sum(1))
-
-    def pullback(self, g: Any, y: Any, x: Any) -> Any:
-        return ((g / y)[:, None] * x,)
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +32,6 @@ def lowerings() -> Iterator[None]:
     for backend in backends:
         del backend.lowerings[RowNorms]
         backend.entered.remove(RowNorms)
-
-
-def norms(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.sqrt((x * x).sum(1))
 
 
 @pytest.mark.parametrize("mode", BACKENDS)

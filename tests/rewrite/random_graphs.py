@@ -42,8 +42,8 @@ from graphc.tensor.core import elementwise, exponential, trigonometric
 from graphc.tensor.core.elementwise import ROWS
 from graphc.tensor.core.shape import Length, Shape as ShapeOf
 from tests.rewrite.exact import awkward
+from tests.rewrite.node_rule_examples import EXAMPLES, VALUES
 from tests.rewrite.rounding import Exactly, evaluated
-from tests.rewrite.test_node_rules import EXAMPLES, VALUES
 
 __all__ = ["Sample", "random_graph"]
 

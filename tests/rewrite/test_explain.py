@@ -45,6 +45,20 @@ def looped() -> gt.Tensor:
     return graphc.grad((average**2).sum(), d)
 
 
+def test_repeated_changes_are_listed_once_after_a_summary() -> None:
+    x = gt.vector("x")
+    y = x
+    for i in range(20):
+        y = gt.sin(y * 1 + i)
+    lines = str(explain(y)).splitlines()
+    assert re.fullmatch(
+        r"\d+ changes by \d+ rules, \d+ -> \d+ nodes; most: product_with_one \(20\).*", lines[0]
+    )
+    (repeated,) = [line for line in lines if line.startswith("  product_with_one")]
+    assert repeated.endswith("20 times, the first:")
+    assert not any("times" in line for line in str(explain(gt.log(1 + x * 1))).splitlines())
+
+
 def test_no_change_is_told_by_the_same_text_twice() -> None:
     told = explain([looped(), graphc.ifelse(y.sum() > 0, gt.log(1 + x * 1), x)])
     lines = str(told).splitlines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,7 @@ from graphc.rewrite.rule import RULES, NodeRule
 from graphc.tensor.core.elementwise import Cast
 from tests.rewrite.arrays import VALUES, Example, make
 from tests.rewrite.exact import tolerance, values_of
-
-EXAMPLES: dict[str, list[Example]] = {}
-LEFT_ALONE: dict[str, list[Node]] = {}
-
-for _file in sorted(Path(__file__).with_name("examples").glob("*.py")):
-    _module = import_module(f"tests.rewrite.examples.{_file.stem}")
-    EXAMPLES |= _module.EXAMPLES
-    LEFT_ALONE |= _module.LEFT_ALONE
-    VALUES |= getattr(_module, "VALUES", {})
+from tests.rewrite.node_rule_examples import EXAMPLES, LEFT_ALONE
 
 
 def node_rules() -> list[NodeRule]:

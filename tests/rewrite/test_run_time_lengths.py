@@ -28,9 +28,9 @@ from graphc.loop.step import Formal
 from graphc.rewrite import optimize
 from graphc.rewrite.rule import LOOPS, RULES, EquationRule
 from tests.modes import uncompiled
+from tests.rewrite.node_rule_examples import EXAMPLES, LEFT_ALONE, VALUES
 from tests.rewrite.random_graphs import Sample, random_graph
 from tests.rewrite.run_time import Failed, Run, array, fault, inputs_of, loosened
-from tests.rewrite.test_node_rules import EXAMPLES, LEFT_ALONE, VALUES
 
 POOLS = [[1, 2, 3], [2, 3], [1, 2], [0, 1, 3], [2], [1], [0]]
 """Lengths to draw from: of one that is drawn often, more arrays fit each other."""

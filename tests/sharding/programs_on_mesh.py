@@ -26,7 +26,7 @@ from graphc.compile.cache import PROGRAMS
 from graphc.errors import ModeError, ShardingError, ShardingWarning
 from graphc.link import load
 from graphc.link.jax.portable import PortableMesh
-from tests.link.test_strangers_operation import RowNorms, norms
+from tests.link.row_norms import RowNorms, norms
 from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal, on
 
 EVERY = jax.sharding.PartitionSpec()

@@ -146,8 +146,9 @@ class Profile:
         yield f"{'time':>10} {'%':>6} {'calls':>7} {'bytes':>9}  {'line':{width}}  operation"
         *rows, elsewhere = self.rows
         hidden = rows[MOST_ROWS:]
-        for row in [*rows[:MOST_ROWS], *_rest_of_rows(hidden), elsewhere]:
+        for row in [*rows[:MOST_ROWS], *_rest_of_rows(hidden)]:
             yield self._line(row, width)
+        yield f"{self._line(elsewhere, width)}: the call, its arguments and results"
         yield f"{time_as_text(self.seconds):>10} {100:6.1f} {'':18} {'':{width}}  total"
         yield from self._compiling()
 

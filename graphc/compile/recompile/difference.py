@@ -34,6 +34,27 @@ Cause = Literal[
     "mode",
 ]
 
+
+@dataclass(frozen=True)
+class SourceName:
+    """The name of a value in the user's source code.
+
+    Attributes:
+        text: A variable, an attribute, or the expression that reads it; empty if not known.
+        scope: The scope of the variable, with the line that reads it.
+        is_sure: Whether the name is the value's, not one of a value that it is computed from.
+        is_variable: Whether the text is a variable, not an expression.
+    """
+
+    text: str
+    scope: str
+    is_sure: bool = True
+    is_variable: bool = True
+
+    def __str__(self) -> str:
+        return f"`{self.text}` ({self.scope})" if self.text else f"({self.scope})"
+
+
 REPLACEABLE = frozenset({"captured value", "Python scalar", "static parameter"})
 """The causes that are removed by making the value an input."""
 

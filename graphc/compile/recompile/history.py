@@ -18,8 +18,7 @@ import numpy as np
 
 from graphc.compile.events import Stats
 from graphc.compile.recompile.call_site import CallSite
-from graphc.compile.recompile.difference import Cause, GraphSummary
-from graphc.compile.recompile.naming import SourceName
+from graphc.compile.recompile.difference import Cause, GraphSummary, SourceName
 from graphc.compile.recompile.report import CallShapes, Report
 from graphc.ir import TINY, Node
 

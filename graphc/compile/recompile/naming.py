@@ -11,7 +11,6 @@ import ast
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -23,6 +22,7 @@ from graphc.capture import code as bytecode
 from graphc.capture.code import AttributeChain, chains
 from graphc.capture.members import find
 from graphc.compile.recompile.call_site import local_variables
+from graphc.compile.recompile.difference import SourceName
 from graphc.ir import Constant, Leaf, Node
 from graphc.site import Site, where
 
@@ -36,26 +36,6 @@ COMPUTED: Any = object()
 
 MAX_SEARCHED = 2000
 """The most values that are searched for a function."""
-
-
-@dataclass(frozen=True)
-class SourceName:
-    """The name of a value in the user's source code.
-
-    Attributes:
-        text: A variable, an attribute, or the expression that reads it; empty if not known.
-        scope: The scope of the variable, with the line that reads it.
-        is_sure: Whether the name is the value's, not one of a value that it is computed from.
-        is_variable: Whether the text is a variable, not an expression.
-    """
-
-    text: str
-    scope: str
-    is_sure: bool = True
-    is_variable: bool = True
-
-    def __str__(self) -> str:
-        return f"`{self.text}` ({self.scope})" if self.text else f"({self.scope})"
 
 
 def name_of(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.compile.recompile.call_site import user_frames
-from graphc.compile.recompile.difference import REPLACEABLE, Cause, Change
-from graphc.compile.recompile.naming import SourceName, name_of
+from graphc.compile.recompile.difference import REPLACEABLE, Cause, Change, SourceName
 from graphc.ir import Constant, Leaf, Node, TensorType
 from graphc.site import where
 
@@ -91,6 +90,8 @@ def _name(
     key = (*sites, change.parameter, role)
     source_name = names.get(key)
     if source_name is None or not (source_name.is_sure or quiet):
+        from graphc.compile.recompile.naming import name_of  # noqa: PLC0415 (for reports alone)
+
         value = node.op.array if isinstance(node.op, Leaf) else change.new
         if isinstance(node.op, Constant):  # A change of its type holds types alone.
             value = node.op.value

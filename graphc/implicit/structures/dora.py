@@ -50,7 +50,14 @@ class DoRA(Stacked):
 
     @classmethod
     def of(
-        cls, base: Any, rank: int, *, alpha: float | None = None, axis: int = -1, seed: Any = 0
+        cls,
+        base: Any,
+        rank: int,
+        *,
+        alpha: float | None = None,
+        axis: int = -1,
+        seed: Any = 0,
+        key: Any = None,
     ) -> Self:
         """Return the base with an update that is zero before training.
 
@@ -61,6 +68,7 @@ class DoRA(Stacked):
             alpha: The strength of the update, by default the rank, so that the scale is 1.
             axis: The axis along which lengths lie, -1 or -2.
             seed: A seed or generator of ``numpy.random.default_rng``.
+            key: Replaces the seed: the data of a key, as ``jax.random.key_data`` returns it.
 
         Raises:
             ImplicitArrayError: If the base is no floating matrix, the rank no positive integer, or
@@ -75,7 +83,7 @@ class DoRA(Stacked):
             raise ImplicitArrayError(
                 f"DoRA.of(axis={axis!r}).", "Give -1 for columns, or -2 for rows."
             )
-        lora = LoRA.of(base, rank, alpha=alpha, seed=seed)
+        lora = LoRA.of(base, rank, alpha=alpha, seed=seed, key=key)
         xp = numpy_like(base)
         dense = densify(base) if is_implicit(base) else base
         squares = xp.sum(xp.multiply(dense, dense), -3 - axis)

@@ -73,6 +73,7 @@ class LoRA(Factored):
         alpha: float | None = None,
         rank_stabilized: bool = False,
         seed: Any = 0,
+        key: Any = None,
     ) -> Self:
         """Return the base with an update that is zero before training.
 
@@ -87,6 +88,7 @@ class LoRA(Factored):
             alpha: The strength of the update, by default the divisor, so that the scale is 1.
             rank_stabilized: Whether to divide by the root of the rank.
             seed: A seed or generator of ``numpy.random.default_rng``.
+            key: Replaces the seed: the data of a key, as ``jax.random.key_data`` returns it.
 
         Raises:
             ImplicitArrayError: If the base is no floating matrix, or the rank no positive integer.
@@ -109,7 +111,8 @@ class LoRA(Factored):
             raise ImplicitArrayError(f"LoRA.of: a rank of {rank!r}.", "Give an integer from 1 on.")
         lengths: Any = shape
         *batch, m, n = lengths
-        draws = np.random.default_rng(seed).standard_normal((*batch, m, rank))
+        rng = np.random.default_rng(seed if key is None else np.ravel(key))
+        draws = rng.standard_normal((*batch, m, rank))
         a = (draws / math.sqrt(max(m, 1))).astype(dtype)
         divisor = math.sqrt(rank) if rank_stabilized else rank
         scale = np.full(batch, (divisor if alpha is None else alpha) / divisor, dtype)

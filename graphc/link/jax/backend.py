@@ -168,6 +168,7 @@ def compile(
     execute: Executable
     inspect = None if layout is None else _inspect(spec, program)
     shardings = layout.argument_shardings(spec.shardings) if layout else ()
+    is_plain = not spec.static and device is None and not traced.is_padded
     if spec.static:
         execute = Specialized(traced, spec, donated, context, inspect, shardings)
     else:
@@ -178,16 +179,11 @@ def compile(
         )
         executables.inspect, executables.shardings = inspect, shardings
         executables.over_mesh = layout is not None
-        if device is None and not traced.is_padded:
-            execute = executables.caller(wide=wide)
-            if layout is not None:
-                return _on_mesh(execute, layout, spec, program)
-            return _in_buckets(execute, traced, spec, options, context)
-        caller = executables.caller()
-        execute = traced.trim(caller) if traced.is_padded else caller
+        execute = executables.caller(wide=wide and is_plain)
+        execute = traced.trim(execute) if traced.is_padded else execute
     if device is not None:
         execute = on_device(execute, device)
-    execute = in_64_bits(execute) if wide else execute
+    execute = in_64_bits(execute) if wide and not is_plain else execute
     if layout is not None:
         return _on_mesh(execute, layout, spec, program)
     return _in_buckets(execute, traced, spec, options, context)
@@ -204,12 +200,8 @@ def _in_buckets(
         return exact
     # Most programs are for exact lengths.
     from graphc.link.jax.buckets import JAXBuckets  # noqa: PLC0415
-    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
 
-    axes = axes_of(spec, options)
-    if not any(axes):
-        return exact
-    return JAXBuckets(exact, traced, spec, axes, context, device_of(options))
+    return JAXBuckets(exact, traced, spec, options, context, device_of(options))
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
@@ -256,7 +248,6 @@ class JAXBackend(Backend):
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
     def conversion_error(self, error: Exception, results: Any) -> Exception:
-        """Return the error where JAX traces a call, or devices of other processes have results."""
         if isinstance(error, jax.errors.TracerArrayConversionError):
             return ArgumentError(
                 "A function that returns NumPy arrays was called while JAX traces, when results "
@@ -272,7 +263,6 @@ class JAXBackend(Backend):
         return error
 
     def narrows(self, dtype: np.dtype[Any]) -> bool:
-        """Return whether JAX's own functions compute with fewer bits than a dtype has."""
         return not settings.jax_enable_x64 and jax.dtypes.canonicalize_dtype(dtype) != dtype
 
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
@@ -283,29 +273,24 @@ class JAXBackend(Backend):
         return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
 
     def build(self, options: Mapping[str, Any]) -> str:
-        """Return the versions of JAX and XLA, the devices, and XLA's flags."""
         layout = layout_of(options)
         return _build(layout.mesh.devices.flat[0] if layout else options.get("device"))
 
     def normalize_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options after checks of the mesh."""
         return check_options(options)
 
     def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options with meshes and devices in a form for another process."""
         # Few modes are pickled.
         from graphc.link.jax.portable import portable  # noqa: PLC0415
 
         return {name: portable(value) for name, value in options.items()}
 
     def restore_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options with meshes and devices of this process."""
         from graphc.link.jax.portable import restore  # noqa: PLC0415
 
         return {name: restore(value) for name, value in options.items()}
 
     def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
-        """Return the axes of the mode's mesh."""
         layout = layout_of(options)
         return None if layout is None else layout.axes
 
@@ -314,7 +299,6 @@ class JAXBackend(Backend):
         return options.get("mesh")
 
     def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> MeshHome | None:
-        """Return the home, on the mode's mesh, of arrays with a declared sharding."""
         layout = layout_of(options)
         return None if layout is None else layout.home(sharding)
 
@@ -326,7 +310,6 @@ class JAXBackend(Backend):
         passed: int,
         donated: Sequence[int],
     ) -> Placement | None:
-        """Return the placement of a program on the mode's mesh; None without a mesh."""
         layout = layout_of(options)
         if layout is None:
             return None
@@ -334,22 +317,6 @@ class JAXBackend(Backend):
 
         spec = CallSpec.of(program.graph, program.host, single=False, facts={}, passed=passed)
         return placement(program, spec, layout, arguments, donated, wide=wide(program))
-
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        # Most programs are for exact lengths.
-        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
-
-        lines = plan_of_padding(program, options, arguments, passed)
-        if lines and layout_of(options) is not None:
-            return ["lengths: exact, as the mode has a mesh of devices"]
-        return lines
 
     def copy(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """Return a copy of an array; the copy of an array on a mesh stays on the mesh."""
@@ -359,11 +326,9 @@ class JAXBackend(Backend):
             return value.copy()
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-        """Return a JAX array, of 32 bits without ``jax_enable_x64``."""
         return in_own_dtype(self.array(value, type, options))
 
     def transformable(self, function: Transformable) -> Executable:
-        """Return a function for ``jax.grad``, ``jax.jvp``, ``jax.vmap`` and ``jax.jit``."""
         return transformable(function)
 
     def callback(self, node: Node) -> Callable[..., Any]:

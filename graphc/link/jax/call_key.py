@@ -146,7 +146,6 @@ class CallKey:
 
     @property
     def is_committed(self) -> bool:
-        """Whether an argument is committed to devices."""
         return any(sharding is not None for *_, sharding in self.arguments)
 
     def check_devices(self) -> None:

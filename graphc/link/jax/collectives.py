@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from graphc.errors import ShardingWarning
-from graphc.ir import Graph, Node, TensorType
+from graphc.ir import Graph, Node
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
+from graphc.link.jax.executables import fix_arguments
+from graphc.link.jax.hlo import ProgramText, Scoped, Scopes, in_loop, origin
 from graphc.link.jax.mesh import MeshLayout
 from graphc.link.jax.mesh_calls import mesh_context
-from graphc.link.jax.origins import in_loop, origin
 from graphc.link.jax.partitions import lower_for_partitions
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Collective, Gathered, Memory, Placement
@@ -108,14 +107,7 @@ def warn_of_gathers(
     compiled: jax.stages.Compiled,
     passed: Mapping[int, Sequence[int]],
 ) -> None:
-    """Warn of arguments that are declared as sharded and that the program gathers.
-
-    Args:
-        program: A function that returns the program.
-        spec: The call specification of the program.
-        compiled: The executable.
-        passed: The shapes of the arguments of the executable, by their positions.
-    """
+    """Warn of arguments that are declared as sharded and that the program gathers."""
     sharded = _sharded_arguments(spec, program().graph, dict(enumerate(passed.items())))
     if not sharded:
         return
@@ -135,13 +127,7 @@ def warn_of_gathers(
 def _sharded_arguments(
     spec: CallSpec, graph: Graph, passed: Mapping[int, tuple[int, Sequence[int]]]
 ) -> dict[int, tuple[int, Sequence[int]]]:
-    """Return the arguments of a call that are declared as sharded and are not resharded.
-
-    Args:
-        spec: The call specification of the program.
-        graph: The graph of the program.
-        passed: The position and the shape of each argument that the executable takes.
-    """
+    """Return the arguments of a call that are declared as sharded and are not resharded."""
     declared = {*_declared_nodes(graph, {})}
     return {
         i: (position, shape)
@@ -191,16 +177,7 @@ def placement(
     *,
     wide: bool,
 ) -> Placement:
-    """Compile a program for a mesh, with a scope for each operation, and read the result.
-
-    Args:
-        program: The program.
-        spec: The call specification of the program.
-        layout: The mesh.
-        arguments: The type of each argument, or its value if the value decides a shape.
-        donated: The arguments whose buffers may be reused.
-        wide: Whether the program computes in 64 bits.
-    """
+    """Compile a program for a mesh, with a scope for each operation, and read the result."""
     scoped = Scoped()
     with observing(scoped):
         rebuilt = Program(program.graph, program.backend, program.host)
@@ -252,32 +229,23 @@ def _compile(
     wide: bool,
 ) -> Any:
     static = {i: np.asarray(arguments[i]) for i in spec.static}
-
-    def function(*passed: Any) -> Any:
-        rest = iter(passed)
-        return traced.function(
-            *[static[i] if i in static else next(rest) for i in range(len(arguments))]
-        )
-
     positions = [i for i in range(len(arguments)) if i not in static]
-    types = [_argument_type(layout, arguments[i], spec.shardings[i]) for i in positions]
+    types = [
+        jax.ShapeDtypeStruct(x.shape, x.numpy_dtype, sharding=layout.home(sharding).sharding)  # type: ignore[no-untyped-call]
+        for x, sharding in ((arguments[i], spec.shardings[i]) for i in positions)
+    ]
     reused = tuple(k for k, i in enumerate(positions) if i in donated)
     with ExitStack() as stack:
         stack.enter_context(mesh_context(layout))
         if wide:
             stack.enter_context(jax.enable_x64(True))
         _, lowered = lower_for_partitions(
-            # JAX caches the trace of a function; a new partial object is traced again.
-            lambda: jax.jit(partial(function), donate_argnums=reused),
+            # JAX caches the trace of a function; a new function is traced again.
+            lambda: jax.jit(fix_arguments(traced.function, static), donate_argnums=reused),
             lambda jitted, types: jitted.trace(*types),
             types,
         )
         return lowered.compile()
-
-
-def _argument_type(layout: MeshLayout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:
-    named = layout.home(sharding).sharding
-    return jax.ShapeDtypeStruct(type.shape, type.numpy_dtype, sharding=named)  # type: ignore[no-untyped-call]
 
 
 def _sharding_text(sharding: Any, y: Node) -> str:

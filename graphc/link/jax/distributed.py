@@ -136,7 +136,6 @@ def process() -> int:
 
 
 def processes() -> int:
-    """Return the number of processes."""
     group = process_group()
     if group is not None:
         return group.size

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -134,7 +134,6 @@ class Executables:
         return jax.jit(self.function, donate_argnums=self.donated)
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
-        """Lower the program for arguments of these shapes and dtypes."""
         return self._lower(CallKey.of(arguments, self.shardings), arguments)[1]
 
     def _lower(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
@@ -147,11 +146,7 @@ class Executables:
     # Calls.
 
     def caller(self, *, wide: bool = False) -> Executable:
-        """Return a function that calls the executable for its arguments.
-
-        Args:
-            wide: Whether the function turns 64-bit dtypes on.
-        """
+        """Return a function that calls the executable for its arguments, in 64 bits if ``wide``."""
         dispatch: Any = Dispatch(_none, self._again)
         self._choose = partial(setattr, dispatch, "run")
         if wide:
@@ -172,10 +167,11 @@ class Executables:
         if entry is None:
             entry = self._find_or_compile(key, arguments)
         elif is_absent and entry.traces:
-            try:
-                return self._call_traced(entry, arguments)
-            except AbsentError:
-                entry = self._renew_entry(key)
+            with suppress(AbsentError):  # the user may have cleared JAX's caches
+                results = entry.run(*arguments)
+                self._by_shapes[_shapes(arguments)] = entry
+                return results
+            entry = self._renew_entry(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.traces:
             return self._call_jit(entry, arguments)
@@ -196,16 +192,6 @@ class Executables:
     def _applies(self) -> bool:
         """Return whether an executable returns what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
-
-    def _call_traced(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call a ``jax.jit`` function that has traced.
-
-        Raises:
-            AbsentError: If the user cleared JAX's caches.
-        """
-        results = entry.run(*arguments)
-        self._by_shapes[_shapes(arguments)] = entry
-        return results
 
     def _renew_entry(self, key: CallKey) -> CacheEntry:
         """Replace an entry whose ``jax.jit`` function met an error because caches were cleared."""
@@ -357,8 +343,17 @@ def _enable_64_bits(choose: Choose, again: Again) -> tuple[Choose, Again]:
     return choose_wide, again_wide
 
 
+def fix_arguments(function: Callable[..., Any], fixed: Mapping[int, Any]) -> Callable[..., Any]:
+    """Return a new function of the other arguments, given those at some positions."""
+
+    def call(*passed: Any) -> Any:
+        rest, positions = iter(passed), range(len(fixed) + len(passed))
+        return function(*[fixed[i] if i in fixed else next(rest) for i in positions])
+
+    return call
+
+
 def in_64_bits(execute: Executable) -> Executable:
-    """Wrap an executable so that it is called with 64-bit dtypes on."""
     enable = jax.enable_x64
 
     def call(*arguments: Any) -> Any:
@@ -371,8 +366,6 @@ def in_64_bits(execute: Executable) -> Executable:
 
 
 def on_device(execute: Executable, device: Any) -> Executable:
-    """Wrap an executable so that it runs on a device, to which its arguments are transferred."""
-
     def call(*arguments: Any) -> Any:
         with jax.default_device(device):
             return execute(*jax.device_put(arguments, device))

@@ -16,7 +16,6 @@ Entry = Any
 
 
 def axes_of(entry: Entry) -> tuple[Any, ...]:
-    """Return the mesh axes in an entry of a spec."""
     if entry is None:
         return ()
     return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
@@ -43,13 +42,11 @@ def explicit_mesh(arrays: Iterable[Any]) -> Any:
 
 
 def explicit_axes(mesh: Any) -> set[Any]:
-    """Return the names of a mesh's explicit axes."""
     pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
     return {name for name, kind in pairs if kind == AxisType.Explicit}
 
 
 def automatic_mesh(mesh: Mesh) -> Mesh:
-    """Return the mesh with automatic axes."""
     automatic = (AxisType.Auto,) * len(mesh.axis_names)
     if mesh.axis_types == automatic:
         return mesh
@@ -66,22 +63,14 @@ def reshard(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:
 
 
 class Claims:
-    """The axes of a mesh, each of which can shard one axis of a result.
-
-    Args:
-        mesh: The mesh.
-    """
+    """The axes of a mesh, each of which can shard one axis of a result."""
 
     def __init__(self, mesh: Any) -> None:
         self.sizes = dict(mesh.shape)
         self.taken: set[Any] = set()
 
     def claim(self, length: int, *entries: Entry) -> Entry:
-        """Claim the free axes of the first entry whose free axes divide a length.
-
-        Returns:
-            The claimed axes, or None if no entry has any.
-        """
+        """Claim the free axes of the first entry whose free axes divide a length; else None."""
         for entry in entries:
             axes = [axis for axis in axes_of(entry) if axis not in self.taken]
             if axes and length % math.prod(self.sizes[axis] for axis in axes) == 0:

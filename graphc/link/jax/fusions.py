@@ -82,14 +82,7 @@ def _scopes(program: ProgramText, name: str) -> list[Scopes]:
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One run of an instruction.
-
-    Attributes:
-        name: The name of the instruction.
-        thread: The process and the thread that ran it.
-        start: The start, in microseconds.
-        end: The end, in microseconds.
-    """
+    """One run of an instruction by a thread of a process; times are in microseconds."""
 
     name: str
     thread: tuple[int, int]
@@ -98,11 +91,7 @@ class TraceEvent:
 
 
 def events(directory: Path) -> tuple[list[TraceEvent], bool]:
-    """Return the events of the profiled function in a trace, and whether JAX wrote all events.
-
-    Args:
-        directory: The directory of the trace.
-    """
+    """Return the profiled function's events in a trace's directory, and whether JAX wrote all."""
     profiled, is_complete = [], True
     for path in sorted(directory.glob("**/*.trace.json.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:

@@ -168,7 +168,6 @@ def open_jaxpr(program: Program) -> Jaxpr:
 
 
 def has_primitive(program: Program, name: str) -> bool:
-    """Return whether a jaxpr, or a jaxpr nested in it, applies a primitive."""
     return any(eqn.primitive.name == name for x in nested(program) for eqn in open_jaxpr(x).eqns)
 
 

@@ -24,9 +24,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes, names_in
-from graphc.ir.types import Entry
 from graphc.link.jax.call_key import device_names
-from graphc.link.jax.explicit import automatic_mesh
+from graphc.link.jax.explicit import automatic_mesh, explicit_axes
 from graphc.link.jax.partitions import is_asking
 
 MAX_ACCEPTED = 64
@@ -154,7 +153,6 @@ class MeshHome:
         return self.constrain(x) if jax.sharding.get_abstract_mesh().empty else x
 
     def constrain(self, x: Any) -> Any:
-        """Constrain a tracer to this sharding."""
         layout, declared = self._layout, self._declared
         x = layout.drop_explicit(x)
         return layout.constrain_to_mesh(x) if declared is None else layout.constrain(x, declared)
@@ -242,14 +240,6 @@ class MeshLayout:
         """Return the shardings of NumPy arguments; an empty list if a program takes none."""
         return [self.home(x).sharding for x in declared] if self.takes_numpy else []
 
-    def named_sharding(
-        self, sharding: Sharding, *, shape: Any = None, subject: object = ""
-    ) -> NamedSharding:
-        """Convert a declared sharding to JAX's; the compiler chooses open entries."""
-        lengths = (None,) * len(sharding) if shape is None else shape
-        entries = self.axes.of(sharding, lengths, subject)
-        return NamedSharding(self.mesh, _spec(entries))
-
     def has(self, sharding: Any) -> bool:
         """Return whether arrays with a sharding are on the devices of the mesh."""
         return bool(self._devices == sharding.device_set)
@@ -270,11 +260,10 @@ class MeshLayout:
         return x
 
     def constrain(self, x: Any, sharding: Sharding, subject: str = "shard") -> Any:
-        """Constrain an array of the compiled program to a sharding."""
         if len(sharding) != x.ndim:
             return x  # the program has the error
-        named = self.named_sharding(sharding, shape=x.shape, subject=subject)
-        return _constrain(x, named)
+        entries = self.axes.of(sharding, x.shape, subject)
+        return _constrain(x, NamedSharding(self.mesh, _spec(entries)))
 
     def constrain_to_mesh(self, x: Any) -> Any:
         """Constrain an array to the mesh; the compiler chooses how it is sharded."""
@@ -285,14 +274,9 @@ class MeshLayout:
         if self.mesh is self.user_mesh or sharding is None or OPEN in sharding or is_asking():
             return y
         entries = self.axes.of(sharding, (None,) * len(sharding), "")
-        spec = _spec(tuple(map(self._explicit_part, entries)))
-        return jax.sharding.reshard(y, NamedSharding(self.user_mesh, spec))  # type: ignore[no-untyped-call]
-
-    def _explicit_part(self, entry: Entry) -> Entry:
-        """Return the axes of an entry that are explicit in the user's mesh."""
-        mesh = self.user_mesh
-        types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
-        return tuple(x for x in names_in(entry) if types[x] is AxisType.Explicit) or None
+        explicit = explicit_axes(self.user_mesh)
+        parts = [tuple(x for x in names_in(entry) if x in explicit) or None for entry in entries]
+        return jax.sharding.reshard(y, NamedSharding(self.user_mesh, _spec(tuple(parts))))  # type: ignore[no-untyped-call]
 
     # After a call.
 

@@ -73,12 +73,7 @@ def on_mesh(
 ) -> Executable:
     """Wrap an executable so that its arguments are transferred to the mesh if necessary.
 
-    Args:
-        execute: A function of arrays on the mesh.
-        layout: The mesh.
-        spec: The call specification of the program.
-        kind: The class of JAX's arrays.
-        name: A function that names an argument in messages, given its position.
+    Messages name an argument by ``name`` of its position; ``kind`` is the class of JAX's arrays.
     """
     homes = [layout.home(sharding) for sharding in spec.shardings]
     expected = [_Argument(i, layout, home, name, i in spec.static) for i, home in enumerate(homes)]

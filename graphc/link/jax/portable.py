@@ -34,7 +34,6 @@ class PortableMesh:
 
     @classmethod
     def of(cls, mesh: Mesh) -> PortableMesh:
-        """Describe a mesh for another process."""
         first = mesh.devices.flat[0]
         index = {device: i for i, device in enumerate(jax.devices(first.platform))}
         return cls(
@@ -78,11 +77,6 @@ class PortableDevice:
     index: int
 
     def device(self) -> jax.Device:
-        """Return the device of this process.
-
-        Raises:
-            ModeError: If this process lacks the device.
-        """
         present = _devices(self.platform)
         if self.index >= len(present):
             raise ModeError(
@@ -103,11 +97,7 @@ def portable(value: Any) -> Any:
 
 
 def restore(value: Any) -> Any:
-    """Return a mesh or a device of this process, given its description; else the value.
-
-    Raises:
-        ModeError: If this process lacks devices.
-    """
+    """Return a mesh or a device of this process, given its description; else the value."""
     if isinstance(value, PortableMesh):
         return value.mesh()
     return value.device() if isinstance(value, PortableDevice) else value

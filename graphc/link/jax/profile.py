@@ -22,6 +22,7 @@ import numpy as np
 from graphc.ir import Node
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.backend import array, backend, device_of, wide
+from graphc.link.jax.executables import fix_arguments
 from graphc.link.jax.fusions import (
     HOLDERS,
     MODULE,
@@ -121,14 +122,9 @@ class _Profiled:
     def compile(self) -> None:
         """Compile the program with scopes, and measure the phases."""
         traced = TracedProgram(self.spec, self.rebuild, self.layout)
-        static = self.spec.static
+        static = {i: self.arguments[i] for i in self.spec.static}
         self._passed = [x for i, x in enumerate(self.arguments) if i not in static]
-
-        def function(*passed: Any) -> Any:
-            rest = iter(passed)
-            pairs = enumerate(self.arguments)
-            return traced.function(*[x if i in static else next(rest) for i, x in pairs])
-
+        function = fix_arguments(traced.function, static)
         function.__name__ = MODULE
         times = [perf_counter()]
         with stage("JAX compiles for a profile", blocking=True), observing(self._scoped):
@@ -192,13 +188,7 @@ def _parts(
 
 
 class _Sources:
-    """The operations that instructions come from.
-
-    Args:
-        program: The program's instructions, by name.
-        nodes: The operations by the numbers of their scopes.
-        ran: The names of the instructions that ran.
-    """
+    """The operations that instructions come from, given the names of the instructions that ran."""
 
     def __init__(
         self, program: Mapping[str, Instruction], nodes: Sequence[Node], ran: Collection[str]
@@ -277,15 +267,5 @@ class _CompiledGraph:
         static = {i: np.asarray(x) for i, x in enumerate(values) if not isinstance(x, jax.Array)}
         key = tuple((i, x.dtype.str, x.shape, x.tobytes()) for i, x in static.items())
         if key not in self._compiled:
-            self._compiled[key] = self._compile(static)
+            self._compiled[key] = jax.jit(fix_arguments(self._compute, static))
         return self._compiled[key](*[x for i, x in enumerate(values) if i not in static])
-
-    def _compile(self, static: Mapping[int, np.ndarray[Any, Any]]) -> Callable[..., Any]:
-        """Return a compiled function of the other operands, given the static ones."""
-
-        def function(*passed: Any) -> Any:
-            rest = iter(passed)
-            positions = range(len(static) + len(passed))
-            return self._compute(*[static[i] if i in static else next(rest) for i in positions])
-
-        return jax.jit(function)

@@ -90,17 +90,13 @@ def _lower(context: Any, *operands: Any, function: Transformable, linear: int) -
 mlir.register_lowering(call, _lower)
 
 
-def _inexact_results(function: Transformable) -> tuple[int, ...]:
-    return tuple(i for i, t in enumerate(function.results) if is_inexact(t.dtype))
-
-
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, function: Transformable, linear: int
 ) -> tuple[Any, Any]:
     results = call.bind(*primals, function=function, linear=linear)  # type: ignore[no-untyped-call]
     out_tangents = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     moved = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
-    wanted = _inexact_results(function)
+    wanted = tuple(i for i, t in enumerate(function.results) if is_inexact(t.dtype))
     if not moved or not wanted:
         return results, out_tangents
     first = len(primals) - linear

@@ -19,7 +19,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.tree_util import tree_structure, tree_unflatten
 
 from graphc.errors import GraphcError
-from graphc.link.padding.results import PaddedResults
+from graphc.link.padding.program import PaddedResults
 
 LENGTH_BYTES = 4
 """The size of the header's length."""
@@ -39,12 +39,7 @@ CheckError = Callable[[int, int, int], GraphcError]
 
 @dataclass(frozen=True)
 class LoadedExecutable:
-    """A deserialized executable.
-
-    Attributes:
-        run: A function of arrays with the shapes, dtypes and device of the executable.
-        precise: Whether the executable depends on ``jax.default_matmul_precision``.
-    """
+    """A deserialized executable; ``precise`` if it depends on ``jax.default_matmul_precision``."""
 
     run: Callable[..., Any]
     precise: bool

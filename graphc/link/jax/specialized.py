@@ -5,8 +5,6 @@ Arguments that decide lengths of slices alone are passed, and there is one for e
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,15 +12,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from graphc.config import config
 from graphc.errors import DynamicShapeError
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.compile_context import CompileContext
+from graphc.link.compile_context import CompileContext, ExecutableCache
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, Inspect, in_64_bits
+from graphc.link.jax.executables import Executables, Inspect, fix_arguments, in_64_bits
 from graphc.link.jax.traced import TracedProgram
-from graphc.link.padding.arguments import PaddedAxis
 from graphc.link.slices import computed_lengths, with_lengths_of_slices
 
 MAX_EXACT = 4
@@ -79,27 +75,27 @@ class Specialized:
         self.lengths = spec.lengths
         self.donated = donated
         self.context = context
-        self.executables: OrderedDict[Any, Executable] = OrderedDict()
+        self.executables = ExecutableCache[Executable]()
         self.compile_count = 0
         self.bounds: set[int] = set()
-        self.lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         values = {i: _value(arguments[i], i) for i in self.static}
         lengths = self._lengths(arguments, values)
-        execute = self._find({}, values, lengths)
-        if execute is None:
-            bounds = self._bounds(values, arguments) if self.compile_count >= MAX_EXACT else {}
-            if bounds:
-                execute = self._find(bounds, values, lengths)
-                execute = execute or self._create(bounds, values, lengths)
-                try:
-                    return execute(*arguments)
-                except DynamicShapeError:
-                    # The arguments decide a shape that a bound does not fix.
-                    self.counts = frozenset()
-            execute = self._create({}, values, lengths)
-        return execute(*arguments)
+        bounds: Mapping[int, int] = {}
+        if (
+            self.compile_count >= MAX_EXACT
+            and self._key(bounds, values, lengths) not in self.executables
+        ):
+            bounds = self._bounds(values, arguments)
+        try:
+            return self._executable(bounds, values, lengths)(*arguments)
+        except DynamicShapeError:
+            if not bounds:
+                raise
+        # The arguments decide a shape that a bound does not fix.
+        self.counts = frozenset()
+        return self._executable({}, values, lengths)(*arguments)
 
     def _lengths(self, arguments: Sequence[Any], values: Mapping[int, Any]) -> tuple[int, ...]:
         if self.lengths is None:
@@ -113,46 +109,27 @@ class Specialized:
         contents = ((x.dtype.char, x.shape, x.tobytes()) for x in static)
         return (*bounds.items(), *contents, *lengths)
 
-    def _find(
-        self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
-    ) -> Executable | None:
-        key = self._key(bounds, values, lengths)
-        with self.lock:
-            execute = self.executables.get(key)
-            if execute is not None:
-                self.executables.move_to_end(key)
-        return execute
-
-    def _create(
+    def _executable(
         self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
     ) -> Executable:
         """Return the executable for these values and lengths, or for all values up to bounds."""
-        # Two threads may call this for the same values.
         key = self._key(bounds, values, lengths)
-        with self.lock:
-            execute = self.executables.get(key)
-            if execute is None:
-                self.compile_count += 1
-                execute = self.executables[key] = self._compile(bounds, values, lengths)
-                if len(self.executables) > config.specializations:
-                    self.executables.popitem(last=False)
-        return execute
+        return self.executables.get_or_add(key, lambda: self._compile(bounds, values, lengths))
 
     def _compile(
         self, bounds: Mapping[int, int], values: Mapping[int, Any], lengths: tuple[int, ...]
     ) -> Executable:
+        self.compile_count += 1
         copies = {i: x.copy() for i, x in values.items()}
         fixed = {i: x for i, x in copies.items() if i not in bounds and i not in self.sliced}
         sliced = {i: copies[i] for i in self.sliced}
-        axes = [PaddedAxis(i, -1, 1, n) for i, n in bounds.items()]
-        function = partial(self.traced.trace_padded, axes=axes) if bounds else self.traced.function
+        axes = {(i, -1): (1, n) for i, n in bounds.items()}
+        function = partial(self.traced.trace_buffers, axes=axes) if bounds else self.traced.function
+        function = fix_arguments(function, fixed)
 
         def program(*passed: Any) -> Any:
-            rest = iter(passed)
-            positions = range(len(passed) + len(fixed))
-            arguments = [fixed[i] if i in fixed else next(rest) for i in positions]
             with with_lengths_of_slices(lengths):
-                return function(*arguments)
+                return function(*passed)
 
         # Lengths below a bound are checked after the run; an error must leave arguments intact.
         reused = () if bounds else [i for i in self.donated if i not in fixed]

@@ -44,23 +44,30 @@ def trace_with_symbols(trace: Callable[..., T], types: Sequence[TensorType]) -> 
     """Return what ``trace`` returns for arguments of these types, and the arguments.
 
     Assumptions about unknown lengths are tried in turn, the weakest first.
+    """
+    return trace_first(trace, _assumptions(types))
 
-    Args:
-        trace: A function of shapes and dtypes, which JAX traces.
-        types: The types of the arguments.
 
-    Raises:
-        Exception: The error of the first assumption, if ``trace`` fails under all of them. An
-            ``ArgumentError`` does not depend on lengths, and is raised at once.
+def trace_first(
+    trace: Callable[..., T],
+    candidates: Iterable[Arguments],
+    hopeless: tuple[type[Exception], ...] = (),
+) -> tuple[T, Arguments]:
+    """Return what ``trace`` returns for the first arguments that it takes, and these arguments.
+
+    If it takes none, the first error is raised; at once if it is one of the hopeless errors. An
+    ``ArgumentError`` does not depend on lengths.
     """
     first: Exception | None = None
-    for arguments in _assumptions(types):
+    for arguments in candidates:
         try:
             return trace(*arguments.specs), arguments
         except ArgumentError:
             raise
         except Exception as error:
             first = first or error
+            if isinstance(first, hopeless):
+                break
     assert first is not None
     raise first
 

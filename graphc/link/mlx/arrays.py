@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
@@ -16,6 +16,9 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ArgumentError, ModeError
 from graphc.ir import TensorType, dtype_name, numpy_dtype
+
+if TYPE_CHECKING:
+    from graphc.link.mlx.lengths import TracedLengths
 
 DTYPES: dict[str, Any] = {
     name: getattr(mx, "bool_" if name == "bool" else name)
@@ -30,12 +33,10 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_of(name: str) -> Any:
-    """Return MLX's dtype of a name."""
     return DTYPES[name]
 
 
 def name_of(x: Any) -> str:
-    """Return the name of an array's dtype."""
     return NAMES[x.dtype]
 
 
@@ -123,26 +124,6 @@ MAX_OPERATIONS = 4096
 operations in a row overflow the stack."""
 
 
-class Constants(Protocol):
-    """Arrays that stand for constants while MLX traces."""
-
-    def get(self, key: Any) -> Any:
-        """Return the array that stands for the constant of a key, or None."""
-
-
-class DynamicLengths(Protocol):
-    """Array lengths that may differ when a traced program runs."""
-
-    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
-        """Return ``x`` in another shape."""
-
-    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
-        """Return ``x`` broadcast to a shape."""
-
-    def occur_in(self, shape: Sequence[int]) -> bool:
-        """Return whether a shape has a dynamic length, or one computed from it."""
-
-
 @dataclass
 class Trace:
     """The program that MLX is tracing.
@@ -156,11 +137,11 @@ class Trace:
         lengths: Dynamic lengths, if the program is saved for any lengths.
     """
 
-    constants: Constants
+    constants: Mapping[Any, Any] | TracedLengths
     remaining: int = MAX_OPERATIONS
     fuses: bool = True
     is_users: bool = False
-    lengths: DynamicLengths | None = None
+    lengths: TracedLengths | None = None
 
     def spend(self, operations: int) -> None:
         """Count operations; raise NotTraceableError if the program grows too long."""
@@ -215,7 +196,7 @@ def is_traced(arrays: Iterable[Any]) -> bool:
     return False
 
 
-def _dynamic_lengths() -> DynamicLengths | None:
+def _dynamic_lengths() -> TracedLengths | None:
     trace = _state.trace
     return None if trace is None else trace.lengths
 

@@ -18,28 +18,11 @@ from graphc.link.backend import Backend, Dispatch, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
-from graphc.link.mlx.arrays import (
-    DTYPES,
-    NotTraceableError,
-    Trace,
-    array,
-    device_array,
-    device_of,
-    dtype_of,
-    end_of_kernel,
-    explain_evaluation,
-    host_array,
-    is_traced,
-    name_of,
-    separate_results,
-    to_numpy,
-    tracing,
-)
-from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx import arrays
+from graphc.link.mlx.compiler import ends_kernel, prepare_compiler
 from graphc.link.mlx.distributed import lost_process
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, value_inputs
-from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, steps_between_segments
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
@@ -56,7 +39,7 @@ from graphc.tensor.core.shape import Length, Shape
 
 def describe(options: Mapping[str, Any]) -> str:
     """Return MLX's version and the device."""
-    device = device_of(options)
+    device = arrays.device_of(options)
     description = _descriptions.get(repr(device))
     if description is None:
         info = mx.device_info(device) or {}  # older releases have no info on processors
@@ -83,11 +66,6 @@ def compile(
         return exact
     # Most programs are for exact lengths.
     from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
-    from graphc.link.padding.buckets import axes_of  # noqa: PLC0415
-
-    axes = axes_of(spec, options)
-    if not any(axes):
-        return exact
 
     def compile_padded(padded: Graph) -> Executable:
         new = Program(padded, backend, analyse(padded))
@@ -95,7 +73,7 @@ def compile(
         new_spec = CallSpec.of(padded, new.host, single=False, facts=facts)
         return compile_exact(new_spec, lambda: new, options, (), PaddedContext(context))
 
-    return MLXBuckets(exact, program, spec, axes, compile_padded)
+    return MLXBuckets(exact, program, spec, options, compile_padded)
 
 
 def compile_exact(
@@ -110,7 +88,7 @@ def compile_exact(
     The function holds no arrays but the program's constants: functions of equal structure share it.
     """
     if options.get("compile", True):
-        prepare_compiler(device_of(options))
+        prepare_compiler(arrays.device_of(options))
     whole_program = program()
     tier = tier_of(options, whole_program.graph.key, at_once=holds_sums(whole_program.graph.nodes))
     segments = Segments(whole_program, {**options, "compile": tier})
@@ -123,7 +101,7 @@ def compile_exact(
     execute = _executable(run, watch, timed, lock, single=spec.single)
     if whole is not None and not holds_sums(whole_program.graph.nodes):
         execute = _direct_executable(whole, execute, lock, len(spec.arguments), single=spec.single)
-    device = options.get("device") and device_of(options)
+    device = options.get("device") and arrays.device_of(options)
     return _on_device(execute, device) if device else execute
 
 
@@ -163,7 +141,7 @@ def _call_error(error: Exception) -> Exception:
     """Return graphc's error for a transformation or a lost process, else ``error``."""
     if isinstance(error, RuntimeError) and not isinstance(error, OperationError):
         return lost_process(error)
-    return explain_evaluation(error)
+    return arrays.explain_evaluation(error)
 
 
 def _direct_executable(
@@ -192,15 +170,7 @@ def _generate_call(
 ) -> Executable:
     """Return generated code that calls MLX's function with a fixed number of arrays.
 
-    MLX takes twice as long to be called with ``*arrays``.
-
-    Args:
-        fused: Function of the arrays and the constants, which may raise UntracedError.
-        constants: Arguments after the arrays.
-        execute: Executable to call after UntracedError.
-        lock: Lock to hold during the call.
-        arguments: Number of arrays.
-        single: Whether to return the only result itself.
+    MLX takes twice as long to be called with ``*arrays``. After an UntracedError, ``execute`` runs.
     """
     names = [f"a{i}" for i in range(arguments)]
     parameters = ", ".join(names)
@@ -227,7 +197,7 @@ def call({parameters}):
         "OperationError": OperationError,
         "UntracedError": UntracedError,
         "acquire": lock.acquire,
-        "device_array": device_array,
+        "device_array": arrays.device_array,
         "evaluate": mx.eval,
         "execute": execute,
         "explained": _call_error,
@@ -249,8 +219,10 @@ def _runner(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Cal
         def run(*arguments: Any) -> Any:
             watch.open(arguments)
             pairs = enumerate(arguments)
-            values = [to_numpy(x) if i in static else device_array(x) for i, x in pairs]
-            return separate_results(segments.run(*values), arguments)
+            values = [
+                arrays.to_numpy(x) if i in static else arrays.device_array(x) for i, x in pairs
+            ]
+            return arrays.separate_results(segments.run(*values), arguments)
 
         return run
     sums = holds_sums(segments.program.graph.nodes)
@@ -260,7 +232,7 @@ def _runner(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Cal
     def run_whole(*arguments: Any) -> Any:
         if sums:
             watch.open(arguments)  # processes agree on the sums of open calls only
-        return whole.trace_and_run(*map(device_array, arguments))
+        return whole.trace_and_run(*map(arrays.device_array, arguments))
 
     return run_whole
 
@@ -289,18 +261,16 @@ class MLXBackend(Backend):
     """MLX: operations are functions of MLX arrays; NumPy computes what decides a shape."""
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return NumPy's dtype of an MLX or NumPy array."""
-        return numpy_dtype(name_of(x)) if isinstance(x, mx.array) else x.dtype
+        return numpy_dtype(arrays.name_of(x)) if isinstance(x, mx.array) else x.dtype
 
     def own_dtype(self, type: TensorType) -> Any:
-        """Return MLX's dtype of a type."""
-        return dtype_of(type.dtype)
+        return arrays.dtype_of(type.dtype)
 
     def portable_options(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options with the device's name: MLX's devices cannot be pickled."""
         device = options.get("device")
         is_named = device is None or isinstance(device, str)
-        return options if is_named else {**options, "device": device_of(options).type.name}
+        return options if is_named else {**options, "device": arrays.device_of(options).type.name}
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return narrower dtypes if the options choose them: GPUs have no 64-bit floats."""
@@ -318,22 +288,25 @@ class MLXBackend(Backend):
         if on_host:
             return self._either(node, compute)
         host_inputs = frozenset(value_inputs(node))
-        convert = _identity if isinstance(node.op, HOST_CHECKED) else device_array
+        convert = _identity if isinstance(node.op, HOST_CHECKED) else arrays.device_array
         if ends_kernel(node):
-            return lambda *values: end_of_kernel(compute(*map(device_array, values)))
+            return lambda *values: arrays.end_of_kernel(compute(*map(arrays.device_array, values)))
         if not host_inputs:
             return lambda *values: compute(*map(convert, values))
 
         def compute_with_host_inputs(*values: Any) -> Any:
             return compute(
-                *[host_array(x) if i in host_inputs else convert(x) for i, x in enumerate(values)]
+                *[
+                    arrays.host_array(x) if i in host_inputs else convert(x)
+                    for i, x in enumerate(values)
+                ]
             )
 
         return compute_with_host_inputs
 
     def _either(self, node: Node, by_numpy: Callable[..., Any]) -> Callable[..., Any]:
         if self.calls_back(node):
-            return lambda *values: by_numpy(*map(host_array, values))
+            return lambda *values: by_numpy(*map(arrays.host_array, values))
         on_device = self.around(node, self.bind(node), on_host=False)
 
         def compute(*values: Any) -> Any:
@@ -352,14 +325,14 @@ class MLXBackend(Backend):
         """Return the operation's NumPy reference, to be called between segments."""
 
         def as_result(y: Any, type: Any) -> Any:
-            if type.dtype not in DTYPES:
+            if type.dtype not in arrays.DTYPES:
                 return None  # MLX lacks the dtype, and refused each use of this result
             # MLX takes no arrays of negative strides.
-            return device_array(np.asarray(y, type.numpy_dtype, order="C"))
+            return arrays.device_array(np.asarray(y, type.numpy_dtype, order="C"))
 
         def call(*values: Any) -> Any:
             with np.errstate(all="ignore"):
-                results = node.op.perform(*[to_numpy(host_array(x)) for x in values])
+                results = node.op.perform(*[arrays.to_numpy(arrays.host_array(x)) for x in values])
             if isinstance(node.type, TupleType):
                 types = node.type.items
                 return tuple(as_result(y, t) for y, t in zip(results, types, strict=True))
@@ -382,20 +355,24 @@ class MLXBackend(Backend):
 
         def run(*arguments: Any) -> Sequence[Any]:
             pairs = enumerate(arguments)
-            values = [to_numpy(x) if i in static else device_array(x) for i, x in pairs]
-            if is_traced(values):
-                with suppress(NotTraceableError), tracing(Trace({}, is_users=True)):
-                    return [device_array(y) for y in segments.program.trace(*values)]
+            values = [
+                arrays.to_numpy(x) if i in static else arrays.device_array(x) for i, x in pairs
+            ]
+            if arrays.is_traced(values):
+                with (
+                    suppress(arrays.NotTraceableError),
+                    arrays.tracing(arrays.Trace({}, is_users=True)),
+                ):
+                    return [arrays.device_array(y) for y in segments.program.trace(*values)]
             try:
                 return segments.run(*values)
             except (ValueError, OperationError) as error:
-                raise explain_evaluation(error) from error.__cause__
+                raise arrays.explain_evaluation(error) from error.__cause__
 
-        device = options.get("device") and device_of(options)
+        device = options.get("device") and arrays.device_of(options)
         return _on_device(run, device) if device else run
 
     def transformable(self, function: Transformable) -> Executable:
-        """Return a function that ``mx.grad``, ``mx.vmap`` and ``mx.compile`` take."""
         return transformable(function)
 
     def notes(self, program: Program) -> Mapping[Node, str]:
@@ -407,7 +384,6 @@ class MLXBackend(Backend):
         }
 
     def summary(self, program: Program) -> Mapping[str, str]:
-        """Return the number of fused kernels, if a thread compiles them."""
         tier = TIERS.get(program.graph.key())
         return {} if tier is None else {"kernels": str(tier)}
 
@@ -424,19 +400,6 @@ class MLXBackend(Backend):
         """Return the graph with slices of fixed lengths at variable starts as gathers."""
         return with_slice_lengths(graph)
 
-    def padding(
-        self,
-        program: Program,
-        options: Mapping[str, Any],
-        arguments: Sequence[TensorType],
-        passed: int,
-    ) -> Sequence[str]:
-        """Return lines of a plan: the lengths padded to buckets, or why none is."""
-        # Most programs are for exact lengths.
-        from graphc.link.padding.buckets import plan_of_padding  # noqa: PLC0415
-
-        return plan_of_padding(program, options, arguments, passed)
-
     def analyse(self, graph: Graph) -> Host:
         """Return the host part; MLX refuses no shape, as values can be read between segments."""
         return analyse(graph)
@@ -444,9 +407,9 @@ class MLXBackend(Backend):
 
 backend = MLXBackend(
     "MLX",
-    array=array,
-    numpy=to_numpy,
-    numpy_result=lambda y: to_numpy(y) if isinstance(y, mx.array) else np.array(y),
+    array=arrays.array,
+    numpy=arrays.to_numpy,
+    numpy_result=lambda y: arrays.to_numpy(y) if isinstance(y, mx.array) else np.array(y),
     compile=compile,
     kinds=(np.ndarray, mx.array),
     eager=False,

@@ -6,22 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import mlx.core as mx
-import numpy as np
 
 from graphc.ir import Graph
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.mlx.arrays import device_array, is_traced
-from graphc.link.padding.arguments import pad_program
-from graphc.link.padding.buckets import (
-    Axis,
-    Bucketed,
-    PaddedAxes,
-    pad_arguments,
-    padded_axes,
-)
-from graphc.link.padding.results import PaddedResults
+from graphc.link.padding.buckets import Axis, BucketCache, Bucketed, bounds_of
+from graphc.link.padding.program import PaddedResults, pad_program
 from graphc.link.program import Program
 
 Compile = Callable[[Graph], Executable]
@@ -32,20 +24,22 @@ class MLXBuckets(Bucketed):
     """A program with padded arguments, compiled by MLX.
 
     Args:
-        exact, spec, axes: See ``Bucketed``.
+        exact, spec, options: See ``Bucketed``.
         program: Returns the program.
         compile: Returns an executable of a graph.
     """
+
+    is_for_shapes = True
 
     def __init__(
         self,
         exact: Executable,
         program: Callable[[], Program],
         spec: CallSpec,
-        axes: tuple[Sequence[Axis], Sequence[Axis]],
+        options: Mapping[str, Any],
         compile: Compile,
     ) -> None:
-        super().__init__(exact, spec, axes)
+        super().__init__(exact, spec, options)
         self._program = program
         self._compile = compile
 
@@ -53,39 +47,37 @@ class MLXBuckets(Bucketed):
         """Return whether MLX does not trace the call."""
         return not is_traced(arguments)
 
-    def run(
-        self, current: PaddedAxes, lengths: Sequence[int], arguments: Sequence[Any]
-    ) -> list[Any] | None:
-        """Return the results for padded arguments; None if the lengths do not fit each other."""
-        bounds = self.bounds(current.axes, lengths)
-        buffers = pad_arguments(arguments, current.axes, lengths, _pad)
-        shapes = tuple([tuple(x.shape) for x in buffers])
-        key = (shapes, *bounds.values())
-        execute = self.executable(
-            key, current, lambda: self._padded_program(current.axes, shapes, bounds)
-        )
-        results: PaddedResults = execute(*buffers, np.array(lengths, np.int64))
-        if not results.hold_for(lengths):
-            return None
+    def pad(self, x: Any, shape: Sequence[int]) -> Any:
+        """Pad an array with zeros at the end."""
+        widths = [(0, n - m) for n, m in zip(shape, x.shape, strict=True)]
+        return mx.pad(device_array(x), widths)
+
+    def compile(
+        self, axes: Sequence[Axis], shapes: Sequence[Any], numbers: Mapping[int, int]
+    ) -> Executable:
+        """Return a function of buffers of these shapes and of lengths."""
+        program = self._program()
+        types = [x.type.with_shape(n) for x, n in zip(program.arguments, shapes, strict=True)]
+        bounds = bounds_of(axes, shapes, numbers)
+        padded = pad_program(program, types, bounds, passes_lengths=True)
+        execute = self._compile(padded.graph)
+        return lambda *operands: PaddedResults.of(execute(*operands), padded)
+
+    def trim(
+        self,
+        current: BucketCache,
+        execute: Executable,
+        lengths: Sequence[int],
+        arguments: Sequence[Any],
+        results: PaddedResults,
+    ) -> list[Any]:
+        """Return results that hold for these lengths, cut to them."""
         results.verify(lengths)
         pairs = zip(results.buffers, results.shapes(lengths), strict=True)
         return [
             y if tuple(y.shape) == shape else y[tuple([slice(n) for n in shape])]
             for y, shape in pairs
         ]
-
-    def _padded_program(
-        self, axes: Sequence[Axis], shapes: Sequence[Any], bounds: Mapping[int, int]
-    ) -> Executable:
-        program = self._program()
-        arguments = [
-            x.type.with_shape(shape) for x, shape in zip(program.arguments, shapes, strict=True)
-        ]
-        padded = pad_program(
-            program, arguments, padded_axes(axes, shapes, bounds), passes_lengths=True
-        )
-        execute = self._compile(padded.graph)
-        return lambda *operands: PaddedResults.of(execute(*operands), padded)
 
 
 class PaddedContext(CompileContext):
@@ -112,9 +104,3 @@ def _without_lengths(
 ) -> tuple[Sequence[tuple[int, ...]], dict[int, Any]]:
     *others, _ = shapes
     return others, {i: value for i, value in values.items() if i < len(others)}
-
-
-def _pad(x: Any, shape: Sequence[int]) -> Any:
-    """Pad an array with zeros at the end."""
-    widths = [(0, n - m) for n, m in zip(shape, x.shape, strict=True)]
-    return mx.pad(device_array(x), widths)

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import mlx.core as mx
 
-from graphc.ir import Node
 from graphc.link.backend import BackendGap
 from graphc.link.mlx.arrays import device_of
 
 NARROWER = {"float64": "float32", "complex128": "complex64"}
 """The dtypes in which ``float64="downcast"`` computes."""
-
-
-def anywhere(options: Mapping[str, Any]) -> bool:
-    """Return True: the gap exists on every device."""
-    return True
-
-
-def on_gpu(options: Mapping[str, Any]) -> bool:
-    """Return whether the device that the options name is a GPU."""
-    return bool(device_of(options).type == mx.gpu)
-
-
-def is_complex128(node: Node) -> bool:
-    """Return whether the node's dtype is complex128."""
-    return getattr(node.type, "dtype", None) == "complex128"
-
-
-def is_float64(node: Node) -> bool:
-    """Return whether the node's dtype is float64."""
-    return getattr(node.type, "dtype", None) == "float64"
 
 
 GAPS = (
@@ -42,8 +18,8 @@ GAPS = (
         remedy="Declare it complex64, compute all in the narrower dtypes with "
         "Mode('MLX', float64='downcast'), or use mode='JAX' or 'NUMPY'.",
         where="every device",
-        applies=anywhere,
-        holds=is_complex128,
+        applies=lambda options: True,
+        holds=lambda node: getattr(node.type, "dtype", None) == "complex128",
     ),
     BackendGap(
         feature="float64 on a GPU",
@@ -52,8 +28,8 @@ GAPS = (
         "processor with Mode('MLX', device='cpu'); or declare it float32, as "
         "graphc.config.floatX = 'float32' does.",
         where="GPUs",
-        applies=on_gpu,
-        holds=is_float64,
+        applies=lambda options: bool(device_of(options).type == mx.gpu),
+        holds=lambda node: getattr(node.type, "dtype", None) == "float64",
     ),
 )
 """Everything else that has a lowering is computed."""

@@ -44,13 +44,7 @@ UNFUSED: Mapping[str, Any] = {"compile": False}
 
 @dataclass(frozen=True)
 class PlanValue:
-    """An array in a plan, whose values are unknown.
-
-    Attributes:
-        position: Index of the array among the values of a call.
-        shape: Shape, for the lengths that the plan is made for.
-        dtype: MLX's dtype.
-    """
+    """An array in a plan, at an index among the values of a call; its own values are unknown."""
 
     position: int
     shape: tuple[int, ...]
@@ -58,13 +52,7 @@ class PlanValue:
 
 
 class Planner:
-    """A maker of plans; values are plan values, or NumPy arrays if they are known.
-
-    Attributes:
-        functions: Saved functions.
-        steps: Steps so far.
-        count: Number of values so far.
-    """
+    """A maker of plans; values are plan values, or NumPy arrays if they are known."""
 
     def __init__(self, functions: SavedFunctions, count: int) -> None:
         self.functions = functions
@@ -146,7 +134,6 @@ class Planner:
         values[step.position] = results
 
     def add_operation(self, step: Step, operands: Sequence[Any]) -> Any:
-        """Add an operation as one function."""
         node = step.node
         if backend.calls_back(node):
             raise ExportError(
@@ -299,19 +286,8 @@ def _plan_switch(planner: Planner, node: Node, values: Sequence[Any]) -> list[An
     return results
 
 
-def _plan_loop(planner: Planner, node: Node, values: Sequence[Any]) -> list[Any]:
-    """Add a loop: unrolled if it is short, else in chunks or step by step."""
-    return _LoopPlan(planner, node, values).build()
-
-
 class _LoopPlan:
-    """A loop in a plan.
-
-    Attributes:
-        steps: Length of the loop's rows.
-        inputs: Inputs of the loop.
-        is_fixed: Whether the number of steps is known.
-    """
+    """A loop in a plan; its number of steps ``is_fixed`` if the plan knows it."""
 
     def __init__(self, planner: Planner, node: Node, values: Sequence[Any]) -> None:
         op: Any = node.op
@@ -328,6 +304,7 @@ class _LoopPlan:
         self.driver = LoopDriver(op, UNFUSED)
 
     def build(self) -> list[Any]:
+        """Add the loop: unrolled if it is short, else in chunks or step by step."""
         op, planner = self.op, self.planner
         size = sum(map(size_of, op.step.nodes))
         if (
@@ -414,7 +391,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 PLANNERS: Mapping[type, Callable[..., Any]] = {
-    Loop: _plan_loop,
+    Loop: lambda *arguments: _LoopPlan(*arguments).build(),
     Switch: _plan_switch,
     Subgraph: _plan_subgraph,
 }

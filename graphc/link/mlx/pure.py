@@ -17,7 +17,9 @@ def transformable(function: Transformable) -> Executable:
     """Return a function of MLX arrays whose derivatives and batches are such functions."""
 
     def run(*arrays: Any) -> list[Any]:
-        return [device_array(y) for y in function.run(*_as_arguments(arrays, function.arguments))]
+        pairs = zip(arrays, function.arguments, strict=True)
+        arguments = [device_array(x).astype(dtype_of(t.dtype)) for x, t in pairs]
+        return [device_array(y) for y in function.run(*arguments)]
 
     custom: Any = mx.custom_function(run)
     ins, outs = _inexact(function.arguments), _inexact(function.results)
@@ -51,10 +53,6 @@ def transformable(function: Transformable) -> Executable:
         return results, [0] * len(results)
 
     return custom  # type: ignore[no-any-return]
-
-
-def _as_arguments(arrays: Sequence[Any], types: Sequence[TensorType]) -> list[Any]:
-    return [device_array(x).astype(dtype_of(t.dtype)) for x, t in zip(arrays, types, strict=True)]
 
 
 def _inexact(types: Sequence[TensorType]) -> tuple[int, ...]:

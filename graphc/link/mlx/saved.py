@@ -95,16 +95,12 @@ class SavedFunctions:
         nodes: Sequence[Node],
         prefix: Callable[[int], Function] | None = None,
     ) -> SavedFunction:
-        """Save a function of arrays of these shapes.
+        """Save a function, of arrays of these shapes, that computes these nodes.
 
-        Args:
-            function: Function that MLX can trace.
-            arguments: Shapes and dtypes of its arguments.
-            nodes: Nodes that it computes, for messages.
-            prefix: Function that returns the function of the first ``k + 1`` nodes.
+        ``prefix`` returns the function of the first ``k + 1`` nodes.
 
         Raises:
-            ExportError: If MLX cannot save the function.
+            ExportError: If MLX cannot save the function; the error names a node.
         """
         try:
             traced = self._trace(function, arguments)
@@ -228,7 +224,6 @@ class SavedFunctions:
 
 
 def load_function(data: bytes) -> Callable[..., Sequence[Any]]:
-    """Load a saved function."""
     with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
         path = Path(folder, "function.mlxfn")
         path.write_bytes(data)

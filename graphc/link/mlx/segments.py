@@ -31,8 +31,7 @@ from graphc.link.mlx.arrays import (
 )
 from graphc.link.mlx.distributed import agree, record_exchanges
 from graphc.link.mlx.host import analyse, value_inputs
-from graphc.link.mlx.replay import Replayed
-from graphc.link.mlx.tiers import Tier
+from graphc.link.mlx.tiers import Replayed, Tier
 from graphc.link.mlx.watch import Watch, watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
@@ -315,7 +314,9 @@ class Segments:
         for step in self.program.steps:
             index = step.position
             if index in placement.driven:
-                before[placement.stage[index]].append(_with_driver(step, self.options))
+                make = DRIVERS.get(type(step.node.op))
+                driven = step._replace(compute=make(step.node.op, self.options)) if make else step
+                before[placement.stage[index]].append(driven)
             elif index in placement.hosted:
                 if index in placement.results:
                     before[placement.after[index]].append(step)
@@ -475,10 +476,3 @@ def size_of(node: Node) -> int:
         return SIZES[op]()
     times = op.steps or 1 if isinstance(op, Loop) else 1
     return max(1, times * sum(size_of(inner) for held in op.graphs() for inner in held.nodes))
-
-
-def _with_driver(step: Step, options: Mapping[str, Any]) -> Step:
-    make = DRIVERS.get(type(step.node.op))
-    if make is None:
-        return step
-    return Step(step.node, step.checks, make(step.node.op, options), step.operands, step.position)

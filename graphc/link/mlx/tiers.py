@@ -1,9 +1,12 @@
 """When fused kernels are compiled: once a program's unfused runs have taken long enough.
 
 On the processor the C++ compiler takes about a second for each kernel, and many programs have
-ended by then. So a program first runs one operation at a time (``replay.py``). Once its runs have
-taken a fraction of the time that its kernels would take, a thread compiles them; the program runs
-unfused until the kernels are ready.
+ended by then. So a program first runs one operation at a time. Once its runs have taken a fraction
+of the time that its kernels would take, a thread compiles them; the program runs unfused until the
+kernels are ready.
+
+Until then, MLX traces a program once and runs it without Python: MLX offers this for functions that
+are saved and loaded, which run unfused.
 """
 
 from __future__ import annotations
@@ -14,18 +17,22 @@ import math
 import os
 import re
 import shutil
+import tempfile
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter, time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import mlx.core as mx
 
-from graphc.link.mlx.arrays import device_of
+from graphc.link.mlx.arrays import device_of, put_bounded
 from graphc.link.mlx.compiler import has_kernels, new_kernels, note_kernels
+
+if TYPE_CHECKING:
+    from graphc.link.mlx.segments import CompiledFunction
 
 LEAST = 0.25
 """Seconds of all calls together before a program's kernels are counted."""
@@ -35,16 +42,6 @@ SHARE = 0.25
 
 KERNEL = re.compile(r'label ="(Compiled\w+)"')
 """A fused kernel in MLX's picture of a program."""
-
-
-class Fusable(Protocol):
-    """A function that can run unfused and fused."""
-
-    def outputs(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Return the results for these arrays, traced by MLX and not evaluated."""
-
-    def fuse(self) -> None:
-        """Run fused from now on."""
 
 
 class Tier:
@@ -66,9 +63,9 @@ class Tier:
         self.spent = 0.0
         self.price = price
         self.kernels: int | None = None
-        self._candidates: dict[Fusable, Sequence[Any]] | None = None
+        self._candidates: dict[CompiledFunction, Sequence[Any]] | None = None
         self._is_busy = False
-        self._unfusable: set[Fusable] = set()
+        self._unfusable: set[CompiledFunction] = set()
         self.is_fused = False
         self.was_unfused = False
         if key:
@@ -82,7 +79,7 @@ class Tier:
             return f"{number}, compiled once calls had taken {self.spent:.2g} s"
         return f"{number}, to be compiled once calls take {self.price:.2g} s"
 
-    def note(self, function: Fusable, arrays: Sequence[Any]) -> None:
+    def note(self, function: CompiledFunction, arrays: Sequence[Any]) -> None:
         """Note that a function runs unfused for these arrays."""
         if function not in self._unfusable:
             self.was_unfused = True
@@ -102,7 +99,7 @@ class Tier:
         elif self.spent >= self.price and not self._is_busy:
             self._candidates = {}
 
-    def _compile(self, functions: dict[Fusable, Sequence[Any]]) -> None:
+    def _compile(self, functions: dict[CompiledFunction, Sequence[Any]]) -> None:
         """Compile the kernels of these functions, or only count them."""
         device = self.options.get("device")
         try:
@@ -113,7 +110,7 @@ class Tier:
         finally:
             self._is_busy = False
 
-    def _fuse(self, functions: dict[Fusable, Sequence[Any]]) -> None:
+    def _fuse(self, functions: dict[CompiledFunction, Sequence[Any]]) -> None:
         traced = {f: f.outputs(arrays) for f, arrays in functions.items()}
         names = [name for ys in traced.values() for name in kernels_of(ys)]
         expected = len(set(names))
@@ -227,3 +224,60 @@ class _Worker:
 
 WORKER = _Worker()
 atexit.register(WORKER.stop)
+
+
+REFUSED = re.compile(r"\[(export_function|import_function|write|read)\]|no Stream\(")
+"""Errors of MLX if it cannot save a program, or cannot run one in this thread."""
+
+
+class Replayed(threading.local):
+    """A function that MLX traces for each combination of shapes, and then runs without Python.
+
+    Python's function ``plain`` is called instead if MLX cannot save it, and in all threads but the
+    first, where MLX cannot run loaded programs.
+    """
+
+    def __init__(self, traced: Callable[..., Any], plain: Callable[..., Any]) -> None:
+        self.traced = traced
+        self.plain = plain
+        self.programs: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Return the results."""
+        shapes = tuple([x.shape for x in arrays])
+        program = self.programs.get(shapes)
+        if program is None:
+            program = (_thread.replays and saved_program(self.traced, arrays)) or self.plain
+            put_bounded(self.programs, shapes, program)
+        return [*program(*arrays)]
+
+
+def saved_program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any] | None:
+    """Return MLX's saved and loaded program for arrays of these shapes, or None."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix="graphc-", suffix=".mlxfn") as file:
+            mx.export_function(file.name, function, *arrays)
+            program: Any = mx.import_function(file.name)
+    except OSError:
+        return None
+    except (RuntimeError, ValueError) as error:
+        if REFUSED.search(str(error)):
+            return None
+        raise
+    return program  # type: ignore[no-any-return]
+
+
+class _ThreadAbilities(threading.local):
+    """Whether MLX runs loaded programs in this thread."""
+
+    def __init__(self) -> None:
+        program = saved_program(lambda x: [x + x], [mx.array(1.0)])
+        self.replays = program is not None
+        try:
+            if program:
+                mx.eval(program(mx.array(1.0)))
+        except RuntimeError:
+            self.replays = False
+
+
+_thread = _ThreadAbilities()

@@ -31,15 +31,9 @@ def watching() -> Call | None:
 
 
 class Watch:
-    """The calls of one executable.
+    """The calls of one executable, each nested in the one before it.
 
-    Args:
-        spec: Call specification of the executable.
-        context: Record of compilations.
-        is_large: Whether compilation may take seconds, so that progress is reported.
-
-    Attributes:
-        calls: Open calls, each nested in the one before it.
+    If the program ``is_large``, compilation may take seconds, and its progress is reported.
     """
 
     def __init__(self, spec: CallSpec, context: CompileContext, *, is_large: bool) -> None:
@@ -113,8 +107,6 @@ class Call:
 
 
 class _KernelProgress:
-    """The progress report while MLX compiles."""
-
     def __init__(self) -> None:
         self.since = time()
 

@@ -49,14 +49,9 @@ def _observe(watch: Stopwatch, node: Node, compute: Callable[..., Any]) -> Calla
     """Return the function of a node, which times its operation and its graphs' operations."""
 
     def perform(inner: Node, values: Sequence[Any]) -> Any:
-        by_reference = partial(_by_reference, inner)
-        return _observe(watch, inner, by_reference)(*values)
+        return _observe(watch, inner, lambda *xs: perform_node(inner, xs))(*values)
 
     return watch.observe(node, _with_timed_steps(node, compute, perform))
-
-
-def _by_reference(node: Node, *values: Any) -> Any:
-    return perform_node(node, values)
 
 
 def _with_timed_steps(

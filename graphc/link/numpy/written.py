@@ -32,12 +32,7 @@ def as_own_array(y: Any, dtype: np.dtype[Any], used_ids: set[int]) -> np.ndarray
 
 
 class WrittenCall(Source):
-    """The text of a call: the program's, with results that share no memory.
-
-    Args:
-        program: The program.
-        single: Whether to return the only result itself, and not a list.
-    """
+    """The text of a call: the program's, with results that share no memory."""
 
     def __init__(self, program: Program, *, single: bool) -> None:
         self.single = single
@@ -134,12 +129,7 @@ def _is_ufunc(step: Step) -> bool:
 
 
 def write_call(program: Program, *, single: bool) -> Callable[..., Any]:
-    """Return the function of a call, which does not warn of NaN and infinity.
-
-    Args:
-        program: The program.
-        single: Whether to return the only result itself, and not a list.
-    """
+    """Return the function of a call, which does not warn of NaN and infinity."""
     source = WrittenCall(program, single=single)
     arguments = "".join(f"a{i}, " for i in range(len(program.arguments)))
 

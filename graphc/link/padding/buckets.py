@@ -17,14 +17,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from graphc.config import config
+import numpy as np
+
 from graphc.errors import GraphcError, RecompileError, ShapeError
 from graphc.ir import TensorType
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec, asks_for_buckets
-from graphc.link.padding.arguments import PaddedAxis, pad_program
+from graphc.link.compile_context import ExecutableCache
+from graphc.link.padding.program import PaddedAxes, PaddedResults, pad_program
 from graphc.link.program import Program
 
 DEFAULT_GROWTH = 2.0
@@ -107,28 +109,28 @@ def axes_of(spec: CallSpec, options: Mapping[str, Any]) -> tuple[list[Axis], lis
     return asked, others
 
 
-def padded_axes(
-    axes: Sequence[Axis], shapes: Sequence[Sequence[int]], bounds: Mapping[int, int]
-) -> list[PaddedAxis]:
-    """Return axes with the bounds of their lengths, given the upper bounds of numbers."""
-    padded = []
-    for position, axis, growth in axes:
-        n = bounds[position] if axis < 0 else shapes[position][axis]
-        padded.append(PaddedAxis(position, axis, *bucket_of(n, growth)))
-    return padded
+def bounds_of(
+    axes: Sequence[Axis], shapes: Sequence[Any], numbers: Mapping[int, int]
+) -> PaddedAxes:
+    """Return the bounds of padded lengths, given the shapes of buffers and bounds of numbers."""
+    return {
+        (i, axis): bucket_of(numbers[i] if axis < 0 else shapes[i][axis], growth)
+        for i, axis, growth in axes
+    }
 
 
-class PaddedAxes(NamedTuple):
-    """The padded axes at some time, and their executables.
+class BucketCache(NamedTuple):
+    """The axes that are padded at some time, and their executables.
 
     Attributes:
         axes: The axes, and numbers that decide lengths.
-        executables: The executables, by the upper bounds of these numbers.
+        executables: The executables, by the upper bounds of these numbers, and by the buffers'
+            shapes where each set of shapes is compiled.
         calls: Fast calls, by the shapes of the arguments of earlier calls.
     """
 
     axes: tuple[Axis, ...]
-    executables: dict[Any, Executable]
+    executables: ExecutableCache[Executable]
     calls: dict[tuple[Any, ...], Executable]
 
 
@@ -141,20 +143,21 @@ class Bucketed(ABC):
     Args:
         exact: The program compiled for each set of lengths.
         spec: The call specification of the program.
-        axes: The axes whose inputs declare buckets, and other axes that may be padded.
+        options: The options of the mode.
 
     Attributes:
         is_refused: Whether the program cannot be padded, so that all calls are exact.
+        is_for_shapes: Whether an executable is for buffers of one shape.
     """
 
-    def __init__(
-        self, exact: Executable, spec: CallSpec, axes: tuple[Sequence[Axis], Sequence[Axis]]
-    ) -> None:
-        asked, self._others = axes
+    is_for_shapes: ClassVar[bool]
+
+    def __init__(self, exact: Executable, spec: CallSpec, options: Mapping[str, Any]) -> None:
+        asked, self._others = axes_of(spec, options)
         self._exact = exact
         self._spec = spec
         self._first: Mapping[Axis, int] | None = None
-        self._padded = PaddedAxes(tuple(asked), {}, {})
+        self._padded = BucketCache(tuple(asked), ExecutableCache(), {})
         self._lock = threading.Lock()
         self.is_refused = False
 
@@ -163,10 +166,31 @@ class Bucketed(ABC):
         """Return whether the backend can pad these arguments."""
 
     @abstractmethod
-    def run(
-        self, current: PaddedAxes, lengths: Sequence[int], arguments: Sequence[Any]
-    ) -> Sequence[Any] | None:
-        """Return the results for padded arguments; None if the lengths do not fit each other."""
+    def pad(self, x: Any, shape: Sequence[int]) -> Any:
+        """Pad an array with zeros at the end."""
+
+    @abstractmethod
+    def compile(
+        self, axes: Sequence[Axis], shapes: Sequence[Any], numbers: Mapping[int, int]
+    ) -> Executable:
+        """Return a function of buffers and lengths that returns ``PaddedResults``.
+
+        Args:
+            axes: The padded axes.
+            shapes: The shapes of the buffers.
+            numbers: The upper bounds of arguments that are numbers.
+        """
+
+    @abstractmethod
+    def trim(
+        self,
+        current: BucketCache,
+        execute: Executable,
+        lengths: Sequence[int],
+        arguments: Sequence[Any],
+        results: PaddedResults,
+    ) -> Sequence[Any]:
+        """Return results that hold for these lengths, cut to them."""
 
     def __call__(self, *arguments: Any) -> Any:
         if self.is_refused:
@@ -202,10 +226,22 @@ class Bucketed(ABC):
         lengths = [axis.length(arguments) for axis in current.axes]
         return None if min(lengths) < 0 else self.run(current, lengths, arguments)
 
-    def bounds(self, axes: Sequence[Axis], lengths: Sequence[int]) -> dict[int, int]:
-        """Return the upper bounds of arguments that are numbers, by position."""
+    def run(
+        self, current: BucketCache, lengths: Sequence[int], arguments: Sequence[Any]
+    ) -> Sequence[Any] | None:
+        """Return the results for padded arguments; None if the lengths do not fit each other."""
+        axes = current.axes
         pairs = zip(axes, lengths, strict=True)
-        return {x.argument: bucket_of(n, x.growth).high for x, n in pairs if x.axis < 0}
+        numbers = {x.argument: bucket_of(n, x.growth).high for x, n in pairs if x.axis < 0}
+        buffers = pad_arguments(arguments, axes, lengths, self.pad)
+        shapes = tuple([tuple(x.shape) for x in buffers]) if self.is_for_shapes else ()
+        execute = current.executables.get_or_add(
+            (shapes, *numbers.values()), lambda: self.compile(axes, shapes, numbers)
+        )
+        results = execute(*buffers, np.array(lengths, np.int64))
+        if not results.hold_for(lengths):
+            return None
+        return self.trim(current, execute, lengths, arguments, results)
 
     def _pad_changed_axes(self, arguments: Sequence[Any]) -> None:
         """Pad, from now on, the axes whose lengths differ from the first call's."""
@@ -217,22 +253,8 @@ class Bucketed(ABC):
             if changed:
                 with self._lock:
                     axes = set(self._padded.axes) | set(changed)
-                    self._padded = PaddedAxes(tuple(sorted(axes)), {}, {})
+                    self._padded = BucketCache(tuple(sorted(axes)), ExecutableCache(), {})
                     self._first = {x: n for x, n in first.items() if x not in axes}
-
-    def executable(
-        self, key: Any, current: PaddedAxes, compile: Callable[[], Executable]
-    ) -> Executable:
-        """Return the executable of a key; ``compile`` makes it at the first call."""
-        execute = current.executables.get(key)
-        if execute is not None:
-            return execute
-        with self._lock:
-            if key not in current.executables:
-                current.executables[key] = compile()
-                if len(current.executables) > config.specializations:
-                    current.executables.pop(next(iter(current.executables)))
-            return current.executables[key]
 
 
 def pad_arguments(
@@ -311,5 +333,4 @@ def _pad_to_first_bucket(
             shapes[position][axis] = bucket_of(shapes[position][axis], growth).high
     bounds = {x.argument: SMALLEST for x in axes if x.axis < 0}
     arguments = [type.with_shape(tuple(shape)) for type, shape in zip(types, shapes, strict=True)]
-    padded = padded_axes(axes, shapes, bounds)
-    pad_program(program, arguments, padded, passes_lengths=True)
+    pad_program(program, arguments, bounds_of(axes, shapes, bounds), passes_lengths=True)

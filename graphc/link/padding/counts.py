@@ -21,7 +21,7 @@ from graphc.errors import DynamicShapeError, GraphcError
 from graphc.intervals.interval import INTEGERS, Interval
 from graphc.intervals.rules import image
 from graphc.ir import Constant, Node
-from graphc.ir.lengths import AnyLength, SymbolicLength, evaluate
+from graphc.ir.lengths import AnyLength, SymbolicLength, evaluate, label_of
 from graphc.tensor.core.elementwise import (
     add,
     cast,
@@ -269,7 +269,7 @@ def _remainder(a: AnyLength, b: AnyLength) -> Any:
 
 
 def _extreme(name: str, a: AnyLength, b: AnyLength) -> AnyLength:
-    return a if a == b else SymbolicLength.of(name, *sorted((a, b), key=repr))
+    return a if a == b else SymbolicLength.of(name, *sorted((a, b), key=label_of))
 
 
 FUNCTIONS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any], int | None]] = {

@@ -26,8 +26,8 @@ from graphc.ir import Constant, Graph, Node, Op, Pick, TensorType, TupleType
 from graphc.ir.law import checks_of, law, named_checks
 from graphc.ir.lengths import AnyLength, evaluate
 from graphc.ir.op import is_own_class
-from graphc.link.checks import unequal_arguments, unequal_operands
-from graphc.link.host import SliceLength, analyse
+from graphc.link.checks import compare_lengths, unequal_arguments, unequal_operands
+from graphc.link.host import SliceLength
 from graphc.link.padding.by_numpy import OnLengths
 from graphc.link.padding.counts import (
     Count,
@@ -101,6 +101,7 @@ class PaddedGraph(NamedTuple):
 
 def pad(
     graph: Graph,
+    host: Collection[Node],
     inputs: Sequence[Node],
     values: Sequence[Any],
     lengths: Sequence[Tensor] = (),
@@ -111,6 +112,7 @@ def pad(
 
     Args:
         graph: The program.
+        host: The nodes that NumPy computes where their operands are known.
         inputs: The inputs of the new graph.
         values: A value for each input and leaf of the program, in terms of the new inputs.
         lengths: The passed lengths, int64 scalars of the new graph.
@@ -121,11 +123,8 @@ def pad(
     """
     arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
     with padding(lengths, has_exact=has_exact) as record:
-        for check in named_checks(graph.inputs):
-            a, m, b, n = check
-            error = partial(unequal_arguments, graph.inputs, check)
-            agree(shape_of(values[a])[m], shape_of(values[b])[n], error)
-        host = analyse(graph).nodes
+        error = partial(unequal_arguments, graph.inputs)
+        compare_lengths(named_checks(graph.inputs), _with_shapes(values), agree, error)
         results = trace(graph, dict(zip(arguments, values, strict=True)), host)
         buffers = [
             as_node(y, node if isinstance(y, Count) else None)
@@ -202,12 +201,14 @@ def _without_rule(node: Node, values: Sequence[Any]) -> Any:
 
 def compare_operands(node: Node, values: Sequence[Any]) -> None:
     """Compare the lengths of a node's operands that must be equal."""
-    for check in checks_of(node):
-        a, m, b, n = check
-        error = partial(
-            unequal_operands, node, check, [SimpleNamespace(shape=shape_of(x)) for x in values]
-        )
-        agree(shape_of(values[a])[m], shape_of(values[b])[n], error)
+    checks = checks_of(node)
+    if checks:
+        operands = _with_shapes(values)
+        compare_lengths(checks, operands, agree, partial(unequal_operands, node, operands))
+
+
+def _with_shapes(values: Sequence[Any]) -> list[SimpleNamespace]:
+    return [SimpleNamespace(shape=shape_of(x)) for x in values]
 
 
 def _needs_rule(node: Node, values: Sequence[Any]) -> bool:

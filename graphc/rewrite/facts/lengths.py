@@ -13,6 +13,7 @@ from graphc.ir import (
     Constant,
     Node,
     Pick,
+    dependencies_first,
     is_integer,
     replace_nodes,
     toposort,
@@ -28,7 +29,7 @@ from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.elementwise import add, cast, equal, maximum, minimum, multiply, where
-from graphc.tensor.core.shape import Length, Reshape
+from graphc.tensor.core.shape import Length, Reshape, complete_shape
 from graphc.tensor.core.specify import SpecifyShape, specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
@@ -38,67 +39,51 @@ Known = int | Node
 ArrayAxis = tuple[Node, int]
 """An array and one of its axes."""
 
-_lengths = Memo[dict[int, Known]]()
+_lengths = Memo[dict[int, Known | None]]()
+"""Lengths by axis; None for a length of the array's own, which would keep the array alive."""
 
 
 def length_of(x: Node, axis: int) -> Known:
     """Return one length of an array, in terms of nodes as near to the inputs as possible."""
-    own: dict[ArrayAxis, Node] = {}
-    stack = [(x, axis)]
-    while stack:
-        current = stack[-1]
-        if _has_length(current, own):
-            stack.pop()
-            continue
-        missing = [source for source in _sources(*current) if not _has_length(source, own)]
-        if not missing:
-            _compute(current, own)
-        stack += missing
-    return _result(x, axis, own)
+    done: set[ArrayAxis] = set()
+    for current in dependencies_first([(x, axis)], lambda item: _sources(*item), done):
+        done.add(current)
+        if not _has_length(*current):
+            lengths = _lengths.get(current[0])
+            if lengths is None:
+                lengths = _lengths[current[0]] = {}
+            lengths[current[1]] = _compute(*current)
+    return _computed_length(x, axis)
 
 
-def _has_length(array_axis: ArrayAxis, own: dict[ArrayAxis, Node]) -> bool:
-    return array_axis in own or _cached_length(*array_axis) is not None
+def _has_length(x: Node, axis: int) -> bool:
+    return x.type.shape[axis] is not None or axis in (_lengths.get(x) or ())
 
 
-def _result(x: Node, axis: int, own: dict[ArrayAxis, Node]) -> Known:
-    cached = _cached_length(x, axis)
-    return own[x, axis] if cached is None else cached
-
-
-def _cached_length(x: Node, axis: int) -> Known | None:
+def _computed_length(x: Node, axis: int) -> Known:
     static: int | None = x.type.shape[axis]
-    if static is not None:
-        return static
-    lengths = _lengths.get(x)
-    return None if lengths is None else lengths.get(axis)
+    length = _lengths[x][axis] if static is None else static
+    return _own_length(x, axis) if length is None else length
 
 
-def _compute(array_axis: ArrayAxis, own: dict[ArrayAxis, Node]) -> None:
-    """Compute a length from lengths that are computed already, and cache it."""
-    node, axis = array_axis
+def _compute(node: Node, axis: int) -> Known | None:
+    """Return a length in terms of lengths that are computed already; None for the array's own."""
     source, n = _by_type_rule(node, axis)
 
     def value(symbol: tuple[Any, ...]) -> Known:
         x: Node = source.inputs[symbol[1]]
-        return x if symbol[0] == "value" else _result(x, symbol[2], own)
+        return x if symbol[0] == "value" else _computed_length(x, symbol[2])
 
     length = evaluate(n, value, FUNCTIONS)
     if length is None:
         length = _by_operation(node, axis)
-    unknown = _own_length(node, axis)
-    if length is None or length is unknown:
-        # Not cached: the memo would keep the array alive.
-        own[array_axis] = unknown
-    else:
-        lengths = _lengths.get(node)
-        if lengths is None:
-            lengths = _lengths[node] = {}
-        lengths[axis] = length
+    return None if length is _own_length(node, axis) else length
 
 
 def _sources(node: Node, axis: int) -> list[ArrayAxis]:
-    """Return the lengths from which a length is computed."""
+    """Return the lengths from which a length is computed, if it is not computed yet."""
+    if _has_length(node, axis):
+        return []
     source, n = _by_type_rule(node, axis)
     if isinstance(node.op, Reshape):
         return [(node.inputs[0], k) for k in range(node.inputs[0].type.ndim)]
@@ -118,12 +103,6 @@ def lengths_of(x: Node) -> list[Known]:
     return [length_of(x, axis) for axis in range(x.type.ndim)]
 
 
-def symbolic_length(shape: tuple[int | None, ...], symbolic: tuple[Node, ...], axis: int) -> Known:
-    """Return an entry of a shape whose Nones stand for the symbolic lengths in order."""
-    n = shape[axis]
-    return symbolic[shape[:axis].count(None)] if n is None else n
-
-
 def equal_lengths(a: Node, m: int, b: Node, n: int) -> bool:
     """Return whether axis m of a and axis n of b have equal lengths for all inputs."""
     first, second = length_of(a, m % a.type.ndim), length_of(b, n % b.type.ndim)
@@ -134,7 +113,7 @@ def declared_lengths(x: Node, axis: int) -> list[Known]:
     """Return the length of an axis, and the length to which x is broadcast or specified."""
     lengths = [length_of(x, axis)]
     if isinstance(x.op, BroadcastTo | SpecifyShape) and x.op.shape[axis] != -1:
-        lengths.append(symbolic_length(x.op.shape, x.inputs[1:], axis))
+        lengths.append(complete_shape(x.op.shape, x.inputs[1:])[axis])
     return lengths
 
 
@@ -230,7 +209,7 @@ def _by_operation(node: Node, axis: int) -> Known | None:
 
 def _of_reshape(op: Reshape, node: Node, axis: int) -> Known | None:
     """Return an entry of the new shape; for -1, divide the size by the lengths of other axes."""
-    others = [symbolic_length(op.shape, node.inputs[1:], at) for at in range(len(op.shape))]
+    others: list[Known] = complete_shape(op.shape, node.inputs[1:])
     own = others.pop(axis)
     if isinstance(own, int) and own >= 0:
         return own

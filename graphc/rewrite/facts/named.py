@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir import Constant, Input, Node, TensorType, is_integer
+from graphc.ir import Constant, Input, Node, TensorType, dependencies_first, is_integer
 from graphc.ir.law import length_rule
-from graphc.ir.lengths import AnyLength, SymbolicLength, greatest, is_symbol, least
+from graphc.ir.lengths import AnyLength, SymbolicLength, evaluate, greatest, is_symbol, least
 from graphc.ir.types import shape_text
 from graphc.rewrite.facts.memo import Memo
 from graphc.tensor.core.elementwise import (
@@ -53,17 +53,13 @@ def named_length(x: Node, axis: int) -> AnyLength | None:
 
     Also None for an expression whose text is longer than ``MAX_TEXT``.
     """
-    stack: list[Item] = [(x, axis)]
-    while stack:
-        item = stack[-1]
-        waiting = [source for source in _sources(item) if not _is_known(source)]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        n = _compute(item)
-        by_axis = _expressions.get(item[0]) or {}
-        _expressions[item[0]] = by_axis | {item[1]: None if len(str(n)) > MAX_TEXT else n}
+    done: set[Item] = set()
+    for item in dependencies_first([(x, axis)], _sources, done):
+        done.add(item)
+        if not _is_known(item):
+            n = _compute(item)
+            by_axis = _expressions.get(item[0]) or {}
+            _expressions[item[0]] = by_axis | {item[1]: None if len(str(n)) > MAX_TEXT else n}
     return _expression((x, axis))
 
 
@@ -78,6 +74,8 @@ def _expression(item: Item) -> AnyLength | None:
 def _sources(item: Item) -> list[Item]:
     """Return the lengths and values that a length, or the value of a scalar, is made of."""
     x, axis = item
+    if _is_known(item):
+        return []
     if axis is None:
         if isinstance(x.op, Length):
             return [(x.inputs[0], x.op.axis)]
@@ -98,7 +96,7 @@ def _compute(item: Item) -> AnyLength | None:
         name = x.op.dims[axis] if x.op.dims else None
         return x.type.shape[axis] if name is None else SymbolicLength.of("dim", name)
     source, n = _rule(x, axis)
-    return _substitute(n, lambda symbol: _expression(_operand(source, symbol)))
+    return evaluate(n, lambda symbol: _expression(_operand(source, symbol)), FUNCTIONS)  # type: ignore[no-any-return]
 
 
 def _rule(x: Node, axis: int) -> tuple[Node, AnyLength | None]:
@@ -132,30 +130,6 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     minimum: lambda a, b: None if 0 in (a, b) else least(a, b),  # the other may be negative
 }
 """Functions of integer scalars that expressions of lengths have."""
-
-
-def _substitute(n: AnyLength | None, value: Callable[[Any], AnyLength | None]) -> AnyLength | None:
-    """Return an expression with other lengths for its symbols; None if one is unknown."""
-    if not isinstance(n, SymbolicLength):
-        return n
-    total: Any = n.constant
-    for atom, k in n.terms:
-        term = value(atom) if is_symbol(atom) else _function_value(atom, value)
-        if term is None:
-            return None
-        total = total + k * term
-    return total  # type: ignore[no-any-return]
-
-
-def _function_value(
-    atom: tuple[Any, ...], value: Callable[[Any], AnyLength | None]
-) -> AnyLength | None:
-    name, *arguments = atom
-    replaced = [_substitute(n, value) for n in arguments]
-    pairs = zip(arguments, replaced, strict=True)
-    if name not in FUNCTIONS or any(n is None and before is not None for before, n in pairs):
-        return None
-    return FUNCTIONS[name](*replaced)  # type: ignore[no-any-return]
 
 
 def _slice_length(n: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -193,7 +167,6 @@ def _is_atom_nonnegative(atom: tuple[Any, ...]) -> bool:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": least,
     "max": greatest,
-    "*": ARITHMETIC[multiply],
     "//": _quotient,
     "slice": _slice_length,
     "arange": _arange_length,

@@ -13,7 +13,6 @@ from graphc.rewrite.facts.lengths import (
     declared_lengths,
     length_of,
     lengths_of,
-    symbolic_length,
     with_lengths,
 )
 from graphc.rewrite.rule import rewrite, scalar_value
@@ -22,6 +21,7 @@ from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.index import BACKWARDS, Index
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.shape import complete_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
@@ -35,8 +35,8 @@ def broadcast_to_own_shape(node: Node, op: BroadcastTo) -> Node | None:
 
 
 def _target_shape(node: Node) -> list[Known]:
-    shape: tuple[int | None, ...] = node.op.shape  # type: ignore[attr-defined]
-    return [symbolic_length(shape, node.inputs[1:], axis) for axis in range(len(shape))]
+    op: Any = node.op
+    return complete_shape(op.shape, node.inputs[1:])
 
 
 @rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo, Constant, ExpandDims])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphc.ir import Constant, Node, is_integer
-from graphc.rewrite.facts.lengths import symbolic_length
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.arrays.create import Arange, Eye, arange, eye
+from graphc.tensor.core.shape import complete_shape
 
 
 @rewrite("canonicalize", Arange, beside=[Constant])
@@ -22,5 +22,5 @@ def eye_made_static(node: Node, op: Eye) -> Node | None:
     """``eye(n)`` with a constant ``n`` has the length in its type."""
     if not any(isinstance(x.op, Constant) for x in node.inputs):
         return None
-    rows, columns = (symbolic_length(op.shape, node.inputs, axis) for axis in (0, 1))
+    rows, columns = complete_shape(op.shape, node.inputs)
     return eye(rows, columns, op.offset, op.dtype)

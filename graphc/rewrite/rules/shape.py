@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Constant, Node
-from graphc.rewrite.facts.lengths import Known, admit, length_of, lengths_of, symbolic_length
+from graphc.rewrite.facts.lengths import Known, admit, length_of, lengths_of
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, squeeze
-from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.shape import Length, Reshape, Shape, complete_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 # Lengths.
@@ -50,7 +50,7 @@ def lengths_made_static(node: Node, op: BroadcastTo | Reshape) -> Node | None:
     x, *symbolic = node.inputs
     if not any(isinstance(n.op, Constant) for n in symbolic):
         return None
-    lengths = [symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))]
+    lengths = complete_shape(op.shape, symbolic)
     shape = tuple(scalar_value(n) if isinstance(n, Node) else n for n in lengths)
     remaining = [n for n in symbolic if not isinstance(n.op, Constant)]
     new_op = BroadcastTo(shape, op.repeated) if isinstance(op, BroadcastTo) else Reshape(shape)
@@ -78,9 +78,7 @@ def _has_all_elements(node: Node, last: Reshape) -> bool:
         return True
     lengths = lengths_of(node.inputs[0])
     op: Reshape = node.op  # type: ignore[assignment]
-    new_lengths = [
-        symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))
-    ]
+    new_lengths = complete_shape(op.shape, node.inputs[1:])
     for n in new_lengths:
         if n in lengths:
             lengths.remove(n)

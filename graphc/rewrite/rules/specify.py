@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from graphc.ir import Node
-from graphc.rewrite.facts.lengths import length_of, symbolic_length
+from graphc.rewrite.facts.lengths import length_of
 from graphc.rewrite.rule import rewrite
+from graphc.tensor.core.shape import complete_shape
 from graphc.tensor.core.specify import SpecifyShape
 
 
@@ -13,7 +14,7 @@ def shape_specified_that_is_known(node: Node, op: SpecifyShape) -> Node | None:
     """``specify_shape(x, n)`` is ``x`` where its length is provably n."""
     x, *symbolic = node.inputs
     is_known = all(
-        m == -1 or symbolic_length(op.shape, tuple(symbolic), axis) == length_of(x, axis)
-        for axis, m in enumerate(op.shape)
+        (isinstance(n, int) and n == -1) or n == length_of(x, axis)
+        for axis, n in enumerate(complete_shape(op.shape, symbolic))
     )
     return x if is_known else None

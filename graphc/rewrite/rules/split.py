@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from graphc.ir import Node, Pick
-from graphc.rewrite.facts.lengths import length_of, symbolic_length
+from graphc.rewrite.facts.lengths import length_of
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.split import Split
+from graphc.tensor.core.shape import complete_shape
 
 
 @rewrite("canonicalize", Pick, beside=[Split])
@@ -20,6 +21,6 @@ def split_of_concatenate(node: Node, op: Pick) -> Node | None:
     if not isinstance(joined.op, Concatenate) or joined.op.axis != split.axis:
         return None
     lengths = [length_of(x, split.axis) for x in joined.inputs]
-    sizes = [symbolic_length(split.sizes, tuple(symbolic), i) for i in range(len(split.sizes))]
+    sizes = complete_shape(split.sizes, symbolic)
     part = joined.inputs[op.index] if lengths == sizes else None
     return part if part is not None and node.type.admits(part.type) else None

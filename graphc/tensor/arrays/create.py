@@ -27,7 +27,14 @@ from graphc.ir.types import without_names
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
-from graphc.tensor.core.shape import entries, fill_shape, lengths, read_from, target_shape
+from graphc.tensor.core.shape import (
+    entries,
+    fill_shape,
+    lengths,
+    mixed_entries,
+    read_from,
+    target_shape,
+)
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
 LETTERS = {
@@ -232,7 +239,12 @@ def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
         >>> gt.full((2, 2), 7).eval(mode="NUMPY").tolist()
         [[7, 7], [7, 7]]
     """
-    return broadcast_to(as_tensor(fill_value, dtype=dtype), shape)
+    return broadcast_to(as_tensor(fill_value, dtype=dtype), mixed_entries("full", shape))
+
+
+def _fill(op: str, shape: Any, value: int, dtype: Any) -> Tensor:
+    number = np.array(value, numpy_dtype(dtype_name(dtype or config.floatX)))
+    return broadcast_to(as_tensor(number), mixed_entries(op, shape))
 
 
 @function
@@ -244,7 +256,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.zeros((2, 3)).eval(mode="NUMPY").tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return full(shape, np.zeros((), numpy_dtype(dtype_name(dtype or config.floatX))))
+    return _fill("zeros", shape, 0, dtype)
 
 
 @function
@@ -256,7 +268,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.ones((2, 3)).eval(mode="NUMPY").tolist()
         [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    return full(shape, np.ones((), numpy_dtype(dtype_name(dtype or config.floatX))))
+    return _fill("ones", shape, 1, dtype)
 
 
 @function
@@ -268,7 +280,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
         >>> gt.empty((2, 3)).eval(mode="NUMPY").tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return zeros(shape, dtype)
+    return _fill("empty", shape, 0, dtype)
 
 
 @function

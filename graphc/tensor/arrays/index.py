@@ -565,7 +565,9 @@ class _Parser:
             m = self.x.type.shape[self.axis + i]
             if n is not None and m is not None and n != m:
                 raise ShapeError(
-                    f"The mask {mask!r} does not fit {self.x!r}: axis {self.axis + i}."
+                    f"The mask {mask!r} does not fit {self.x!r}: axis {i} of the mask has {n} "
+                    f"elements, axis {self.axis + i} of the array has {m}.",
+                    "Use a mask of the array's lengths; integers select by position.",
                 )
         self.entries += [HOLE] * mask.ndim
         self.symbolic += nonzero_indices(self.fit_mask(mask))

@@ -16,6 +16,8 @@ from graphc.ir import (
     TensorType,
     TupleType,
     Wrapper,
+    flatten,
+    rebuild,
     replace_nodes,
     to_gathered_form,
     toposort,
@@ -179,13 +181,14 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
     are vectorised too.
 
     Args:
-        outputs: An array, or a list or tuple of them.
+        outputs: An array, or a nested list, tuple or dict of them.
         replace: For arrays of the outputs' graph, arrays of the same dtype with any number of axes
             in front. These broadcast against each other, an axis of static length 1 against any
             length; other nodes are the same for all elements.
 
     Returns:
-        As many arrays, each with the batch axes of its inputs in front of its other axes.
+        Arrays in the structure of ``outputs``, each with the batch axes of its inputs in front of
+        its other axes.
 
     Raises:
         DTypeError: A replacement has another dtype.
@@ -201,13 +204,12 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
         >>> graphc.vectorize_graph(x @ y, {x: xs, y: ys}).type
         float64[5, 4]
     """
-    several = isinstance(outputs, list | tuple)
-    arrays = [*(outputs if several else [outputs]), *replace, *replace.values()]
-    if any(isinstance(x, Wrapper) for x in arrays):
+    values = flatten(outputs)
+    if any(isinstance(x, Wrapper) for x in [*values, *replace, *replace.values()]):
         return hooks.vectorize_xtensors(outputs, replace)
-    targets = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
+    targets = [as_tensor(y) for y in values]
     results = _over_axes(targets, {x: _replacement(x, new) for x, new in replace.items()})
-    return type(outputs)(results) if several else results[0]
+    return rebuild(outputs, results)
 
 
 def _replacement(x: Any, new: Any) -> Any:

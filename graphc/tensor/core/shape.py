@@ -203,7 +203,11 @@ def mixed_entries(op: str, shape: Any) -> list[Any]:
         DTypeError: If an entry is not an integer.
         ShapeError: If an entry is negative, or a symbolic shape has no static number of entries.
     """
-    static, symbolic = entries(op, shape)
+    return complete_shape(*entries(op, shape))
+
+
+def complete_shape(static: Sequence[int | None], symbolic: Iterable[Any]) -> list[Any]:
+    """Return a shape's entries, each None replaced by the next symbolic one."""
     rest = iter(symbolic)
     return [next(rest) if n is None else n for n in static]
 
@@ -300,8 +304,7 @@ def as_length(n: Any) -> Any:
 
 def fill_shape(static: StaticShape, symbolic: Sequence[TensorType]) -> list[Any]:
     """Return the static entries, and the values of the symbolic ones' types for None."""
-    values = iter(symbolic)
-    return [next(values).value if n is None else n for n in static]
+    return complete_shape(static, [x.value for x in symbolic])
 
 
 def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
@@ -310,8 +313,7 @@ def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -
     Raises:
         ShapeError: An entry is below ``least``.
     """
-    values = iter(symbolic)
-    shape = tuple(as_length(next(values)) if n is None else n for n in static)
+    shape = tuple(map(as_length, complete_shape(static, symbolic)))
     if not all(is_at_least(n, least) for n in shape):
         raise ShapeError(
             f"{shape} is not a shape: the length {min(shape)} is negative.",

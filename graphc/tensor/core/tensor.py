@@ -79,8 +79,10 @@ def enter(name: str, f: Callable[..., Any]) -> None:
 
 def _is_operand(value: Any) -> bool:
     # A wrapper has operators of its own.
-    is_known = isinstance(value, OPERANDS)
-    return is_known or (hasattr(value, "__array__") and not isinstance(value, Wrapper))
+    if isinstance(value, OPERANDS):
+        return True
+    is_array = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    return is_array and not isinstance(value, Wrapper)
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
@@ -235,6 +237,9 @@ class Tensor(TensorMethods):
             remedy = f"{UNKNOWN} {OUTPUTS_ALONE}" if is_of_loop else UNKNOWN
             raise self._refuse("Iteration", remedy)
         return (self[i] for i in range(length))
+
+    # Operators of pandas, whose arrays come first, leave the operation to symbolic arrays.
+    __pandas_priority__ = 10_000
 
     # NumPy's own functions dispatch here.
 
@@ -521,8 +526,8 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     wanted = None if dtype is None else numpy_dtype(dtype_name(dtype))
     _refuse_loss(value, wanted)
     try:
-        array = np.asarray(value, wanted)
-    except (TypeError, ValueError, OverflowError) as error:
+        array = np.asarray(import_dlpack(value), wanted)
+    except (TypeError, ValueError, OverflowError, BufferError) as error:
         if isinstance(error, DTypeError):
             raise
         problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
@@ -557,6 +562,12 @@ def holds_mask(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(isinstance(part, masked) for part in _leaves(value))
     return isinstance(value, masked)
+
+
+def import_dlpack(value: Any) -> Any:
+    """Return an array that NumPy reads by DLPack alone as NumPy's; other values as they are."""
+    is_foreign = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+    return np.from_dlpack(value) if is_foreign else value
 
 
 def _leaves(nested: Sequence[Any]) -> Iterator[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from itertools import product
 from operator import add
 from typing import Any, NamedTuple
@@ -230,16 +230,26 @@ def _correlate(x: Tensor, w: Tensor, groups: int) -> Tensor:
     return reshape(y, (batch, filters, *lengths(y)[3:]))
 
 
-def _elements(
-    op: str, x: Tensor, size: Pair, stride: Pair | None, padding: Padding, value: Any
-) -> list[Tensor]:
-    """Return an array for each element of a window, of (batch, channels, windows, windows)."""
+def _pool(  # noqa: PLR0913, PLR0917 (the parameters of pooling, and two that differ)
+    op: str,
+    x: Tensor,
+    size: Pair,
+    stride: Pair | None,
+    padding: Padding,
+    value: Any,
+    combine: Callable[[Sequence[Tensor]], Tensor],
+) -> Tensor:
+    """Combine the elements of each window along columns, then along rows.
+
+    An axis at a time, a window of 16 by 16 takes 32 operations rather than 256.
+    """
     sizes = _pair(op, "size", size, 1)
     strides = sizes if stride is None else _pair(op, "stride", stride, 1)
     windows = [ImageWindows(k, s, 1) for k, s in zip(sizes, strides, strict=True)]
     x = _pad(op, _images(op, x), padding, windows, value)
-    elements = product(*(each.elements() for each in windows))
-    return [_take(x, windows, parts) for parts in elements]
+    rows, columns = windows
+    x = combine([x[..., columns.take(length(x, 3), part)] for part in columns.elements()])
+    return combine([x[:, :, rows.take(length(x, 2), part)] for part in rows.elements()])
 
 
 @function
@@ -269,8 +279,7 @@ def max_pool2d(
     """
     x = as_tensor(x)
     lowest, _ = dtype_range(x.type.numpy_dtype)
-    y: Tensor = reduce(maximum, _elements("max_pool2d", x, size, stride, padding, lowest))
-    return y
+    return _pool("max_pool2d", x, size, stride, padding, lowest, partial(reduce, maximum))
 
 
 @function
@@ -302,6 +311,9 @@ def avg_pool2d(
     x = as_tensor(x)
     if not is_inexact(x.dtype):
         raise DTypeError(f"avg_pool2d({x!r}): expected floating images.", "Cast x to float32.")
-    elements = _elements("avg_pool2d", x, size, stride, padding, 0)
-    y: Tensor = reduce(add, [each / len(elements) for each in elements])
-    return y
+    return _pool("avg_pool2d", x, size, stride, padding, 0, _mean)
+
+
+def _mean(elements: Sequence[Tensor]) -> Tensor:
+    mean: Tensor = reduce(add, [x / len(elements) for x in elements])
+    return mean

@@ -29,6 +29,7 @@ from graphc.tensor.core.elementwise import (
     wide_dtype_name,
 )
 from graphc.tensor.core.shape import (
+    complete_shape,
     entries,
     fill_shape,
     length,
@@ -68,8 +69,7 @@ class Pad(Op):
         return np.pad(x, self.sides(symbolic), constant_values=value)
 
     def _inner_slices(self, x: Tensor, symbolic: Sequence[Tensor]) -> tuple[slice, ...]:
-        values = iter(symbolic)
-        widths: list[Any] = [next(values) if n is None else n for n in self.widths]
+        widths = complete_shape(self.widths, symbolic)
         pairs = zip(widths[::2], lengths(x), strict=True)
         return tuple(slice(start, start + n) for start, n in pairs)
 

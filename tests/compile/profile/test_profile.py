@@ -206,7 +206,9 @@ def test_the_text_has_each_row_and_the_total() -> None:
     profile = profile_of_a_loop()
     lines = str(profile).splitlines()
     assert lines[0].startswith("function f in mode NUMPY: NumPy")
-    shown = [line for line in lines if line.endswith(("> sin", "exp", "elsewhere", "total"))]
+    shown = [
+        line for line in lines if line.endswith(("> sin", "exp", "arguments and results", "total"))
+    ]
     shares = [float(re.search(r"s +(-?[\d.]+) ", line)[1]) for line in shown]  # type: ignore[index]
     assert len(shown) == 4
     assert shares[-1] == 100

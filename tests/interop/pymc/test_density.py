@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -14,6 +13,7 @@ from pymc.logprob.utils import CheckParameterValue, ParameterValueError
 
 from graphc.errors import ArgumentError, RuntimeShapeError
 from graphc.interop.pymc import logp
+from tests.interop.pymc.measured import measured, near
 from tests.interop.pytensor.models import MODELS
 from tests.interop.pytensor.oracle import PYTHON
 
@@ -23,22 +23,6 @@ NAMES = (
     *("eight_schools", "hidden_markov", "correlated", "ordered", "mixture", "missing", "garch"),
     *("truncated", "random_walk", "gaussian_process"),
 )
-
-
-def measured() -> Any:
-    """A model with data, a transform, and a closed form."""
-    with pm.Model(coords={"group": ["a", "b"]}) as model:
-        seen = pm.Data("seen", [1.0, 2.0], dims="group")
-        mu = pm.Normal("mu", dims="group")
-        sigma = pm.HalfNormal("sigma")
-        pm.Normal("y", mu, sigma, observed=seen, dims="group")
-    return model
-
-
-def near(model: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """A point beside the initial one."""
-    found = model.initial_point(random_seed=0)
-    return {x.name: np.asarray(found[x.name]) + 0.1 for x in model.value_vars}
 
 
 @pytest.mark.exhaustive

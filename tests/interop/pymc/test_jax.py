@@ -13,7 +13,7 @@ import pytest
 
 from graphc.errors import ArgumentError, UnsupportedOperationError
 from graphc.interop.pymc import jax_logp, logp
-from tests.interop.pymc.test_density import measured, near
+from tests.interop.pymc.measured import measured, near
 from tests.interop.pytensor.models import MODELS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -14,7 +14,6 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.ops import wrap_py
-from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
@@ -35,28 +34,7 @@ from graphc.interop.pytensor.table import converter_of, is_dense
 from graphc.ir.walk import reachable_nodes
 from graphc.site import where
 from tests.interop.pytensor.oracle import check
-
-
-class Cubed(Op):  # type: ignore[misc]
-    """An operation of a user's package, with a gradient."""
-
-    __props__ = ()
-
-    def make_node(self, x: Any) -> Any:
-        x = pt.as_tensor(x)
-        return Apply(self, [x], [x.type()])
-
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
-        outputs[0][0] = inputs[0] ** 3
-
-    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
-        return [gradients[0] * 3 * inputs[0] ** 2]
-
-    L_op = pullback
-
-    def infer_shape(self, *arguments: Any) -> Any:
-        *_, shapes = arguments
-        return shapes
+from tests.interop.pytensor.user_operations import Cubed
 
 
 class Plus(UnaryScalarOp):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.interop.pytensor import forks, mode as graphc_mode
 from graphc.interop.pytensor.packed import Packing
 from tests.interop.pytensor.graphs import recurrence
-from tests.interop.pytensor.test_converters import Cubed
+from tests.interop.pytensor.user_operations import Cubed
 from tests.work import python_calls
 
 # What PyTensor deprecates in one version is missing in another.

@@ -96,6 +96,13 @@ def test_results_are_those_of_the_true_lengths(subject: str) -> None:
     assert f.stats.compiles + f.stats.loads + f.stats.hits <= 2
 
 
+def test_lengths_of_many_nested_slices_are_compared_in_linear_time() -> None:
+    y = x
+    for _ in range(30):
+        y = y[1:] - y[:-1]
+    compare([x], [y], [np.arange(40.0)], [np.arange(12.0)])
+
+
 def test_linear_systems_have_an_identity_block_behind() -> None:
     square = gt.matrix("square", bucket=2)
     positive = a @ a.T + 3 * gt.eye(a.shape[0])

@@ -23,7 +23,7 @@ from graphc.link.mlx.lower import flex
 from graphc.link.mlx.lower.grids import FlexSizes, groups
 from tests.attention import reference
 from tests.attention.worlds import static
-from tests.link.mlx.test_old_release import OLD, ROOT, old_release
+from tests.link.mlx.old_release import OLD, ROOT, old_release
 from tests.modes import uncompiled
 from tests.tracing import traced
 

@@ -17,7 +17,7 @@ from graphc.ir import Graph
 from graphc.link import load
 from graphc.link.fuse import fuse
 from graphc.link.mlx.lower.attention import layer_norm, rms_norm, rotation
-from graphc.link.mlx.lower.linalg.dot import product_and_sum
+from graphc.link.mlx.lower.linalg import product_and_sum
 from graphc.link.patterns import PATTERNS as ALL
 from graphc.rewrite import optimize
 from graphc.rewrite.rule import FUSE, RULES

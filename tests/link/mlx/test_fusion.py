@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.link.mlx.kernels import MAX_OPERATIONS_PER_KERNEL
+from graphc.link.mlx.compiler import MAX_OPERATIONS_PER_KERNEL
 from tests.modes import uncompiled
 
 FUNCTIONS = [gt.tanh, gt.square, gt.abs, gt.sqrt, gt.arctan, gt.expm1, gt.log1p, gt.floor]

@@ -44,7 +44,7 @@ PROGRAMS = {
 LOOP = """
 import sys
 from tests.contract.loops import CASES
-from tests.contract.test_loops import check
+from tests.contract.loop_check import check
 from graphc.link.mlx import tiers
 tiers.has_kernels = lambda key: True
 check(CASES[sys.argv[1]], "MLX", ())

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.link.mlx.lower.arrays import cumulative
+from graphc.link.mlx.lower import cumulative
 from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from tests.contract.tolerance import assert_agree

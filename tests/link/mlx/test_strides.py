@@ -21,7 +21,7 @@ from hypothesis import given, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.ir import TensorType
-from graphc.link.mlx import replay
+from graphc.link.mlx import tiers
 from tests.modes import uncompiled
 
 MODE = uncompiled("MLX", returns="native")
@@ -230,7 +230,7 @@ def test_so_it_is_in_what_mlx_traces(
     mode: Any, copy: str, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mx, "compile", lambda function: function)
-    monkeypatch.setattr(replay, "saved_program", lambda function, arrays: function)
+    monkeypatch.setattr(tiers, "saved_program", lambda function, arrays: function)
     x, _ = x_and_v()
     y = gt.exp(x[::-1, ::2] * 2)
     outputs = graphc.function([x], [y, x[:, ::-1].set(y[0, 0]).sum(0)], mode)(X)

@@ -18,7 +18,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.link.mlx import backend, replay, segments, tiers
+from graphc.link.mlx import backend, segments, tiers
 from graphc.link.mlx.tiers import WORKER
 
 WAYS = {way: graphc.Mode("MLX", compile=way) for way in (True, False, "auto")}
@@ -209,14 +209,14 @@ def test_outputs_are_arrays_of_their_own(way: graphc.Mode) -> None:
 
 def test_what_mlx_cannot_save_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = []
-    saved = replay.saved_program
+    saved = tiers.saved_program
 
     def noted(*given: Any) -> Any:
         found = saved(*given)
         refused.append(found is None)
         return found
 
-    monkeypatch.setattr(replay, "saved_program", noted)
+    monkeypatch.setattr(tiers, "saved_program", noted)
     a = np.array([[2.0, 1.0], [0.0, 3.0]])
     m = gt.matrix("m")
     f = graphc.function([m], gt.linalg.solve(m, gt.ones(2)) * 2, "MLX")

@@ -9,10 +9,11 @@ import numpy as np
 
 import graphc.link.padding.rules  # noqa: F401
 from graphc.ir import Graph, Node, TensorType
+from graphc.link.host import analyse
 from graphc.link.padding.counts import Count, passed_length
 from graphc.link.padding.graph import pad
 from graphc.link.padding.padded import PaddedArray, as_node
-from graphc.link.padding.results import PaddedResults
+from graphc.link.padding.program import PaddedResults
 from graphc.loop.evaluate import evaluate
 
 RANDOM = np.random.default_rng(0)
@@ -69,7 +70,8 @@ def _run(
     ]
     new = [as_node(value) for value, buffer in arguments if buffer is not None]
     scalars = [TensorType("int64", ())() for _ in lengths]
-    padded = pad(graph, [*new, *scalars], [value for value, _ in arguments], scalars)
+    host = analyse(graph).nodes
+    padded = pad(graph, host, [*new, *scalars], [value for value, _ in arguments], scalars)
     buffers = [buffer for _, buffer in arguments if buffer is not None]
     with np.errstate(all="ignore"):
         values = evaluate(padded.graph, *buffers, *map(np.int64, lengths))

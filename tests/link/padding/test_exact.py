@@ -40,7 +40,7 @@ def test_exact_arrays_are_not_padded(name: str) -> None:
     outputs = OF_EXACT[name]()
     assert_padding_is_unseen([x], outputs, numbers(4, 3), exact=[x])
     node = x.type()
-    padded = pad(Graph([x], outputs), [node], [node])
+    padded = pad(Graph([x], outputs), (), [node], [node])
     assert not padded.comparisons
     assert all(length is None for shape in padded.lengths for length in shape)
 

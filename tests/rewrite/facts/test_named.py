@@ -68,6 +68,14 @@ def test_printed_lengths_are_right(name: str, n: int, m: int) -> None:
     assert all(a is None or a == b for a, b in zip(lengths, shape, strict=True))
 
 
+def test_fields_of_implicit_arrays_are_printed_with_names() -> None:
+    product = graphc.implicit.LowRank(x, gt.tensor("b", shape=(3, "m")))
+    assert repr(product) == "LowRank(float64[n, 3], float64[3, m])"
+    assert gt.as_tensor(product).type_text() == "float64[n, m]"
+    f = graphc.function([product], gt.as_tensor(product) + 1, mode="NUMPY")
+    assert "LowRank(float64[n, 3], float64[3, m])" in repr(f)
+
+
 def test_long_expressions_are_not_printed() -> None:
     part = doubled = y
     for _ in range(300):

@@ -130,6 +130,13 @@ def test_a_batch_is_changed_as_its_elements_are(index: str) -> None:
     check_batches(changed, ARRAY, ROWS_AT, COLUMNS_AT, VALUE)
 
 
+def test_the_results_of_a_vectorized_graph_have_the_structure_of_the_outputs() -> None:
+    x, xs = gt.vector("x"), gt.matrix("xs")
+    results = graphc.vectorize_graph({"sum": x.sum(), "parts": (x * 2, [x])}, {x: xs})
+    assert results["sum"].ndim == 1
+    assert results["parts"] == (xs * 2, [xs])
+
+
 def test_an_output_that_does_not_depend_on_the_batch_is_repeated() -> None:
     x, y, b = gt.vector(), gt.vector(), gt.matrix()
     (z,) = batched([gt.exp(y)], {x: b})

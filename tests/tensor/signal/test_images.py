@@ -89,6 +89,20 @@ def test_pools_are_jaxs(size: Any, stride: Any, padding: Any, mode: str) -> None
     graphc.verify_grad(lambda a: gt.signal.max_pool2d(a, size, stride, padding), [x])
 
 
+def test_a_pool_of_large_windows_has_few_operations() -> None:
+    x = gt.tensor4("x")
+    for pool in (gt.signal.max_pool2d, gt.signal.avg_pool2d):
+        loss = (pool(x, 16) ** 2).sum()
+        assert len(graphc.Graph([x], [graphc.grad(loss, x)])) < 600  # 256 elements have thousands
+
+
+def test_the_first_of_equal_maxima_has_the_gradient_of_a_pool() -> None:
+    x = gt.tensor4("x")
+    slope = graphc.grad(gt.signal.max_pool2d(x, 2).sum(), x)
+    expected = [[1.0, 0.0], [0.0, 0.0]]
+    assert slope.eval({x: np.ones((1, 1, 2, 2))}, mode="NUMPY")[0, 0].tolist() == expected
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "bool"])
 def test_the_padding_of_a_maximum_is_less_than_every_element(dtype: str) -> None:
     x = np.zeros((1, 1, 2, 3), dtype)

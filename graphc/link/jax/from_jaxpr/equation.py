@@ -85,12 +85,7 @@ class UnsupportedEquationError(Exception):
 
 @dataclass(frozen=True)
 class JaxprEquation:
-    """An equation of a JAX program, the first argument of a converter.
-
-    Attributes:
-        eqn: JAX's equation.
-        conversion: The conversion of the program.
-    """
+    """An equation of a JAX program, the first argument of a converter."""
 
     eqn: JaxprEqn
     conversion: JaxprConversion

@@ -169,14 +169,9 @@ def _windows(
             order = [0 if i == at else "x" for i in range(n + len(partial))]
             index = index + gt.dimshuffle(offsets, order)
         arrays.append(index)
-    return Windows(axes, _with_equal_ndim(arrays), inside, n, window_axes)
-
-
-def _with_equal_ndim(indices: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    ndim = max((i.ndim for i in indices), default=0)
-    return tuple(
-        i if i.ndim == ndim else gt.dimshuffle(i, ["x"] * (ndim - i.ndim)) for i in indices
-    )
+    ndim = max((i.ndim for i in arrays), default=0)
+    equal = [i if i.ndim == ndim else gt.dimshuffle(i, ["x"] * (ndim - i.ndim)) for i in arrays]
+    return Windows(axes, tuple(equal), inside, n, window_axes)
 
 
 def _starts(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
+from graphc.link.jax.from_jaxpr.shapes import windows
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.tensor.linalg import DotGeneral
-from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _dot_general(eqn: JaxprEquation, a: Tensor, b: Tensor) -> Tensor:
@@ -33,17 +32,10 @@ def _convolution(eqn: JaxprEquation, x: Tensor, kernel: Tensor) -> Tensor:
     x = gt.transpose(x, (*space, batch, features))
     n_out, n_in, *kernel_space = numbers.rhs_spec
     kernel = gt.transpose(kernel, (*kernel_space, n_in, n_out))
-    zero = gt.zeros((), x.dtype)
-    for axis, n in enumerate(eqn["lhs_dilation"]):
-        x = dilate(x, axis, n - 1, zero) if n > 1 else x
-    for axis, padding in enumerate(eqn["padding"]):
-        low, high = map(eqn.lengths, padding)
-        x = pad_or_crop(x, axis, (low, high), zero)
-    sizes: list[Any] = [length(kernel, i) for i in range(len(space))]
-    if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
-        raise UnsupportedEquationError
-    windows = patches(x, sizes, eqn["window_strides"], eqn["rhs_dilation"])
-    y = _grouped_product(windows, kernel, len(space), int(eqn["feature_group_count"]))
+    sizes = [length(kernel, i) for i in range(len(space))]
+    dilations = ("lhs_dilation", "rhs_dilation")
+    parts = windows(eqn, x, gt.zeros((), x.dtype), sizes, dilations)
+    y = _grouped_product(parts, kernel, len(space), int(eqn["feature_group_count"]))
     batch, features, *space = numbers.out_spec
     order = np.argsort([*space, batch, features]).tolist()
     return gt.transpose(y, tuple(order)).astype(eqn.dtype)

@@ -24,53 +24,39 @@ def unpack_keys(keys: Tensor) -> Tensor:
     return gt.stack([high, low], -1)
 
 
-def _check_generator(eqn: JaxprEquation) -> None:
-    """Raise UnsupportedEquationError for keys of generators other than Threefry."""
-    types = [getattr(x.aval, "dtype", None) for x in (*eqn.eqn.invars, *eqn.eqn.outvars)]
-    if any(str(t).startswith("key<") and str(t) != "key<fry>" for t in types):
-        raise UnsupportedEquationError
+def _of_threefry(convert: Converter) -> Converter:
+    """Return the converter for keys of Threefry; JAX computes those of other generators."""
+
+    def convert_checked(eqn: JaxprEquation, *operands: Tensor) -> Any:
+        types = [getattr(x.aval, "dtype", None) for x in (*eqn.eqn.invars, *eqn.eqn.outvars)]
+        if any(str(t).startswith("key<") and str(t) != "key<fry>" for t in types):
+            raise UnsupportedEquationError
+        return convert(eqn, *operands)
+
+    return convert_checked
 
 
-def _seed(eqn: JaxprEquation, x: Tensor) -> Tensor:
-    _check_generator(eqn)
+def _shape(eqn: JaxprEquation) -> tuple[Any, ...]:
+    return tuple(map(eqn.lengths, eqn["shape"]))
+
+
+def _seed(_: JaxprEquation, x: Tensor) -> Tensor:
     if x.ndim:
         raise UnsupportedEquationError
     return pack_keys(gt.random.key(x))
 
 
 def _bits(eqn: JaxprEquation, key: Tensor) -> Tensor:
-    _check_generator(eqn)
-    return gt.random.random_bits(
-        unpack_keys(key), tuple(map(eqn.lengths, eqn["shape"])), int(eqn["bit_width"])
-    )
+    return gt.random.random_bits(unpack_keys(key), _shape(eqn), int(eqn["bit_width"]))
 
 
-def _split(eqn: JaxprEquation, key: Tensor) -> Tensor:
-    _check_generator(eqn)
-    return pack_keys(gt.random.split(unpack_keys(key), tuple(map(eqn.lengths, eqn["shape"]))))
-
-
-def _fold_in(eqn: JaxprEquation, key: Tensor, data: Tensor) -> Tensor:
-    _check_generator(eqn)
-    return pack_keys(gt.random.fold_in(unpack_keys(key), data))
-
-
-def _wrap(eqn: JaxprEquation, words: Tensor) -> Tensor:
-    _check_generator(eqn)
-    return pack_keys(words)
-
-
-def _unwrap(eqn: JaxprEquation, keys: Tensor) -> Tensor:
-    _check_generator(eqn)
-    return unpack_keys(keys)
-
-
-RANDOM: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter] = {
     "random_seed": _seed,
     "random_bits": _bits,
-    "random_split": _split,
-    "random_fold_in": _fold_in,
-    "random_wrap": _wrap,
-    "random_unwrap": _unwrap,
+    "random_split": lambda eqn, key: pack_keys(gt.random.split(unpack_keys(key), _shape(eqn))),
+    "random_fold_in": lambda _, key, data: pack_keys(gt.random.fold_in(unpack_keys(key), data)),
+    "random_wrap": lambda _, words: pack_keys(words),
+    "random_unwrap": lambda _, keys: unpack_keys(keys),
 }
+RANDOM = {name: _of_threefry(convert) for name, convert in CONVERTERS.items()}
 """Converters of primitives of random keys, whose numbers are JAX's."""

@@ -10,8 +10,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import is_complex, is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
+from graphc.link.jax.from_jaxpr.shapes import windows
 from graphc.tensor import Tensor
-from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _reduction(function: Callable[..., Any]) -> Converter:
@@ -98,18 +98,9 @@ def _window_reduction(function: Callable[..., Any], neutral: Callable[[str], Any
 
     def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
         value = gt.as_tensor(neutral(x.dtype))
-        for axis, n in enumerate(eqn["base_dilation"]):
-            if n > 1:
-                x = dilate(x, axis, n - 1, value)
-        for axis, padding in enumerate(eqn["padding"]):
-            low, high = map(eqn.lengths, padding)
-            x = pad_or_crop(x, axis, (low, high), value)
-        sizes = eqn["window_dimensions"]
-        if not all(isinstance(n, int) for n in sizes) or np.prod(sizes) > MOST:
-            raise UnsupportedEquationError
-        return function(  # type: ignore[no-any-return]
-            patches(x, sizes, eqn["window_strides"], eqn["window_dilation"]), axis=0
-        )
+        dilations = ("base_dilation", "window_dilation")
+        parts = windows(eqn, x, value, eqn["window_dimensions"], dilations)
+        return function(parts, axis=0)  # type: ignore[no-any-return]
 
     return convert
 

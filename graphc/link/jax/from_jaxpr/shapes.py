@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation
+from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
-from graphc.tensor.signal.patches import dilate, pad_or_crop
+from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
 
 
 def _broadcast(eqn: JaxprEquation, x: Tensor, *_: Tensor) -> Tensor:
@@ -53,12 +55,31 @@ def _slice(eqn: JaxprEquation, x: Tensor) -> Tensor:
     return x[tuple(slice(start, end, int(step)) for start, end, step in bounds)]
 
 
-def _pad(eqn: JaxprEquation, x: Tensor, value: Tensor) -> Tensor:
-    for axis, (low, high, interior) in enumerate(eqn["padding_config"]):
+def _pad(
+    eqn: JaxprEquation, x: Tensor, value: Tensor, config: Iterable[Any] | None = None
+) -> Tensor:
+    """Pad and dilate by ``(low, high, interior)`` for each axis, by default the equation's."""
+    config = eqn["padding_config"] if config is None else config
+    for axis, (low, high, interior) in enumerate(config):
         if interior:
             x = dilate(x, axis, int(interior), value)
         x = pad_or_crop(x, axis, (eqn.lengths(low), eqn.lengths(high)), value)
     return x
+
+
+def windows(
+    eqn: JaxprEquation, x: Tensor, value: Tensor, sizes: Sequence[Any], names: tuple[str, str]
+) -> Tensor:
+    """Return the windows of x padded with a value; ``names`` are of dilations: x's, the windows'.
+
+    The windows' elements are along a new axis 0, before the windows' positions.
+    """
+    dilation, window_dilation = names
+    pairs = zip(eqn["padding"], eqn[dilation], strict=True)
+    x = _pad(eqn, x, value, [(*padding, n - 1) for padding, n in pairs])
+    if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
+        raise UnsupportedEquationError
+    return patches(x, sizes, eqn["window_strides"], eqn[window_dilation])
 
 
 SHAPES: dict[str, Converter] = {

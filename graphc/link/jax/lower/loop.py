@@ -61,17 +61,7 @@ def _as_array(x: Any) -> Any:
 
 @dataclass
 class _LoopStep:
-    """A step as a function of JAX arrays.
-
-    Attributes:
-        op: The loop.
-        inputs: The loop's operands.
-        trace: The step's program.
-        dtypes: The dtypes of the step's outputs.
-        axes: The mesh axes over which the loop's operands vary.
-        init: The initial carries.
-        xs: The sequences.
-    """
+    """A step as a function of JAX arrays; ``axes`` are mesh axes over which operands vary."""
 
     op: Loop
     inputs: LoopInputs[Any]

@@ -11,7 +11,7 @@ from jax import lax
 from jax.extend.random import threefry2x32_p
 
 from graphc.link.jax.backend import backend
-from graphc.link.jax.lower.core.elementwise import broadcast_operands
+from graphc.link.jax.lower.elementwise import broadcast_operands
 from graphc.link.jax.symbolic import has_symbols
 from graphc.random.threefry import Threefry, hash_words
 

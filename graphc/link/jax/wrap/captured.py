@@ -1,10 +1,20 @@
-"""Calls of a JAX function with symbolic arrays: captured arrays become inputs."""
+"""Calls of a JAX function with symbolic arrays: captured arrays become inputs.
+
+Lifted functions are pickled for processes with the same Python and libraries: code objects are
+written out, modules and their variables are written as names.
+"""
 
 from __future__ import annotations
 
+import io
+import marshal
 import pickle
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
 from typing import Any
 
 import jax
@@ -16,7 +26,6 @@ from graphc.errors import ArgumentError
 from graphc.ir import Node, picks
 from graphc.link.jax.wrap.call import JaxCall
 from graphc.link.jax.wrap.function import JaxFunction, as_jax_results, is_key, is_running, running
-from graphc.link.jax.wrap.portable import dump, load
 from graphc.link.jax.wrap.types import needs_x64, result_types
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.specify import specify_shape
@@ -34,12 +43,7 @@ def call(
 ) -> Any:
     """Return the function's results as symbolic arrays, nested as the function nests them.
 
-    Args:
-        function: The user's function.
-        args: The function's positional arguments.
-        kwargs: The function's keyword arguments.
-        wide: Whether 64-bit dtypes are enabled while JAX traces the function, also without an input
-            of 64 bits.
+    With ``wide``, 64-bit dtypes are enabled while JAX traces it, also without an input of 64 bits.
     """
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
     if is_running() or any(isinstance(x, jax.core.Tracer) for x in leaves):
@@ -221,3 +225,52 @@ def _nesting(tree: Tree, static: list[Any]) -> str:
 
 def _no_operation(*_: Any) -> None:
     """Do nothing: ``lift`` makes the arguments of a partial application comparable."""
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, value: Any) -> tuple[str, Any] | None:
+        if type(value) is CodeType:
+            return "code", marshal.dumps(value)
+        if isinstance(value, ModuleType):
+            return "module", value.__name__
+        if isinstance(value, ModuleSpec):
+            return "spec", value.name
+        if type(value) is dict:
+            name = value.get("__name__")
+            module = sys.modules.get(name) if isinstance(name, str) else None
+            if module is not None and vars(module) is value:
+                return "variables", name
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: tuple[str, Any]) -> Any:
+        kind, data = pid
+        if kind == "code":
+            return marshal.loads(data)
+        if kind == "spec":
+            # The specification of a script's module is None in another process.
+            return getattr(sys.modules.get(data), "__spec__", None)
+        module = import_module(data)
+        return module if kind == "module" else vars(module)
+
+
+def dump(value: Any) -> bytes:
+    """Return a value as bytes.
+
+    Raises:
+        TypeError, AttributeError, ValueError, pickle.PicklingError: If the value holds an object
+            that exists in this process alone.
+
+    Example:
+        >>> print(load(dump((lambda x: x + 1).__code__)).co_argcount)
+        1
+    """
+    buffer = io.BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+def load(data: bytes) -> Any:
+    """Return the value that ``dump`` wrote, from trusted bytes."""
+    return _Unpickler(io.BytesIO(data)).load()

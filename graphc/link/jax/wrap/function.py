@@ -79,10 +79,11 @@ class JaxFunction:
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """Return the results as a flat tuple."""
-        return tuple(jax.tree.leaves(self.result_tree(*as_arrays(values))))
+        # JAX's arrays have more methods than NumPy's; tracers stay tracers.
+        arrays = [jnp.asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in values]
+        return tuple(jax.tree.leaves(self.result_tree(*arrays)))
 
     def types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """Return the types of the results, given the types of the arguments."""
         return result_types(self, types).types
 
     # Cotangents have the lengths of results, which types may lack. A derivative is therefore
@@ -99,11 +100,6 @@ class JaxFunction:
     def try_on(self, types: Sequence[TensorType]) -> None:
         """Raise an error if JAX cannot trace the function for arguments of these types."""
         result_types(_Trial(self), self.base(types))
-
-
-def as_arrays(values: Sequence[Any]) -> list[Any]:
-    """Convert NumPy arrays to JAX's, which have more methods; tracers stay tracers."""
-    return [jnp.asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in values]
 
 
 class running:  # noqa: N801 (reads as a statement)
@@ -150,13 +146,7 @@ def is_key(dtype: Any) -> bool:
 
 
 class Derived(JaxFunction):
-    """A function derived from another function.
-
-    Args:
-        inner: The other function.
-        suffix: What the name of the derived function adds to the other's.
-        parameters: The static parameters of the derivation.
-    """
+    """A function derived from another one, with a suffix to its name and static parameters."""
 
     __slots__ = ("inner", "parameters")
 

@@ -18,7 +18,7 @@ from graphc.errors import ArgumentError, GraphcError, OperationError, SymbolicVa
 from graphc.ir import TensorType, dtype_name
 from graphc.link.jax.backend import WIDE
 from graphc.link.jax.jaxprs import operands_of_results
-from graphc.link.jax.unknown_lengths import specs, trace_with_symbols
+from graphc.link.jax.unknown_lengths import Arguments, specs, trace_first, trace_with_symbols
 
 if TYPE_CHECKING:
     from graphc.link.jax.wrap.function import JaxFunction
@@ -89,18 +89,9 @@ def _trace_with_numbers(trace: Callable[..., Any], types: tuple[TensorType, ...]
     """
     static = {n for x in types for n in x.shape if n is not None}
     unknown = sum(n is None for x in types for n in x.shape)
-    first: Exception | None = None
-    for n in dict.fromkeys(chain(sorted(static, reverse=True), NUMBERS)):
-        try:
-            return trace(*specs(types, [n] * unknown))
-        except ArgumentError:
-            raise
-        except Exception as error:
-            first = first or error
-            if first is error and isinstance(error, NEEDS_VALUES):
-                break
-    assert first is not None
-    raise first
+    numbers = dict.fromkeys(chain(sorted(static, reverse=True), NUMBERS))
+    candidates = (Arguments(specs(types, [n] * unknown), {}, n) for n in numbers)
+    return trace_first(trace, candidates, NEEDS_VALUES)[0]
 
 
 @lru_cache(1024)

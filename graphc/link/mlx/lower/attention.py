@@ -13,12 +13,10 @@ from graphc.tensor.attention import Attention, LayerNorm, RMSNorm, Rotation
 
 
 def layer_norm(op: LayerNorm, x: Any, weight: Any = None, bias: Any = None) -> Any:
-    """Normalize in float32."""
     return mx.fast.layer_norm(x, weight, bias, op.eps)
 
 
 def rms_norm(op: RMSNorm, x: Any, weight: Any = None) -> Any:
-    """Normalize in float32."""
     return mx.fast.rms_norm(x, weight, op.eps)
 
 

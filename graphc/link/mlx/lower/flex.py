@@ -28,8 +28,7 @@ from graphc.link.mlx.arrays import (
     name_of,
 )
 from graphc.link.mlx.backend import backend
-from graphc.link.mlx.lower.arrays.reduce import widen_halves
-from graphc.link.mlx.lower.core.exponential import exp
+from graphc.link.mlx.lower.exponential import exp
 from graphc.link.mlx.lower.grids import (
     FlexSizes,
     HeadGroup,
@@ -39,6 +38,7 @@ from graphc.link.mlx.lower.grids import (
     groups,
 )
 from graphc.link.mlx.lower.mods import Mods
+from graphc.link.mlx.lower.reduce import widen_halves
 from graphc.link.mlx.segments import DRIVERS
 
 Pair = tuple[Any, Any]
@@ -151,15 +151,7 @@ class _AttentionCall:
 
 
 class _GroupArrays:
-    """The arrays of batches and heads that see the same blocks.
-
-    Attributes:
-        q: Scaled queries.
-        k: Keys.
-        v: Values.
-        columns: Keys as columns.
-        numbers: Numbers of the batches, and of the heads.
-    """
+    """The arrays, and numbers, of batches and heads that see the same blocks."""
 
     def __init__(self, call: _AttentionCall, group: HeadGroup) -> None:
         self.call = call

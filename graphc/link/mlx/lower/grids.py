@@ -79,14 +79,7 @@ class QueryRow:
 
 @dataclass(frozen=True)
 class HeadGroup:
-    """Batches and heads that see the same blocks.
-
-    Attributes:
-        batches: Slice of the batches.
-        heads: Slice of the heads of keys.
-        sharing: Slice of the heads of queries per head of keys.
-        rows: All rows of blocks.
-    """
+    """Batches, heads of keys and heads of queries for each of these that see the same blocks."""
 
     batches: slice
     heads: slice

@@ -19,20 +19,7 @@ import numpy as np
 
 from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
-from graphc.link.mlx.arrays import (
-    MAX_OPERATIONS,
-    NotTraceableError,
-    contiguous,
-    current,
-    device_array,
-    dtype_of,
-    end_of_kernel,
-    host_array,
-    host_positions,
-    key_of,
-    put_bounded,
-    saves_dynamic_lengths,
-)
+from graphc.link.mlx import arrays
 from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
 from graphc.link.program import Program
@@ -65,7 +52,7 @@ def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
     inputs = _convert_inputs(op, op.parts(values))
     n = op.number_of_steps(inputs)
     if n == ENDLESS:
-        raise NotTraceableError
+        raise arrays.NotTraceableError
     step = _TracedStep(op, inputs.consts)
     count = inputs.count
     if isinstance(count, mx.array) or op.stops:
@@ -78,9 +65,9 @@ def _convert_inputs(op: Loop, inputs: LoopInputs[Any]) -> LoopInputs[Any]:
     """Return the inputs as MLX arrays, except values that must be known."""
     deciding = set(deciding_in_graph(op.step))
     pairs = enumerate(inputs.consts, op.carries + op.sequences)
-    consts = [host_array(x) if i in deciding else device_array(x) for i, x in pairs]
-    steps = None if inputs.steps is None else host_array(inputs.steps)
-    init, xs = ([device_array(x) for x in part] for part in (inputs.init, inputs.xs))
+    consts = [arrays.host_array(x) if i in deciding else arrays.device_array(x) for i, x in pairs]
+    steps = None if inputs.steps is None else arrays.host_array(inputs.steps)
+    init, xs = ([arrays.device_array(x) for x in part] for part in (inputs.init, inputs.xs))
     return LoopInputs(steps, inputs.count, init, xs, consts)
 
 
@@ -107,18 +94,20 @@ class _TracedStep:
         self.trace = naming_step(op.title, program.trace)
 
     def __call__(self, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
-        if (trace := current()) is not None:
+        if (trace := arrays.current()) is not None:
             trace.spend(self.size)
-        outputs = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
+        outputs = [arrays.device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
         self.op.check_carry(carry, outputs)
         if self.apart:
-            outputs = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(outputs)]
+            outputs = [
+                arrays.end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(outputs)
+            ]
         return outputs
 
 
 def step_program(op: Loop, consts: Sequence[Any]) -> Program:
     """Return a step as a program, given its constants on the host."""
-    return held_program(op.step, host_positions(consts, op.carries + op.sequences))
+    return held_program(op.step, arrays.host_positions(consts, op.carries + op.sequences))
 
 
 def _unroll(step: _TracedStep, inputs: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
@@ -159,14 +148,14 @@ def _slice_elements(x: Any, n: int) -> list[Any]:
     """Return the first n elements of a sequence as views, by one MLX operation each."""
     if not n:
         return []
-    if saves_dynamic_lengths():
+    if arrays.saves_dynamic_lengths():
         return [mx.take(x, i, 0) for i in range(n)]
-    trace = current()
+    trace = arrays.current()
     if trace is not None and trace.is_users:  # MLX cannot batch as_strided
         return [mx.squeeze(x[i : i + 1], 0) for i in range(n)]
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    flat = mx.reshape(contiguous(x), (-1,))
+    flat = mx.reshape(arrays.contiguous(x), (-1,))
     return [mx.as_strided(flat, shape, strides, i * math.prod(shape)) for i in range(n)]
 
 
@@ -217,7 +206,7 @@ class _RowBuffer:
 
 def _stack_rows(rows: list[Any]) -> Any:
     """Return stacked rows; only scalars need a new axis before they are concatenated."""
-    if rows[0].ndim and not saves_dynamic_lengths():
+    if rows[0].ndim and not arrays.saves_dynamic_lengths():
         return mx.reshape(mx.concatenate(rows), (len(rows), *rows[0].shape))
     return mx.stack(rows)
 
@@ -228,7 +217,7 @@ def _blank_rows(op: Loop, step: Step, inputs: LoopInputs[Any]) -> list[Any]:
     shapes = op.blank_shapes(inputs.init, lambda: step(inputs.init, blanks))
     rows = op.rows_of(op.step.outputs)
     pairs = zip(shapes, rows, strict=True)
-    return [mx.zeros(shape, dtype_of(y.type.dtype)) for shape, y in pairs]
+    return [mx.zeros(shape, arrays.dtype_of(y.type.dtype)) for shape, y in pairs]
 
 
 class LoopDriver:
@@ -252,7 +241,9 @@ class LoopDriver:
         self.tails: set[int] = set()
         self.longest: OrderedDict[Any, int] = OrderedDict()
         size = sum(map(size_of, op.step.nodes))
-        self.max_chunk = min(op.unroll if op.unroll > 1 else CHUNK, max(1, MAX_OPERATIONS // size))
+        self.max_chunk = min(
+            op.unroll if op.unroll > 1 else CHUNK, max(1, arrays.MAX_OPERATIONS // size)
+        )
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """Return the results: MLX arrays, and NumPy's number of steps done."""
@@ -263,9 +254,9 @@ class LoopDriver:
         while longest:
             try:
                 return call.run_in_chunks(longest)
-            except NotTraceableError:
+            except arrays.NotTraceableError:
                 longest //= 4
-                put_bounded(self.longest, key, longest)
+                arrays.put_bounded(self.longest, key, longest)
         return call.run_in_steps()
 
     def sizes(self, steps: int, longest: int) -> Iterator[int]:
@@ -288,7 +279,7 @@ class LoopDriver:
     def body(self, consts: Sequence[Any]) -> Segments:
         """Return a step as segments."""
         op = self.op
-        positions = host_positions(consts, op.carries + op.sequences)
+        positions = arrays.host_positions(consts, op.carries + op.sequences)
         if positions not in self.bodies:
             self.bodies[positions] = Segments(held_program(op.step, positions), self.options)
         return self.bodies[positions]
@@ -302,21 +293,21 @@ class LoopDriver:
             function = CompiledFunction(
                 partial(self.steps_of, size, fixed), constants, self.options
             )
-            put_bounded(self.functions, (size, known), function)
+            arrays.put_bounded(self.functions, (size, known), function)
         return function
 
-    def steps_of(self, size: int, fixed: Sequence[Any], *arrays: Any) -> Sequence[Any]:
+    def steps_of(self, size: int, fixed: Sequence[Any], *operands: Any) -> Sequence[Any]:
         """Return the carries and rows of several steps.
 
         If the loop can stop, also return the number of steps that counted, and whether another
         would.
         """
-        op, remaining = self.op, iter(arrays)
+        op, remaining = self.op, iter(operands)
         init, xs = list(islice(remaining, op.carries)), list(islice(remaining, op.sequences))
         consts = [next(remaining) if x is None else x for x in fixed]
         # Kernels fused across steps would be compiled for each length.
         is_last = size < self.max_chunk and mx.default_device().type == mx.cpu
-        positions = host_positions(consts)
+        positions = arrays.host_positions(consts)
         if positions not in self.programs:
             self.programs[positions] = step_program(op, consts)
         step = _TracedStep(op, consts, self.programs[positions], apart=is_last)
@@ -341,14 +332,16 @@ class _LoopCall:
         self.inputs = _convert_inputs(driven.op, values)
         self.steps = driven.op.number_of_steps(self.inputs)
         count = values.count
-        self.max_steps = self.steps if count is None else min(int(host_array(count)), self.steps)
+        self.max_steps = (
+            self.steps if count is None else min(int(arrays.host_array(count)), self.steps)
+        )
 
     def run_in_chunks(self, longest: int) -> tuple[Any, ...]:
         op, inputs = self.op, self.inputs
         # Views would need a separate kernel in the first step: another run of the C++ compiler.
         carry, rows = [mx.contiguous(x) for x in inputs.init], _RowBuffer(op)
         constants = [x for x in inputs.consts if isinstance(x, mx.array)]
-        static = tuple([key_of(x) for x in inputs.consts if not isinstance(x, mx.array)])
+        static = tuple([arrays.key_of(x) for x in inputs.consts if not isinstance(x, mx.array)])
         steps_run = steps_done = 0
         for size in self.driven.sizes(self.max_steps, longest):
             first = self.max_steps - steps_run - size if op.reverse else steps_run
@@ -373,7 +366,7 @@ class _LoopCall:
         steps_run = 0
         for i in range(self.max_steps)[:: -1 if op.reverse else 1]:
             outputs = step(*carry, *[x[i] for x in inputs.xs], *self.values.consts)
-            outputs = [device_array(y) for y in outputs]
+            outputs = [arrays.device_array(y) for y in outputs]
             op.check_carry(carry, outputs)
             carry = outputs[: op.carries]
             rows.put(op.rows_of(outputs))
@@ -395,12 +388,12 @@ class _LoopCall:
     def _blank_rows(self) -> Sequence[Any]:
         try:
             return _blank_rows(self.op, _TracedStep(self.op, self.inputs.consts), self.inputs)
-        except NotTraceableError:
+        except arrays.NotTraceableError:
             return _blank_rows(self.op, self._single, self.inputs)
 
     def _single(self, carry: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
         consts = self.values.consts
-        return [*map(device_array, self.driven.body(consts).run(*carry, *elements, *consts))]
+        return [*map(arrays.device_array, self.driven.body(consts).run(*carry, *elements, *consts))]
 
 
 DRIVERS[Loop] = LoopDriver

@@ -25,12 +25,7 @@ Run = Callable[..., Sequence[Any]]
 
 
 class Mods:
-    """The mask and score functions of attention, of vectors of indices.
-
-    Attributes:
-        op: The attention, or its gradient.
-        options: Options of the mode.
-    """
+    """The mask and score functions of attention, or of its gradient, of vectors of indices."""
 
     def __init__(self, op: Flex | FlexGradient, options: Mapping[str, Any]) -> None:
         self.op = op

@@ -23,7 +23,7 @@ from graphc.implicit.quantized.matmul import round_rows
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import WIDE, backend
-from graphc.link.mlx.lower.arrays.index import normalize_indices
+from graphc.link.mlx.lower.index import normalize_indices
 from graphc.link.patterns import pattern
 from graphc.tensor.arrays.index import HOLE, Index, Range
 
@@ -166,15 +166,10 @@ def _as_exponents(scales: Any) -> Any:
     return mx.right_shift(scales.astype(mx.float32).view(mx.uint32), 23).astype(mx.uint8)
 
 
-def _as_narrow_floats(scales: Any) -> Any:
-    """Return the codes of numbers of ``float8_e4m3fn``."""
-    return mx.to_fp8(scales)
-
-
 SCALE_CODES: dict[str, Callable[[Any], Any]] = {
     "mxfp4": _as_exponents,
     "mxfp8": _as_exponents,
-    "nvfp4": _as_narrow_floats,
+    "nvfp4": mx.to_fp8,
 }
 """Functions that convert scales to codes, exactly, for MLX's formats."""
 

@@ -37,7 +37,7 @@ from graphc.link.padding.padded import (
 from graphc.link.padding.slices import take
 from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.elementwise import maximum
-from graphc.tensor.core.shape import Length, Reshape, Shape, lengths, reshape
+from graphc.tensor.core.shape import Length, Reshape, Shape, complete_shape, lengths, reshape
 from graphc.tensor.core.specify import SpecifyShape, specify
 from graphc.tensor.core.tensor import Tensor, constant
 
@@ -68,9 +68,7 @@ def requested_lengths(
     Returns:
         An integer or a count for each length.
     """
-    rest = iter(symbolic)
-    values = [next(rest) if n is None else n for n in static]
-    requested = [as_known(as_count(n)) for n in values]
+    requested = [as_known(as_count(n)) for n in complete_shape(static, symbolic)]
     for n in requested:
         at_least(n, least, unequal(node))
     return requested

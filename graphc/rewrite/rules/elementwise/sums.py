@@ -10,12 +10,12 @@ import numpy as np
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
 from graphc.rewrite.algebra import sums
 from graphc.rewrite.facts.dtypes import is_real, limits
-from graphc.rewrite.facts.lengths import equal_lengths, fit_to, symbolic_length
+from graphc.rewrite.facts.lengths import equal_lengths, fit_to
 from graphc.rewrite.rule import UNIFORM, Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.core.elementwise import Elementwise, add, isfinite, multiply, negative, subtract
-from graphc.tensor.core.shape import Length
+from graphc.tensor.core.shape import Length, complete_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 numbers = partial(enter_equation, "canonicalize", is_numeric)
@@ -52,7 +52,7 @@ def _is_of_lengths(x: Node, other: Node) -> bool:
     if not isinstance(x.op, BroadcastTo):
         return True
     for axis in range(-min(x.type.ndim, other.type.ndim), 0):
-        n = symbolic_length(x.op.shape, x.inputs[1:], axis + x.type.ndim)
+        n = complete_shape(x.op.shape, x.inputs[1:])[axis]
         is_requested = (
             isinstance(n, Node) and not isinstance(n.op, Length) and other.type.shape[axis] != 1
         )

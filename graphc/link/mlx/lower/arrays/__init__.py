@@ -1,1 +1,0 @@
-"""Lowerings that create, join, index, sort and reduce arrays."""

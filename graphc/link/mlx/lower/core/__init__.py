@@ -1,1 +1,0 @@
-"""Lowerings of shapes and of elementwise operations."""

@@ -1,1 +1,0 @@
-"""Lowerings of padding and convolution."""
