@@ -153,7 +153,7 @@ def clip_known_by_bounds(node: Node, op: ew.Elementwise) -> Node | None:
 
 @rewrite("canonicalize", ew.floor, ew.ceil, ew.trunc, ew.round)
 def rounding_of_whole_number(node: Node, op: ew.Elementwise) -> Node | None:
-    """``floor(x)`` is ``x`` for whole numbers, as are ``ceil``, ``trunc`` and ``round``."""
+    """``floor(x)`` is ``x`` for integer values, as are ``ceil``, ``trunc`` and ``round``."""
     (x,) = node.inputs
     is_rounded = isinstance(x.op, ew.Elementwise) and x.op.facts.integral
     if not is_rounded and not (isinstance(x.op, ew.Cast) and is_whole(x.inputs[0].type.dtype)):
