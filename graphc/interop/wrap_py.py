@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, OperationError, ShapeError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
-from graphc.loop.each import over_each
+from graphc.loop.functional import over_each
 from graphc.tensor.arrays.create import CONSTRUCTORS
 from graphc.tensor.core.tensor import Tensor, as_tensor
 

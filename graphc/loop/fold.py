@@ -13,7 +13,7 @@ from graphc.tensor.core.tensor import Tensor
 if TYPE_CHECKING:
     from graphc.loop.signatures import (
         Backwards,
-        Named,
+        FoldFunction,
         No,
         One,
         Other,
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
         Updates,
         Yes,
     )
+
+
+def as_fold(function: Any) -> FoldFunction:
+    """Declare the overloads of a fold."""
+    return function  # type: ignore[no-any-return]
 
 
 @overload
@@ -190,54 +195,7 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     return select_results(title, results, results.last_outputs(), False, return_updates)
 
 
-@overload
-def foldl(
-    fn: One,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> Tensor: ...
-
-
-@overload
-def foldl(
-    fn: Several,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> list[Tensor]: ...
-
-
-@overload
-def foldl(
-    fn: Other,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> Any: ...
-
-
-@overload
-def foldl(
-    fn: Callable[..., Any],
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: Yes,
-    **options: Unpack[Named],
-) -> tuple[Any, Updates]: ...
-
-
+@as_fold
 def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     fn: Callable[..., Any],
     sequences: Any,
@@ -261,54 +219,7 @@ def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     )
 
 
-@overload
-def foldr(
-    fn: One,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> Tensor: ...
-
-
-@overload
-def foldr(
-    fn: Several,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> list[Tensor]: ...
-
-
-@overload
-def foldr(
-    fn: Other,
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: No | None = None,
-    **options: Unpack[Named],
-) -> Any: ...
-
-
-@overload
-def foldr(
-    fn: Callable[..., Any],
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    *,
-    return_updates: Yes,
-    **options: Unpack[Named],
-) -> tuple[Any, Updates]: ...
-
-
+@as_fold
 def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     fn: Callable[..., Any],
     sequences: Any,

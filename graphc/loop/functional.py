@@ -9,11 +9,15 @@ from typing import Any, TypeVar
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import (
     Graph,
+    Node,
+    Op,
+    TupleType,
     Wrapper,
     flatten,
     flatten_like,
     is_container,
     paths,
+    picks,
     rebuild,
     unwrap,
     unwrap_pair,
@@ -357,3 +361,16 @@ def _as_array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tens
             "A sequence has its steps on axis 0; what every step takes is used as it is.",
         )
     return y
+
+
+def over_each(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Any:
+    """Apply an operation on one element to each element of a batch of inputs."""
+    wide = tuple(x for x, flag in zip(inputs, batched, strict=True) if flag)
+
+    def step(_: None, elements: Sequence[Tensor]) -> tuple[None, Any]:
+        remaining = iter(elements)
+        xs = [next(remaining) if flag else x for x, flag in zip(inputs, batched, strict=True)]
+        y = Node.make(op, *xs)
+        return None, tuple(picks(y)) if isinstance(y.type, TupleType) else y
+
+    return loop(step, None, wide, n_steps=size, name=f"batch of {op.name}")[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 from graphc.loop.arguments import until
 from graphc.loop.checkpoint import Checkpoint
@@ -60,3 +60,55 @@ class OfScan(Truncated, total=False):
     strict: bool
     checkpoint: Checkpoint
     unroll: int | None
+
+
+class FoldFunction(Protocol):
+    """The type of ``foldl`` and ``foldr``."""
+
+    @overload
+    def __call__(
+        self,
+        fn: One,
+        sequences: Any,
+        outputs_info: Any,
+        non_sequences: Any = None,
+        *,
+        return_updates: No | None = None,
+        **options: Unpack[Named],
+    ) -> Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        fn: Several,
+        sequences: Any,
+        outputs_info: Any,
+        non_sequences: Any = None,
+        *,
+        return_updates: No | None = None,
+        **options: Unpack[Named],
+    ) -> list[Tensor]: ...
+
+    @overload
+    def __call__(
+        self,
+        fn: Other,
+        sequences: Any,
+        outputs_info: Any,
+        non_sequences: Any = None,
+        *,
+        return_updates: No | None = None,
+        **options: Unpack[Named],
+    ) -> Any: ...
+
+    @overload
+    def __call__(
+        self,
+        fn: Callable[..., Any],
+        sequences: Any,
+        outputs_info: Any,
+        non_sequences: Any = None,
+        *,
+        return_updates: Yes,
+        **options: Unpack[Named],
+    ) -> tuple[Any, Updates]: ...

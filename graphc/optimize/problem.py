@@ -18,8 +18,8 @@ from graphc.errors import ShapeError
 from graphc.grad.jacobian import jacobian
 from graphc.grad.reverse import cotangents
 from graphc.ir import Graph, Node, Op, TensorType, TupleType, is_inexact, picks, replace_nodes
-from graphc.loop.each import over_each
 from graphc.loop.evaluate import evaluate
+from graphc.loop.functional import over_each
 from graphc.loop.step import stand_in
 from graphc.optimize.options import SolverOptions
 from graphc.optimize.solvers import SOLVERS

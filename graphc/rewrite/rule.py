@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Constant, Input, Node, Op, TensorType, is_numeric
+from graphc.ir import Constant, Input, Node, Op, TensorType, is_numeric, pprint
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.core.axes import ExpandDims
@@ -43,8 +43,7 @@ def users_rules() -> set[str]:
     return _users & RULES.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class Equation:
+class Equation(NamedTuple):
     """Two graphs of equal values, the better one on the right."""
 
     lhs: Tensor
@@ -58,7 +57,6 @@ class Rule:
         name: The name in reports, and for exclusion.
         step: The pass.
         subject: The file or folder of the rule, with the name of its operations' in ``tensor/``.
-        meaning: The equation or statement, in one line.
         optional: Whether the rule applies only where it is included by its name.
     """
 
@@ -68,8 +66,12 @@ class Rule:
         self.name = function.__name__
         self.step = step
         self.subject = function.__module__.removeprefix(f"{__package__}.rules.").partition(".")[0]
-        self.meaning = (function.__doc__ or "").strip().partition("\n")[0]
         self.function = function
+
+    @cached_property
+    def meaning(self) -> str:
+        """The equation or statement, in one line."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     @property
     def is_own(self) -> bool:
@@ -207,20 +209,32 @@ class EquationRule(Rule):
         dtypes: Predicate of the parameters' dtypes.
         absorbing: Whether it holds only where the left side is finite: ``0 * inf`` is NaN.
         domain: A condition on the parameters, or None where the equation always holds.
+        note: What ``meaning`` says after a row's equation: the numbers it holds for, the reason.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (the columns of a row)
         self,
         step: str,
-        function: Callable[..., Any],
+        function: Callable[..., tuple[Tensor, Tensor]],
         dtypes: Callable[[str], bool] = is_numeric,
         absorbing: bool = False,
         domain: Callable[..., Tensor] | None = None,
+        name: str = "",
+        note: str = "",
     ) -> None:
         super().__init__(step, function)
+        self.name = name or self.name
         self.dtypes = dtypes
         self.absorbing = absorbing
         self.domain = domain
+        self.note = note
+
+    @cached_property
+    def meaning(self) -> str:
+        if self.function.__doc__:
+            return super().meaning
+        sides = [re.sub(r"\b(\d+)\.0\b", r"\1", pprint(x)) for x in self.function(*self.parameters)]
+        return f"``{sides[0]}`` is ``{sides[1]}``{self.note}."
 
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -232,8 +246,8 @@ class EquationRule(Rule):
     @cached_property
     def pattern(self) -> Node:
         """The left side, of scalars."""
-        both_sides: Equation = self.function(*self.parameters)
-        return both_sides.lhs
+        lhs: Tensor = self.function(*self.parameters)[0]
+        return lhs
 
     @cached_property
     def needed(self) -> frozenset[Root]:
@@ -291,9 +305,9 @@ class EquationRule(Rule):
             values = [bound[x] for x in self.parameters]
             if not all(self.dtypes(x.type.dtype) for x in values):
                 continue
-            both_sides: Equation = self.function(*values)
-            if _is_equal(both_sides.lhs, node, set(values)):
-                return fit_to(both_sides.rhs, node)
+            lhs, rhs = self.function(*values)
+            if _is_equal(lhs, node, set(values)):
+                return fit_to(rhs, node)
         return None
 
     def _may_match(self, node: Node) -> bool:
@@ -524,6 +538,24 @@ def equation(
         return function
 
     return enter
+
+
+def enter_equation(  # noqa: PLR0913 (the columns of a row)
+    step: str,
+    dtypes: Callable[[str], bool],
+    name: str,
+    sides: Callable[..., tuple[Tensor, Tensor]],
+    note: str = "",
+    *,
+    scope: str = "",
+    domain: Callable[..., Tensor] | None = None,
+) -> None:
+    """Enter an equation as a row: ``sides`` returns its left side, which becomes its right.
+
+    The rule's meaning is the equation as ``pprint`` writes it, for the ``scope``, and the ``note``.
+    """
+    note = f" for {scope}{note}" if scope else note
+    _enter(EquationRule(step, sides, dtypes, domain=domain, name=name, note=note))
 
 
 def rewrite(

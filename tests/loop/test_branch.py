@@ -28,7 +28,7 @@ from graphc.link import names
 from graphc.loop import Loop
 from graphc.loop.branch import Switch, choice
 from graphc.rewrite import optimize
-from graphc.rewrite.loops.branch import sink_graph
+from graphc.rewrite.loops.stage import sink_graph
 from graphc.tensor import Tensor
 from tests.grad.differences import check_derivatives
 from tests.modes import lacks

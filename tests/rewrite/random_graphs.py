@@ -517,7 +517,7 @@ def left_side(to: Growing) -> Any:
         return None
     if rule.domain is not None and not to.value(rule.domain(*same)).all():
         return None
-    return made.lhs
+    return made[0]
 
 
 MATRICES = {"assume", "cholesky", "determinant", "inverse", "mirror", "solve", "triangular"}

@@ -26,7 +26,7 @@ EQUATIONS = [rule for rule in RULES.values() if isinstance(rule, EquationRule)]
 def sides(rule: EquationRule, dtype: str, ndim: int) -> tuple[list[Node], Equation]:
     """The equation, for inputs of a dtype."""
     xs = [TensorType(dtype, (None,) * ndim)() for _ in rule.parameters]
-    return xs, rule.function(*xs)
+    return xs, Equation(*rule.function(*xs))
 
 
 def can_be_written(rule: EquationRule, dtype: str) -> bool:

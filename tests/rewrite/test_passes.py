@@ -25,6 +25,8 @@ def rewritten(y: Node) -> Node:
 
 
 e = gt.exp(x)
+y, b = gt.vector("y"), gt.vector("b", dtype="bool")
+factor = gt.linalg.cholesky(gt.tensor(shape=(3, 3)))
 
 NORMAL_FORMS = {
     "1 / (1 + exp(-x))": (1 / (1 + gt.exp(-x)), gt.sigmoid(x)),
@@ -32,6 +34,18 @@ NORMAL_FORMS = {
     "log(1 / (1 + exp(-x)))": (gt.log(1 / (1 + gt.exp(-x))), -gt.softplus(-x)),
     "log(1 - sigmoid(x))": (gt.log(1 - gt.sigmoid(x)), -gt.softplus(x)),
     "log(1 + exp(x))": (gt.log(1 + e), gt.softplus(x)),
+    "1 / (1 + exp(x))": (1 / (1 + e), gt.sigmoid(-x)),
+    "exp(x) / (1 + exp(x))": (e / (1 + e), gt.sigmoid(x)),
+    "exp(x) / (exp(x) + exp(y))": (e / (e + gt.exp(y)), gt.sigmoid(x - y)),
+    "log(exp(x) + exp(y))": (gt.log(e + gt.exp(y)), gt.logaddexp(x, y)),
+    "-1 + exp(x)": (-1 + e, gt.expm1(x)),
+    "exp(x) - exp(-x)": (e - gt.exp(-x), 2 * gt.sinh(x)),
+    "(exp(x) + exp(-x)) / 2": ((e + gt.exp(-x)) / 2, gt.cosh(x)),
+    "sinh(x) / cosh(x)": (gt.sinh(x) / gt.cosh(x), gt.tanh(x)),
+    "--x": (gt.negative(gt.negative(x)), x),
+    "where(b, True, False)": (gt.where(b, True, False), b),
+    "where(b, False, True)": (gt.where(b, False, True), gt.logical_not(b)),
+    "cholesky(l @ l.T)": (gt.linalg.cholesky(factor @ factor.T), factor),
     "log(1 - exp(x))": (gt.log(1 - e), gt.log1mexp(x)),
     "log(1 - exp(-x))": (gt.log(1 - gt.exp(-x)), gt.log1mexp(-x)),
     "log(exp(x) / (1 + exp(x)))": (gt.log(e / (1 + e)), -gt.softplus(-x)),

@@ -97,7 +97,7 @@ def faults_of_equation(rule: EquationRule, tries: int) -> Iterator[str]:
         dtype = random.choice(dtypes)
         xs = [TensorType(dtype, random.choice(SHAPES))(x.name) for x in rule.parameters]
         try:
-            before = rule.function(*xs).lhs
+            before = rule.function(*xs)[0]
         except (DTypeError, ShapeError):
             continue
         after = rule.apply(before)

@@ -18,16 +18,8 @@ from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import Root, kind, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims, expand_dims
-from graphc.tensor.core.elementwise import (
-    Elementwise,
-    add,
-    divide,
-    multiply,
-    negative,
-    square,
-    subtract,
-)
 from graphc.tensor.core.tensor import constant
 
 MAX_FACTORS = 12
@@ -190,7 +182,7 @@ def _multiply_term(x: Node, f: Factor, match: Match | None) -> Any:
 def _multiply_by(x: Any, change: Replacement, f: Factor) -> Any:
     if change.node is None:
         return x
-    return divide(x, change.node) if f.below != change.moved else multiply(x, change.node)
+    return ew.divide(x, change.node) if f.below != change.moved else ew.multiply(x, change.node)
 
 
 def _common(split: Sequence[list[Factor]]) -> list[tuple[Factor, ...]]:
@@ -219,7 +211,7 @@ def _sum(xs: Sequence[Any], summands: Sequence[tuple[Node, bool]]) -> Any:
     return total
 
 
-_SUMS = frozenset([add, subtract])
+_SUMS = frozenset([ew.add, ew.subtract])
 
 
 def terms(y: Node) -> list[tuple[Node, bool]]:
@@ -228,13 +220,13 @@ def terms(y: Node) -> list[tuple[Node, bool]]:
     waiting = [(y, False)]
     while waiting:
         node, is_subtracted = waiting.pop()
-        if node.op is negative:
+        if node.op is ew.negative:
             waiting.append((node.inputs[0], not is_subtracted))
         elif node.op not in _SUMS or len(result) + len(waiting) >= MAX_FACTORS:
             result.append((node, is_subtracted))
         else:
             a, b = node.inputs
-            waiting += [(b, is_subtracted != (node.op is subtract)), (a, is_subtracted)]
+            waiting += [(b, is_subtracted != (node.op is ew.subtract)), (a, is_subtracted)]
     return result
 
 
@@ -252,16 +244,16 @@ def factors(y: Node) -> list[Factor]:
             continue
         inner = _restored_below(node, restored)
         for i, x in reversed(list(enumerate(_operands(node)))):
-            waiting.append((x, below != (i == 1 and node.op is divide), (*path, i), inner))
+            waiting.append((x, below != (i == 1 and node.op is ew.divide), (*path, i), inner))
     return result
 
 
-_PRODUCTS = frozenset([multiply, divide, negative, square])
+_PRODUCTS = frozenset([ew.multiply, ew.divide, ew.negative, ew.square])
 
 
 def _is_product(node: Node, restored: Sequence[Axes]) -> bool:
     op = node.op
-    if type(op) is Elementwise:
+    if type(op) is ew.Elementwise:
         return op in _PRODUCTS
     if isinstance(op, BroadcastTo):
         return not restored or node.inputs[0].type.ndim == node.type.ndim
@@ -269,7 +261,7 @@ def _is_product(node: Node, restored: Sequence[Axes]) -> bool:
 
 
 def _operands(node: Node) -> tuple[Node, ...]:
-    if node.op is square:
+    if node.op is ew.square:
         return node.inputs * 2
     return node.inputs[:1] if isinstance(node.op, BroadcastTo) else node.inputs
 
@@ -313,34 +305,34 @@ def _replace(
     operands = [_replace(x, (*path, i), changes, inner) for i, x in enumerate(_operands(y))]
     if len(operands) == 1:
         ((above, below),) = operands
-        if y.op is negative:
+        if y.op is ew.negative:
             above = -constant(1, dtype=y.type.dtype) if above is None else -above
         return above, below
     (a, a_below), (b, b_below) = operands
-    if y.op is divide:
+    if y.op is ew.divide:
         a = _product(a, b_below)
         return a if b is None else _quotient(a, b), a_below
     return _product(a, b), _product(a_below, b_below)
 
 
 def _product(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else multiply(a, b)
+    return b if a is None else a if b is None else ew.multiply(a, b)
 
 
 def _quotient(a: Any, b: Any) -> Any:
     a = 1 if a is None else a
-    return a if b is None else divide(a, b)
+    return a if b is None else ew.divide(a, b)
 
 
 def multiple(x: Node) -> tuple[float, Node]:
     """Return a node as a number times another node."""
     c = 1.0
     while True:
-        if x.op is negative:
+        if x.op is ew.negative:
             c, (x,) = -c, x.inputs
             continue
-        divides = x.op is divide
-        k = scalar_value(x.inputs[divides]) if divides or x.op is multiply else None
+        divides = x.op is ew.divide
+        k = scalar_value(x.inputs[divides]) if divides or x.op is ew.multiply else None
         if not k:
             return c, x
         c, x = (c / k if divides else c * k), x.inputs[not divides]
@@ -348,7 +340,7 @@ def multiple(x: Node) -> tuple[float, Node]:
 
 def is_minus(a: Node, b: Node) -> bool:
     """Return whether two nodes are each other's negative by their form."""
-    if a.op is subtract and b.op is subtract:
+    if a.op is ew.subtract and b.op is ew.subtract:
         return a.inputs == b.inputs[::-1]
     (c, x), (d, y) = multiple(a), multiple(b)
     return x is y and c == -d

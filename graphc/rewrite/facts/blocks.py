@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 from graphc.ir import Node, is_complex
+from graphc.rewrite.facts.bounds import sign_of
 from graphc.rewrite.facts.facts import Band, Definiteness, MatrixFacts
 from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.facts.matrices import is_square, is_uniform
-from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.structure import facts_of, facts_step
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.linalg.patterned import BlockDiagonalMatrix, cuts

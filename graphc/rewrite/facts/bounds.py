@@ -1,4 +1,4 @@
-"""Bounds: the interval that contains the values of a node, by interval arithmetic."""
+"""Bounds: the interval that contains the values of a node, and the signs of its elements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from graphc.intervals.interval import Interval, extent_of, numbers_of
 from graphc.intervals.rules import RULES, image, outward
-from graphc.ir import Constant, Node, TensorType, is_complex, is_float, is_integer
+from graphc.ir import Constant, Node, TensorType, is_complex, is_float, is_inexact, is_integer
+from graphc.rewrite.facts.facts import Definiteness
 from graphc.rewrite.facts.memo import Memo, memoize
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.index import Index
@@ -21,8 +22,9 @@ from graphc.tensor.arrays.reduce import (
     Prod,
     Sum,
 )
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.exponential import power
 from graphc.tensor.core.shape import Length, Reshape, Shape
 from graphc.tensor.special.special import Softmax
 
@@ -46,7 +48,7 @@ def bounds_of(node: Node) -> Interval:
     return memoize(node, _cached_bounds, _sources, _bounds)
 
 
-BY_FIRST = (BroadcastTo, Cast, ExpandDims, Index, Max, Min, Reshape, Squeeze, Transpose)
+BY_FIRST = (BroadcastTo, ew.Cast, ExpandDims, Index, Max, Min, Reshape, Squeeze, Transpose)
 """Operations with values of the first input; not MaxWithDefault, which is -inf for no elements."""
 
 DIVISIONS = {"floor_divide", "remainder", "fmod"}
@@ -57,16 +59,16 @@ def _sources(node: Node) -> tuple[Node, ...]:
     op = node.op
     if not _has_order(node) or isinstance(op, MaxWithDefault | MinWithDefault):
         return ()
-    if isinstance(op, Elementwise):
+    if isinstance(op, ew.Elementwise):
         return node.inputs if _follows(op) and all(map(_has_order, node.inputs)) else ()
     if isinstance(op, BY_FIRST) or (isinstance(op, Sum | Prod) and is_float(node.type.dtype)):
         return node.inputs[:1]
-    if isinstance(op, Where):
+    if isinstance(op, ew.Where):
         return node.inputs[1:]
     return node.inputs if isinstance(op, Concatenate) else ()
 
 
-def _follows(op: Elementwise) -> bool:
+def _follows(op: ew.Elementwise) -> bool:
     """Return whether bounds follow from the operands', not from the row's range alone."""
     return op.row in RULES or (op.facts.exact and bool(op.facts.trend))
 
@@ -89,9 +91,9 @@ def _of_node(node: Node, operand_bounds: list[Interval]) -> Interval:
     match node.op:
         case Constant() as op:
             result = _of_array(op)
-        case Elementwise() as op:
+        case ew.Elementwise() as op:
             result = _of_row(op, node, operand_bounds)
-        case Cast() as op:
+        case ew.Cast() as op:
             result = _of_cast(op, node.inputs[0].type.dtype, operand_bounds)
         case Sum() | Prod() if operand_bounds:
             result = Interval(0.0, math.inf) if operand_bounds[0].low >= 0 else UNKNOWN
@@ -112,7 +114,7 @@ def _of_array(op: Constant) -> Interval:
     return Interval(min(values), max(values)) if values else UNKNOWN
 
 
-def _of_row(op: Elementwise, node: Node, bounds: list[Interval]) -> Interval:
+def _of_row(op: ew.Elementwise, node: Node, bounds: list[Interval]) -> Interval:
     if not bounds:
         return outward(op.facts.range) if is_float(node.type.dtype) else UNKNOWN
     dtype = node.inputs[0].type.dtype
@@ -126,7 +128,7 @@ def _of_row(op: Elementwise, node: Node, bounds: list[Interval]) -> Interval:
     return image(numbers_of(dtype), op.row, *bounds) or UNKNOWN
 
 
-def _of_division(op: Elementwise, dtype: str, a: Interval, b: Interval) -> Interval:
+def _of_division(op: ew.Elementwise, dtype: str, a: Interval, b: Interval) -> Interval:
     arithmetic = numbers_of(dtype)
     if b.low:
         return image(arithmetic, op.row, a, b) or UNKNOWN
@@ -135,7 +137,53 @@ def _of_division(op: Elementwise, dtype: str, a: Interval, b: Interval) -> Inter
     return _union(result, Interval(0, 0)) if result else UNKNOWN
 
 
-def _of_cast(op: Cast, narrow: str, bounds: list[Interval]) -> Interval:
+def _of_cast(op: ew.Cast, narrow: str, bounds: list[Interval]) -> Interval:
     if not bounds or op.dtype == "bool" or (is_integer(op.dtype) and is_float(narrow)):
         return UNKNOWN
     return numbers_of(op.dtype).round_outward(*bounds[0]) if is_float(op.dtype) else bounds[0]
+
+
+# Signs.
+
+MAX_DEPTH = 12
+"""Depth to which an expression is analysed."""
+
+
+def sign_of(x: Node, depth: int = MAX_DEPTH) -> Definiteness:
+    """Return whether all elements are known to be positive, or nonnegative.
+
+    Values that may underflow to 0, as ``exp(x)``, count as positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> sign_of(gt.exp(gt.vector("x")) * 2), sign_of(gt.vector("x") ** 2)
+        (<Definiteness.POSITIVE: 2>, <Definiteness.SEMI: 1>)
+    """
+    if not isinstance(x.type, TensorType) or is_complex(x.type.dtype):
+        return Definiteness.UNKNOWN
+    low = bounds_of(x).low
+    if low > 0 or (isinstance(x.op, ew.Elementwise) and x.op.facts.positive):
+        return Definiteness.POSITIVE
+    result = Definiteness.SEMI if low >= 0 else Definiteness.UNKNOWN
+    return max(result, _sign_by_operands(x, depth - 1)) if depth else result
+
+
+def _sign_by_operands(x: Node, depth: int) -> Definiteness:
+    op = x.op
+    if op in {ew.multiply, ew.divide} or (op is power and is_inexact(x.type.dtype)):
+        base = x.inputs[:1] if op is power else x.inputs
+        result = min(sign_of(part, depth) for part in base)
+        return (
+            result if op is not power or result is Definiteness.POSITIVE else Definiteness.UNKNOWN
+        )
+    if op is ew.add:
+        signs = [sign_of(part, depth) for part in x.inputs]
+        return max(signs) if min(signs) else Definiteness.UNKNOWN
+    if op in {ew.sqrt, ew.square, ew.abs}:
+        return max(
+            sign_of(x.inputs[0], depth), Definiteness.SEMI if op is not ew.sqrt else Definiteness(0)
+        )
+    if isinstance(op, BroadcastTo | ExpandDims | Squeeze | Transpose | Reshape | ew.Cast):
+        floats = not isinstance(op, ew.Cast) or is_inexact(op.dtype)
+        return sign_of(x.inputs[0], depth) if floats else Definiteness.UNKNOWN
+    return Definiteness.UNKNOWN

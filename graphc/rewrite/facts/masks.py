@@ -11,20 +11,8 @@ from graphc.ir import Constant, Node, TensorType
 from graphc.rewrite.facts.facts import ANYWHERE, Band
 from graphc.rewrite.facts.lengths import is_number
 from graphc.tensor.arrays.create import Arange, StaticArange
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims
-from graphc.tensor.core.elementwise import (
-    add,
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    negative,
-    subtract,
-)
 
 MAX_DEPTH = 6
 """Depth to which a mask's expression is analysed."""
@@ -52,11 +40,11 @@ def mask_bands(mask: Node, depth: int = MAX_DEPTH) -> MaskBands:
     if not isinstance(mask.type, TensorType) or not depth or 1 in mask.type.shape[-2:]:
         # A single row or column may be broadcast along the matrix.
         return UNKNOWN
-    if mask.op is logical_not:
+    if mask.op is ew.logical_not:
         return MaskBands(*mask_bands(mask.inputs[0], depth - 1)[::-1])
-    if mask.op in {logical_and, logical_or}:
+    if mask.op in {ew.logical_and, ew.logical_or}:
         a, b = (mask_bands(x, depth - 1) for x in mask.inputs)
-        if mask.op is logical_and:
+        if mask.op is ew.logical_and:
             return MaskBands(a.inside & b.inside, a.outside | b.outside)
         return MaskBands(a.inside | b.inside, a.outside & b.outside)
     if isinstance(mask.op, Constant) and mask.type.ndim == 2:
@@ -80,19 +68,19 @@ def _of_array(op: Constant) -> MaskBands:
 
 COMPARED = {
     # Comparisons of ``column - row - k`` with 0.
-    less_equal: lambda k: MaskBands(Band(high=k), Band(low=k + 1)),
-    less: lambda k: MaskBands(Band(high=k - 1), Band(low=k)),
-    greater_equal: lambda k: MaskBands(Band(low=k), Band(high=k - 1)),
-    greater: lambda k: MaskBands(Band(low=k + 1), Band(high=k)),
-    equal: lambda k: MaskBands(Band(k, k), ANYWHERE),
+    ew.less_equal: lambda k: MaskBands(Band(high=k), Band(low=k + 1)),
+    ew.less: lambda k: MaskBands(Band(high=k - 1), Band(low=k)),
+    ew.greater_equal: lambda k: MaskBands(Band(low=k), Band(high=k - 1)),
+    ew.greater: lambda k: MaskBands(Band(low=k + 1), Band(high=k)),
+    ew.equal: lambda k: MaskBands(Band(k, k), ANYWHERE),
 }
 
 TURNED = {
-    less_equal: greater_equal,
-    less: greater,
-    greater_equal: less_equal,
-    greater: less,
-    equal: equal,
+    ew.less_equal: ew.greater_equal,
+    ew.less: ew.greater,
+    ew.greater_equal: ew.less_equal,
+    ew.greater: ew.less,
+    ew.equal: ew.equal,
 }
 """The comparison of the negated operands."""
 
@@ -128,7 +116,7 @@ def _line(x: Node, depth: int = MAX_DEPTH) -> Line | None:
     return None
 
 
-SIGNS = {add: (1, 1), subtract: (1, -1), negative: (-1,)}
+SIGNS = {ew.add: (1, 1), ew.subtract: (1, -1), ew.negative: (-1,)}
 
 
 def _line_of_sum(x: Node, depth: int) -> Line | None:

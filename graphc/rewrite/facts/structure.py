@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Constant, Node, Op, TensorType, is_complex, is_inexact
-from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.bounds import bounds_of, sign_of
 from graphc.rewrite.facts.facts import (
     ANYWHERE,
     NOTHING,
@@ -30,28 +30,14 @@ from graphc.rewrite.facts.matrices import (
     kron_factors,
 )
 from graphc.rewrite.facts.memo import Memo, memoize
-from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.symmetry import equals_transpose
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.create import Eye
 from graphc.tensor.arrays.diagonal import FromDiagonal
 from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, Range
 from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.core.elementwise import (
-    Cast,
-    Elementwise,
-    Where,
-    abs as absolute,
-    add,
-    conj,
-    divide,
-    multiply,
-    negative,
-    real,
-    square,
-    subtract,
-)
 from graphc.tensor.core.exponential import exp
 from graphc.tensor.core.shape import Reshape
 from graphc.tensor.core.specify import SpecifyShape
@@ -244,7 +230,7 @@ def _of_equal_elements(x: Node, node: Node) -> MatrixFacts:
 
 
 @facts_step.register
-def _of_cast(op: Cast, node: Node) -> MatrixFacts:
+def _of_cast(op: ew.Cast, node: Node) -> MatrixFacts:
     (x,) = node.inputs
     is_same = is_inexact(op.dtype) and x.type.dtype != "bool"
     facts = facts_of(x)
@@ -254,7 +240,7 @@ def _of_cast(op: Cast, node: Node) -> MatrixFacts:
 
 
 @facts_step.register
-def _of_where(op: Where, node: Node) -> MatrixFacts:
+def _of_where(op: ew.Where, node: Node) -> MatrixFacts:
     mask, *sides = node.inputs
     inside, outside = mask_bands(mask)
     bands = [
@@ -279,7 +265,7 @@ def _is_broadcast(x: Node, node: Node) -> bool:
 
 
 @facts_step.register
-def _of_elementwise(op: Elementwise, node: Node) -> MatrixFacts:
+def _of_elementwise(op: ew.Elementwise, node: Node) -> MatrixFacts:
     if node.type.dtype == "bool":
         return NOTHING
     if all(x.type.ndim < 2 or facts_of(x) is NOTHING for x in node.inputs):
@@ -288,7 +274,7 @@ def _of_elementwise(op: Elementwise, node: Node) -> MatrixFacts:
     facts = MatrixFacts(_band_of_row(op, node), symmetric=_is_symmetric(op, node))
     if not is_complex(node.type.dtype):
         facts = facts._replace(definite=_definite_of_row(op, node))
-    if op is negative or op is conj:
+    if op is ew.negative or op is ew.conj:
         operand_facts = facts_of(node.inputs[0])
         facts = facts._replace(
             symmetric=operand_facts.symmetric, orthogonal=operand_facts.orthogonal
@@ -296,11 +282,11 @@ def _of_elementwise(op: Elementwise, node: Node) -> MatrixFacts:
     return facts
 
 
-def _band_of_row(op: Elementwise, node: Node) -> Band:
+def _band_of_row(op: ew.Elementwise, node: Node) -> Band:
     bands = [_band_of_operand(x, node) for x in node.inputs]
-    if op is multiply:
+    if op is ew.multiply:
         return bands[0] & bands[1]
-    if op is divide:
+    if op is ew.divide:
         return bands[0]
     if not keeps_zero(op):
         return ANYWHERE
@@ -311,7 +297,7 @@ def _band_of_row(op: Elementwise, node: Node) -> Band:
 
 
 @lru_cache(maxsize=256)
-def keeps_zero(op: Elementwise) -> bool:
+def keeps_zero(op: ew.Elementwise) -> bool:
     """Return whether a function of zeros is zero."""
     try:
         with np.errstate(all="ignore"):
@@ -320,12 +306,12 @@ def keeps_zero(op: Elementwise) -> bool:
         return False  # a function of integers
 
 
-def _is_symmetric(op: Elementwise, node: Node) -> bool:
+def _is_symmetric(op: ew.Elementwise, node: Node) -> bool:
     matrices = [x for x in node.inputs if not is_uniform(x)]
     if all(not _is_broadcast(x, node) and facts_of(x).symmetric for x in matrices):
-        linear = op in {add, subtract} and matrices == [*node.inputs]
+        linear = op in {ew.add, ew.subtract} and matrices == [*node.inputs]
         # Other functions may differ at conj(z) and z: imag, angle.
-        is_conjugate = op in {real, absolute} or not any(
+        is_conjugate = op in {ew.real, ew.abs} or not any(
             is_complex(x.type.dtype) for x in node.inputs
         )
         return is_square(node) and (linear or is_conjugate)
@@ -352,13 +338,13 @@ MAX_LEVELS = 4
 def _may_be_mirror(node: Node, levels: int) -> bool:
     """Return whether a node may be a function of an array and its transpose: a quick test."""
     op, inputs = node.op, node.inputs
-    if op is square or op is absolute:
+    if op is ew.square or op is ew.abs:
         (x,) = inputs
-        return x.op is subtract and _may_be_transposes(*x.inputs)
+        return x.op is ew.subtract and _may_be_transposes(*x.inputs)
     if op.is_commutative() and _may_be_transposes(*inputs):
         return True
     # Facts tell whether the matrices of other functions are symmetric.
-    inside = isinstance(op, Sum) or (isinstance(op, Elementwise) and levels < MAX_LEVELS)
+    inside = isinstance(op, Sum) or (isinstance(op, ew.Elementwise) and levels < MAX_LEVELS)
     return levels > 0 and inside and any(_may_be_mirror(x, levels - 1) for x in inputs)
 
 
@@ -366,16 +352,16 @@ def _may_be_transposes(a: Node, b: Node) -> bool:
     return a.op == b.op or any(isinstance(x.op, Transpose | ExpandDims) for x in (a, b))
 
 
-def _definite_of_row(op: Elementwise, node: Node) -> Definiteness:
+def _definite_of_row(op: ew.Elementwise, node: Node) -> Definiteness:
     """Return the definiteness of a sum, a Schur product, a multiple or a power series."""
     definites = [_definite(x, node) for x in node.inputs]
-    if op is add:
+    if op is ew.add:
         return max(definites) if min(definites) else Definiteness.UNKNOWN
-    if op is multiply:
+    if op is ew.multiply:
         return min(definites)
-    if op is divide and is_uniform(node.inputs[1]):
+    if op is ew.divide and is_uniform(node.inputs[1]):
         return min(definites)
-    if op is exp or op is square:
+    if op is exp or op is ew.square:
         # A power series with nonnegative coefficients (Schur).
         return Definiteness.SEMI if definites[0] else Definiteness.UNKNOWN
     return Definiteness.UNKNOWN
@@ -385,7 +371,7 @@ def _definite(x: Node, node: Node) -> Definiteness:
     """Return the definiteness of an operand; a scalar in a sum is a matrix of equal elements."""
     if is_uniform(x):
         sign = sign_of(x)
-        return min(sign, Definiteness.SEMI) if node.op is add else sign
+        return min(sign, Definiteness.SEMI) if node.op is ew.add else sign
     return Definiteness.UNKNOWN if _is_broadcast(x, node) else facts_of(x).definite
 
 
@@ -431,7 +417,7 @@ def _definite_of_gram(
         is_transposed = a_transposed != b_transposed
     if not is_inexact(node.type.dtype) or not _are_conjugate(a, b):
         return Definiteness.UNKNOWN
-    bare = a.inputs[0] if a.op is conj else a
+    bare = a.inputs[0] if a.op is ew.conj else a
     if not is_transposed and (factors is None or not facts_of(bare).symmetric):
         return Definiteness.UNKNOWN
     return Definiteness.POSITIVE if _is_invertible(bare) else Definiteness.SEMI
@@ -440,7 +426,7 @@ def _definite_of_gram(
 def _are_conjugate(a: Node, b: Node) -> bool:
     if not is_complex(a.type.dtype):
         return a is b
-    return (a.op is conj and a.inputs[0] is b) or (b.op is conj and b.inputs[0] is a)
+    return (a.op is ew.conj and a.inputs[0] is b) or (b.op is ew.conj and b.inputs[0] is a)
 
 
 def _is_invertible(x: Node) -> bool:

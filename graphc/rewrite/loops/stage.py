@@ -7,14 +7,15 @@ fused loops share equal carries, so that nothing is computed twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from graphc.ir import Graph, Node, Op, Pick, dependencies_first
+from graphc.loop.sink import sink_into_branches
 from graphc.rewrite.engine import RuleApplication
 from graphc.rewrite.loops.body import Body, Key
-from graphc.rewrite.loops.branch import sink_graph
 from graphc.rewrite.loops.dead import Live, inputs_of, is_all_live, liveness
 from graphc.rewrite.loops.merge import LoopGroup, alone, backwards, forwards, share, stay
 from graphc.rewrite.rule import LOOPS, Rule, StageRule, stage_rule
@@ -265,3 +266,29 @@ class _Rebuild:
                 continue
             for rule in sorted(rules, key=lambda rule: rule.name):
                 self._stage.note(rule, loop, after)
+
+
+# Branches.
+
+
+def sink_graph(graph: Graph) -> Graph:
+    """Return an equal graph in which a branch that is not chosen costs nothing.
+
+    The same graph if there is nothing to move.
+    """
+    outputs = tuple(sink_into_branches(graph.outputs, graph.inputs))
+    if outputs == graph.outputs:
+        return graph
+    new = Graph(graph.inputs, outputs)
+    # Ignore a mere reordering of a switch's operands, or rewriting would not end.
+    return graph if _count_operations(new) == _count_operations(graph) else new
+
+
+def _count_operations(graph: Graph) -> Counter[tuple[int, str]]:
+    counts: Counter[tuple[int, str]] = Counter()
+    level, graphs = 0, [graph]
+    while graphs:
+        nodes = [node for inner in graphs for node in inner.nodes]
+        counts.update((level, node.op.name) for node in nodes)
+        level, graphs = level + 1, [inner for node in nodes for inner in node.op.graphs()]
+    return counts

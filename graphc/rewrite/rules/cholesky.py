@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.ir import Node, is_complex
 from graphc.rewrite.facts.facts import Definiteness
 from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, lengths_of
-from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.facts.matrices import factors_of, kron_factors
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal
@@ -48,18 +48,6 @@ def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
     if pair is None or not all(facts_of(part).definite is Definiteness.POSITIVE for part in pair):
         return None
     return fit_to(kron(*(Tensor.make(op, part) for part in pair)), node)
-
-
-@rewrite("canonicalize", Cholesky, beside=[DotGeneral])
-def cholesky_of_product(node: Node, op: Cholesky) -> Node | None:
-    """``cholesky(l @ l.T)`` is ``l`` for a Cholesky factor ``l``."""
-    (x,) = node.inputs
-    factors = factors_of(x)
-    if factors is None or is_complex(x.type.dtype) or not is_square(factors[0].x):
-        return None
-    (a, a_transposed), (b, b_transposed) = factors
-    is_one = a is b and isinstance(a.op, Cholesky) and (a_transposed, b_transposed) == (False, True)
-    return admit(a, node) if is_one else None
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Cholesky])

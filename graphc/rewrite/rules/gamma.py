@@ -6,7 +6,7 @@ import numpy as np
 
 from graphc.ir import is_float
 from graphc.rewrite.algebra.factors import cancelling
-from graphc.rewrite.rule import Equation, equation
+from graphc.rewrite.rule import Equation, enter_equation, equation
 from graphc.tensor.core.elementwise import abs, equal, floor, greater, logical_or, remainder, where
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.tensor import Tensor
@@ -22,7 +22,10 @@ def log_of_gamma(x: Tensor) -> Equation:
     return Equation(log(gamma(x)), where(positive, gammaln(x), np.nan))
 
 
-@equation("stabilize", dtypes=is_float)
-def log_of_abs_of_gamma(x: Tensor) -> Equation:
-    """``log(abs(gamma(x)))`` is ``gammaln(x)``: gamma overflows from x = 172 on."""
-    return Equation(log(abs(gamma(x))), gammaln(x))
+enter_equation(
+    "stabilize",
+    is_float,
+    "log_of_abs_of_gamma",
+    lambda x: (log(abs(gamma(x))), gammaln(x)),
+    ": gamma overflows from x = 172 on",
+)

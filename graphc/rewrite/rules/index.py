@@ -43,17 +43,8 @@ from graphc.tensor.arrays.index import (
     Range,
 )
 from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze
-from graphc.tensor.core.elementwise import (
-    Cast,
-    Elementwise,
-    Where,
-    add,
-    cast,
-    multiply,
-    negative,
-    where,
-)
 from graphc.tensor.core.shape import Shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -345,7 +336,7 @@ def update_of_everything(node: Node, op: IndexUpdate) -> Node | None:
     if not op.accumulate:
         result = broadcast_to(value, lengths_of(x))
     elif is_numeric(x.type.dtype):
-        result = add(x, value)
+        result = ew.add(x, value)
     else:
         return None
     return admit(result, node)
@@ -422,7 +413,7 @@ def update_after_update(node: Node, op: IndexUpdate) -> Node | None:
         return None
     if not _fits(value, _part_before(node)):
         return None
-    return Tensor.make(inner.op, x, add(earlier, value), *symbolic_of(node))
+    return Tensor.make(inner.op, x, ew.add(earlier, value), *symbolic_of(node))
 
 
 @rewrite("canonicalize", IndexUpdate)
@@ -440,8 +431,8 @@ def addition_to_zeros(node: Node, op: IndexUpdate) -> Node | None:
     return Tensor.make(IndexUpdate(op.entries, False), x, value, *symbolic_of(node))
 
 
-@rewrite("canonicalize", negative, Cast, multiply, beside=[IndexUpdate])
-def function_of_part_among_zeros(node: Node, op: Elementwise | Cast) -> Node | None:
+@rewrite("canonicalize", ew.negative, ew.Cast, ew.multiply, beside=[IndexUpdate])
+def function_of_part_among_zeros(node: Node, op: ew.Elementwise | ew.Cast) -> Node | None:
     """``-y`` of ``y = zeros(n); y[i] = v`` sets ``y[i] = -v``, and so for factors and casts."""
     i = len(node.inputs) - 1
     x = node.inputs[i]
@@ -462,7 +453,7 @@ def function_of_part_among_zeros(node: Node, op: Elementwise | Cast) -> Node | N
 
 def _distributes_over_terms(node: Node, factor: list[Any]) -> bool:
     """Return whether a function of sums may be applied to each term instead."""
-    if isinstance(node.op, Cast):
+    if isinstance(node.op, ew.Cast):
         return False
     return is_integer(node.type.dtype) or all(abs(c) <= 1 for c in factor)
 
@@ -471,8 +462,8 @@ def _is_finite(value: Any) -> bool:
     return value is not None and bool(np.isfinite(value))
 
 
-@rewrite("specialize", add, beside=[IndexUpdate])
-def sum_with_part_among_zeros(node: Node, op: Elementwise) -> Node | None:
+@rewrite("specialize", ew.add, beside=[IndexUpdate])
+def sum_with_part_among_zeros(node: Node, op: ew.Elementwise) -> Node | None:
     """``x + y`` with ``y = zeros(n); y[i] = v`` is ``x`` with ``x[i] += v``."""
     for x, other in (node.inputs, node.inputs[::-1]):
         if not isinstance(x.op, IndexUpdate) or scalar_value(x.inputs[0]) != 0:
@@ -592,7 +583,10 @@ def before_mask(y: Node) -> tuple[Node, Node] | None:
             unmasked[x] = x.inputs[0]
             stack.pop()
             continue
-        if not isinstance(x.op, Elementwise | Cast | Where) or len(visited) > MAX_FUNCTIONS:
+        if (
+            not isinstance(x.op, ew.Elementwise | ew.Cast | ew.Where)
+            or len(visited) > MAX_FUNCTIONS
+        ):
             return None
         waiting = [
             a for a in x.inputs if a not in unmasked and getattr(a.type, "ndim", -1) == y.type.ndim
@@ -607,7 +601,7 @@ def before_mask(y: Node) -> tuple[Node, Node] | None:
 
 def mask_like(mask: Node, x: Node) -> Tensor:
     """Return a mask of an array's first axes, broadcastable against the array."""
-    return expand_dims(cast(mask, "bool"), tuple(range(mask.type.ndim, x.type.ndim)))
+    return expand_dims(ew.cast(mask, "bool"), tuple(range(mask.type.ndim, x.type.ndim)))
 
 
 @rewrite("specialize", IndexUpdate)
@@ -625,5 +619,5 @@ def update_by_mask(node: Node, op: IndexUpdate) -> Node | None:
         scalar = pair[1]
     elif value.type.ndim and not _fits(value, _part_before(node)):
         return None
-    result = where(mask_like(mask, x), add(x, scalar) if op.accumulate else scalar, x)
+    result = ew.where(mask_like(mask, x), ew.add(x, scalar) if op.accumulate else scalar, x)
     return admit(result, node)

@@ -35,22 +35,8 @@ from graphc.tensor.arrays.reduce import (
     Reduction,
     Sum,
 )
+from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
-from graphc.tensor.core.elementwise import (
-    RISING,
-    Elementwise,
-    add,
-    cast,
-    divide,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    where,
-)
 from graphc.tensor.core.exponential import exp, log, power
 from graphc.tensor.core.shape import Length, Reshape
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant
@@ -139,13 +125,13 @@ def reduction_of_reshape(node: Node, op: Reduction) -> Node | None:
     return Tensor.make(type(op)(tuple(range(x.type.ndim))), x)
 
 
-BOTH: dict[type[Reduction], Elementwise] = {
-    Sum: add,
-    Prod: multiply,
-    Max: maximum,
-    Min: minimum,
-    All: logical_and,
-    Any_: logical_or,
+BOTH: dict[type[Reduction], ew.Elementwise] = {
+    Sum: ew.add,
+    Prod: ew.multiply,
+    Max: ew.maximum,
+    Min: ew.minimum,
+    All: ew.logical_and,
+    Any_: ew.logical_or,
 }
 """The elementwise function that combines two reductions of each kind."""
 
@@ -178,14 +164,14 @@ def is_half(dtype: str) -> bool:
     return dtype in {"float16", "bfloat16"}
 
 
-@rewrite("canonicalize", Sum, beside=[negative])
+@rewrite("canonicalize", Sum, beside=[ew.negative])
 def sum_of_negative(node: Node, op: Sum) -> Node | None:
     """``sum(-x)`` is ``-sum(x)``."""
     (x,) = node.inputs
-    return -Tensor.make(op, x.inputs[0]) if x.op is negative else None
+    return -Tensor.make(op, x.inputs[0]) if x.op is ew.negative else None
 
 
-@rewrite("canonicalize", Sum, beside=[multiply])
+@rewrite("canonicalize", Sum, beside=[ew.multiply])
 def sum_of_scaled(node: Node, op: Sum) -> Node | None:
     """``sum(c * x)`` is ``c * sum(x)`` for a factor that is constant along the axes.
 
@@ -193,28 +179,28 @@ def sum_of_scaled(node: Node, op: Sum) -> Node | None:
     overflowing.
     """
     (x,) = node.inputs
-    if x.op is not multiply:
+    if x.op is not ew.multiply:
         return None
     for factor, rest in (x.inputs, x.inputs[::-1]):
         common = _common(factor, x, op.axes)
         if common is None or rest.type.ndim != x.type.ndim:
             continue
         if is_integer(node.type.dtype) or (is_float(node.type.dtype) and _is_large(factor)):
-            return admit(multiply(common, Tensor.make(op, rest)), node)
+            return admit(ew.multiply(common, Tensor.make(op, rest)), node)
     return None
 
 
-@rewrite("canonicalize", Sum, beside=[divide])
+@rewrite("canonicalize", Sum, beside=[ew.divide])
 def sum_of_quotients(node: Node, op: Sum) -> Node | None:
     """``sum(x / c)`` is ``sum(x) / c`` for a constant of magnitude 1 or less."""
     (x,) = node.inputs
-    if x.op is not divide or not is_float(node.type.dtype):
+    if x.op is not ew.divide or not is_float(node.type.dtype):
         return None
     a, b = x.inputs
     value = scalar_value(b)
     if b.type.ndim or value is None or not 0 < abs(value) <= 1:
         return None
-    return divide(Tensor.make(op, a), b)
+    return ew.divide(Tensor.make(op, a), b)
 
 
 def _is_large(x: Node) -> bool:
@@ -231,25 +217,25 @@ def _common(factor: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
     return squeeze(factor, axes_of_factor) if axes_of_factor else factor
 
 
-@rewrite("canonicalize", Prod, beside=[negative])
+@rewrite("canonicalize", Prod, beside=[ew.negative])
 def product_of_negatives(node: Node, op: Prod) -> Node | None:
     """``prod(-x)`` of n elements is ``prod(x)``, or ``-prod(x)`` if n is odd."""
     (x,) = node.inputs
     lengths = [x.type.shape[axis] for axis in op.axes]
-    if x.op is not negative or None in lengths:
+    if x.op is not ew.negative or None in lengths:
         return None
     y = Tensor.make(op, x.inputs[0])
     return -y if math.prod(n for n in lengths if n is not None) % 2 else y
 
 
-@rewrite("canonicalize", All, Any_, beside=[logical_not])
+@rewrite("canonicalize", All, Any_, beside=[ew.logical_not])
 def truth_of_negations(node: Node, op: Reduction) -> Node | None:
     """``all(~x)`` is ``~any(x)``, and ``any(~x)`` is ``~all(x)``."""
     (x,) = node.inputs
-    if x.op is not logical_not:
+    if x.op is not ew.logical_not:
         return None
     other = Any_ if isinstance(op, All) else All
-    return logical_not(Tensor.make(other(op.axes), x.inputs[0]))
+    return ew.logical_not(Tensor.make(other(op.axes), x.inputs[0]))
 
 
 @rewrite("canonicalize", Sum, beside=[Eye])
@@ -263,7 +249,7 @@ def sum_of_eye(node: Node, op: Sum) -> Node | None:
         count = min(rows, columns - x.op.offset) - max(0, -x.op.offset)
         return as_tensor(max(count, 0), dtype=x.op.dtype)
     square = rows is columns and isinstance(rows, Node) and isinstance(rows.op, Length)
-    return cast(rows, x.op.dtype) if square and not x.op.offset else None
+    return ew.cast(rows, x.op.dtype) if square and not x.op.offset else None
 
 
 @rewrite("specialize", Sum, beside=[BroadcastTo])
@@ -281,11 +267,11 @@ def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
     # Half-width floats cannot represent large counts; integers wrap around as their sum does.
     wide = "float32" if is_half(y.dtype) else y.dtype
     # One product of the lengths: a large length may overflow before a length of 0 applies.
-    return cast(cast(y, wide) * _count(product(lengths), wide), y.dtype)
+    return ew.cast(ew.cast(y, wide) * _count(product(lengths), wide), y.dtype)
 
 
 def _count(n: Known, dtype: str) -> Any:
-    return cast(n, dtype) if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(dtype))
+    return ew.cast(n, dtype) if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(dtype))
 
 
 @rewrite("specialize", Max, Min, All, Any_, beside=[BroadcastTo])
@@ -309,10 +295,10 @@ def product_of_broadcast(node: Node, op: Prod) -> Node | None:
         return None
     # Narrow floats cannot represent large counts.
     wide = "float64" if is_float(y.dtype) else y.dtype
-    power_of_all = cast(y, wide)
+    power_of_all = ew.cast(y, wide)
     for n in lengths:
         power_of_all = power(power_of_all, _count(n, wide))
-    return cast(power_of_all, y.dtype)
+    return ew.cast(power_of_all, y.dtype)
 
 
 def _reduce_other_axes(node: Node) -> tuple[Tensor, list[int | Node]] | None:
@@ -365,21 +351,21 @@ def arg_extreme_of_one(node: Node, op: ArgExtreme) -> Node | None:
     return broadcast_to(constant(0), lengths_of(node)) if x.type.shape[op.axis] == 1 else None
 
 
-@rewrite("canonicalize", ArgMax, ArgMin, beside=[negative])
+@rewrite("canonicalize", ArgMax, ArgMin, beside=[ew.negative])
 def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
     """``argmax(-x)`` is ``argmin(x)`` for floats; the lowest integer has no negative."""
     (x,) = node.inputs
-    if x.op is not negative or not is_float(x.type.dtype):
+    if x.op is not ew.negative or not is_float(x.type.dtype):
         return None
     other = ArgMin if isinstance(op, ArgMax) else ArgMax
     return Tensor.make(other(op.axis), x.inputs[0])
 
 
 def _is_strictly_increasing(op: Op) -> bool:
-    if not isinstance(op, Elementwise):
+    if not isinstance(op, ew.Elementwise):
         return False
     facts = op.facts
-    return facts.trend == RISING and not facts.support and not facts.integral
+    return facts.trend == ew.RISING and not facts.support and not facts.integral
 
 
 @rewrite("stabilize", ArgMax, ArgMin)
@@ -413,7 +399,7 @@ def reduction_of_masked(node: Node, op: Any) -> Node | None:
     n = mask.type.ndim
     neutral = constant(NEUTRAL[type(op)], dtype=x.type.dtype)
     axes = (*range(n), *(axis + n - 1 for axis in op.axes if axis))
-    return Tensor.make(type(op)(axes), where(mask_like(mask, x), x, neutral))
+    return Tensor.make(type(op)(axes), ew.where(mask_like(mask, x), x, neutral))
 
 
 # Composites.

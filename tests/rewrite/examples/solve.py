@@ -283,9 +283,6 @@ EXAMPLES: dict[str, list[Example]] = {
     "cholesky_of_kron": [
         (cholesky(kron(known, gt.eye(2))), kron(cholesky(known), cholesky(gt.eye(2)))),
     ],
-    "cholesky_of_product": [
-        (cholesky(cholesky(positive) @ cholesky(positive).T), cholesky(positive)),
-    ],
     "dot_of_cholesky": [
         (cholesky(positive) @ cholesky(positive).T, make(Mirror(True, True), positive)),
         (cholesky(known) @ cholesky(known).T, known),
@@ -339,6 +336,5 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "cholesky_of_mirror": [cholesky(make(Mirror(False, False), positive))],
     "cholesky_of_diagonal": [cholesky(low)],
     "cholesky_of_kron": [cholesky(kron(positive, small))],
-    "cholesky_of_product": [cholesky(cholesky(positive).T @ cholesky(positive))],
     "dot_of_cholesky": [cholesky(positive).T @ cholesky(positive)],
 }

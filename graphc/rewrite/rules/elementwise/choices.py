@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphc.ir import Constant, Node, is_inexact, is_numeric
 from graphc.rewrite.facts.dtypes import is_bool
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import UNIFORM, Equation, equation, number_of, rewrite, scalar_value
+from graphc.rewrite.rule import UNIFORM, enter_equation, number_of, rewrite, scalar_value
 from graphc.tensor.core.elementwise import (
     Elementwise,
     Where,
@@ -19,7 +21,8 @@ from graphc.tensor.core.elementwise import (
     subtract,
     where,
 )
-from graphc.tensor.core.tensor import Tensor
+
+bools = partial(enter_equation, "canonicalize", is_bool, scope="bools")
 
 
 @rewrite("canonicalize", Where)
@@ -83,41 +86,10 @@ def _of_type(node: Node, result: Node) -> Node | None:
 
 # Choices of bools.
 
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_true_or_false(x: Tensor) -> Equation:
-    """``where(x, True, False)`` is ``x``."""
-    return Equation(where(x, True, False), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_false_or_true(x: Tensor) -> Equation:
-    """``where(x, False, True)`` is ``~x``."""
-    return Equation(where(x, False, True), logical_not(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_truth_or_false(x: Tensor, a: Tensor) -> Equation:
-    """``where(x, a, False)`` of bools is ``x & a``."""
-    return Equation(where(x, a, False), logical_and(x, a))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_true_or_truth(x: Tensor, a: Tensor) -> Equation:
-    """``where(x, True, a)`` of bools is ``x | a``."""
-    return Equation(where(x, True, a), logical_or(x, a))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_false_or_truth(x: Tensor, a: Tensor) -> Equation:
-    """``where(x, False, a)`` of bools is ``~x & a``."""
-    return Equation(where(x, False, a), logical_and(logical_not(x), a))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def choice_of_truth_or_true(x: Tensor, a: Tensor) -> Equation:
-    """``where(x, a, True)`` of bools is ``~x | a``."""
-    return Equation(where(x, a, True), logical_or(logical_not(x), a))
+bools("choice_of_truth_or_false", lambda x, a: (where(x, a, False), logical_and(x, a)))
+bools("choice_of_true_or_truth", lambda x, a: (where(x, True, a), logical_or(x, a)))
+bools("choice_of_false_or_truth", lambda x, a: (where(x, False, a), logical_and(logical_not(x), a)))
+bools("choice_of_truth_or_true", lambda x, a: (where(x, a, True), logical_or(logical_not(x), a)))
 
 
 @rewrite("specialize", Where, beside=[Constant])

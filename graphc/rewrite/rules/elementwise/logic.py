@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from graphc.intervals.interval import numbers_of
@@ -11,7 +13,7 @@ from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import Equation, equation, number_of, rewrite
+from graphc.rewrite.rule import enter_equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
     Cast,
@@ -41,57 +43,45 @@ from graphc.tensor.core.elementwise import (
     not_equal,
     right_shift,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import as_tensor
+
+wholes = partial(enter_equation, "canonicalize", is_whole, scope="integers and bools")
+ordered = partial(enter_equation, "canonicalize", is_ordered)
+integers = partial(enter_equation, "canonicalize", is_integer, scope="integers")
+bools = partial(enter_equation, "canonicalize", is_bool, scope="bools")
+anything = partial(enter_equation, "canonicalize", is_any)
+signed = partial(enter_equation, "canonicalize", is_signed, scope="signed integers")
 
 # Comparisons.
 
-
-@equation("canonicalize", dtypes=is_whole)
-def equal_to_itself(x: Tensor) -> Equation:
-    """``x == x`` is true for integers and bools; NaN differs from itself."""
-    return Equation(equal(x, x), ones_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def not_equal_to_itself(x: Tensor) -> Equation:
-    """``x != x`` is false for integers and bools; NaN differs from itself."""
-    return Equation(not_equal(x, x), zeros_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def at_most_itself(x: Tensor) -> Equation:
-    """``x <= x`` is true for integers and bools; for NaN it is false."""
-    return Equation(less_equal(x, x), ones_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def at_least_itself(x: Tensor) -> Equation:
-    """``x >= x`` is true for integers and bools; for NaN it is false."""
-    return Equation(greater_equal(x, x), ones_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_ordered)
-def less_than_itself(x: Tensor) -> Equation:
-    """``x < x`` is false, for NaN too."""
-    return Equation(less(x, x), zeros_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_ordered)
-def greater_than_itself(x: Tensor) -> Equation:
-    """``x > x`` is false, for NaN too."""
-    return Equation(greater(x, x), zeros_like(x, "bool"))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def difference_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
-    """``a - b == 0`` is ``a == b`` for integers; for floats, ``inf - inf`` is NaN."""
-    return Equation(equal(a - b, 0), equal(a, b))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def difference_not_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
-    """``a - b != 0`` is ``a != b`` for integers; for floats, ``inf - inf`` is NaN."""
-    return Equation(not_equal(a - b, 0), not_equal(a, b))
+wholes(
+    "equal_to_itself", lambda x: (equal(x, x), ones_like(x, "bool")), ": NaN differs from itself"
+)
+wholes(
+    "not_equal_to_itself",
+    lambda x: (not_equal(x, x), zeros_like(x, "bool")),
+    ": NaN differs from itself",
+)
+wholes(
+    "at_most_itself", lambda x: (less_equal(x, x), ones_like(x, "bool")), ": for NaN it is false"
+)
+wholes(
+    "at_least_itself",
+    lambda x: (greater_equal(x, x), ones_like(x, "bool")),
+    ": for NaN it is false",
+)
+ordered("less_than_itself", lambda x: (less(x, x), zeros_like(x, "bool")), ", for NaN too")
+ordered("greater_than_itself", lambda x: (greater(x, x), zeros_like(x, "bool")), ", for NaN too")
+integers(
+    "difference_equal_to_zero",
+    lambda a, b: (equal(a - b, 0), equal(a, b)),
+    ": for floats, ``inf - inf`` is NaN",
+)
+integers(
+    "difference_not_equal_to_zero",
+    lambda a, b: (not_equal(a - b, 0), not_equal(a, b)),
+    ": for floats, ``inf - inf`` is NaN",
+)
 
 
 COMPARISONS = (less, less_equal, greater, greater_equal, equal, not_equal)
@@ -151,310 +141,91 @@ def finiteness_of_whole_number(node: Node, op: Elementwise) -> Node | None:
 
 # Logical functions.
 
-
-@equation("canonicalize", dtypes=is_bool)
-def not_of_not(x: Tensor) -> Equation:
-    """``~~x`` of bools is ``x``."""
-    return Equation(logical_not(logical_not(x)), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def invert_of_bool(x: Tensor) -> Equation:
-    """``invert(x)`` of bools is ``logical_not(x)``."""
-    return Equation(invert(x), logical_not(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def sum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """``a + b`` of bools is ``a | b``."""
-    return Equation(add(a, b), logical_or(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def product_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """``a * b`` of bools is ``a & b``."""
-    return Equation(multiply(a, b), logical_and(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def maximum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """``maximum(a, b)`` of bools is ``a | b``."""
-    return Equation(maximum(a, b), logical_or(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def minimum_of_bools(a: Tensor, b: Tensor) -> Equation:
-    """``minimum(a, b)`` of bools is ``a & b``."""
-    return Equation(minimum(a, b), logical_and(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def bits_both_bools_have(a: Tensor, b: Tensor) -> Equation:
-    """``bitwise_and(a, b)`` of bools is ``logical_and(a, b)``."""
-    return Equation(bitwise_and(a, b), logical_and(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def bits_either_bool_has(a: Tensor, b: Tensor) -> Equation:
-    """``bitwise_or(a, b)`` of bools is ``logical_or(a, b)``."""
-    return Equation(bitwise_or(a, b), logical_or(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def bits_one_bool_has(a: Tensor, b: Tensor) -> Equation:
-    """``bitwise_xor(a, b)`` of bools is ``logical_xor(a, b)``."""
-    return Equation(bitwise_xor(a, b), logical_xor(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def equal_to_true(x: Tensor) -> Equation:
-    """``x == True`` is ``x``."""
-    return Equation(equal(x, True), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def equal_to_false(x: Tensor) -> Equation:
-    """``x == False`` is ``~x``."""
-    return Equation(equal(x, False), logical_not(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def not_equal_to_true(x: Tensor) -> Equation:
-    """``x != True`` is ``~x``."""
-    return Equation(not_equal(x, True), logical_not(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def not_equal_to_false(x: Tensor) -> Equation:
-    """``x != False`` is ``x``."""
-    return Equation(not_equal(x, False), x)
-
-
-@equation("canonicalize", dtypes=is_any)
-def not_of_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a == b`` is ``a != b``, for NaN too."""
-    return Equation(logical_not(equal(a, b)), not_equal(a, b))
-
-
-@equation("canonicalize", dtypes=is_any)
-def not_of_not_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a != b`` is ``a == b``, for NaN too."""
-    return Equation(logical_not(not_equal(a, b)), equal(a, b))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def not_of_less(a: Tensor, b: Tensor) -> Equation:
-    """``not a < b`` is ``a >= b`` for integers and bools; for NaN, both comparisons are false."""
-    return Equation(logical_not(less(a, b)), greater_equal(a, b))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def not_of_less_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a <= b`` is ``a > b`` for integers and bools."""
-    return Equation(logical_not(less_equal(a, b)), greater(a, b))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def not_of_greater(a: Tensor, b: Tensor) -> Equation:
-    """``not a > b`` is ``a <= b`` for integers and bools."""
-    return Equation(logical_not(greater(a, b)), less_equal(a, b))
-
-
-@equation("canonicalize", dtypes=is_whole)
-def not_of_greater_equal(a: Tensor, b: Tensor) -> Equation:
-    """``not a >= b`` is ``a < b`` for integers and bools."""
-    return Equation(logical_not(greater_equal(a, b)), less(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_itself(x: Tensor) -> Equation:
-    """``x & x`` of bools is ``x``."""
-    return Equation(logical_and(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_itself(x: Tensor) -> Equation:
-    """``x | x`` of bools is ``x``."""
-    return Equation(logical_or(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def xor_with_itself(x: Tensor) -> Equation:
-    """``x ^ x`` of bools is ``False``."""
-    return Equation(logical_xor(x, x), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_true(x: Tensor) -> Equation:
-    """``x & True`` is ``x``."""
-    return Equation(logical_and(x, True), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_false(x: Tensor) -> Equation:
-    """``x & False`` is ``False``."""
-    return Equation(logical_and(x, False), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_false(x: Tensor) -> Equation:
-    """``x | False`` is ``x``."""
-    return Equation(logical_or(x, False), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_true(x: Tensor) -> Equation:
-    """``x | True`` is ``True``."""
-    return Equation(logical_or(x, True), ones_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def xor_with_false(x: Tensor) -> Equation:
-    """``x ^ False`` is ``x``."""
-    return Equation(logical_xor(x, False), x)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def xor_with_true(x: Tensor) -> Equation:
-    """``x ^ True`` is ``~x``."""
-    return Equation(logical_xor(x, True), logical_not(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_negation(x: Tensor) -> Equation:
-    """``x & ~x`` of bools is ``False``."""
-    return Equation(logical_and(x, logical_not(x)), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_negation(x: Tensor) -> Equation:
-    """``x | ~x`` of bools is ``True``."""
-    return Equation(logical_or(x, logical_not(x)), ones_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def xor_with_negation(x: Tensor) -> Equation:
-    """``x ^ ~x`` of bools is ``True``."""
-    return Equation(logical_xor(x, logical_not(x)), ones_like(x))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """``~a & ~b`` is ``~(a | b)``, by De Morgan's law: one negation instead of two."""
-    return Equation(logical_and(logical_not(a), logical_not(b)), logical_not(logical_or(a, b)))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """``~a | ~b`` is ``~(a & b)``, by De Morgan's law: one negation instead of two."""
-    return Equation(logical_or(logical_not(a), logical_not(b)), logical_not(logical_and(a, b)))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def xor_of_negations(a: Tensor, b: Tensor) -> Equation:
-    """``~a ^ ~b`` is ``a ^ b``."""
-    return Equation(logical_xor(logical_not(a), logical_not(b)), logical_xor(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_disjunction(a: Tensor, b: Tensor) -> Equation:
-    """``a & (a | b)`` is ``a``."""
-    return Equation(logical_and(a, logical_or(a, b)), a)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_conjunction(a: Tensor, b: Tensor) -> Equation:
-    """``a | (a & b)`` is ``a``."""
-    return Equation(logical_or(a, logical_and(a, b)), a)
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_with_conjunction(a: Tensor, b: Tensor) -> Equation:
-    """``a & (a & b)`` is ``a & b``."""
-    return Equation(logical_and(a, logical_and(a, b)), logical_and(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_with_disjunction(a: Tensor, b: Tensor) -> Equation:
-    """``a | (a | b)`` is ``a | b``."""
-    return Equation(logical_or(a, logical_or(a, b)), logical_or(a, b))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def or_of_conjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a & b) | (a & c)`` is ``a & (b | c)``."""
-    lhs = logical_or(logical_and(a, b), logical_and(a, c))
-    return Equation(lhs, logical_and(a, logical_or(b, c)))
-
-
-@equation("canonicalize", dtypes=is_bool)
-def and_of_disjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a | b) & (a | c)`` is ``a | (b & c)``."""
-    lhs = logical_and(logical_or(a, b), logical_or(a, c))
-    return Equation(lhs, logical_or(a, logical_and(b, c)))
+bools("not_of_not", lambda x: (logical_not(logical_not(x)), x))
+bools("invert_of_bool", lambda x: (invert(x), logical_not(x)))
+bools("sum_of_bools", lambda a, b: (add(a, b), logical_or(a, b)))
+bools("product_of_bools", lambda a, b: (multiply(a, b), logical_and(a, b)))
+bools("maximum_of_bools", lambda a, b: (maximum(a, b), logical_or(a, b)))
+bools("minimum_of_bools", lambda a, b: (minimum(a, b), logical_and(a, b)))
+bools("bits_both_bools_have", lambda a, b: (bitwise_and(a, b), logical_and(a, b)))
+bools("bits_either_bool_has", lambda a, b: (bitwise_or(a, b), logical_or(a, b)))
+bools("bits_one_bool_has", lambda a, b: (bitwise_xor(a, b), logical_xor(a, b)))
+bools("equal_to_true", lambda x: (equal(x, True), x))
+bools("equal_to_false", lambda x: (equal(x, False), logical_not(x)))
+bools("not_equal_to_true", lambda x: (not_equal(x, True), logical_not(x)))
+bools("not_equal_to_false", lambda x: (not_equal(x, False), x))
+anything("not_of_equal", lambda a, b: (logical_not(equal(a, b)), not_equal(a, b)), ", for NaN too")
+anything(
+    "not_of_not_equal", lambda a, b: (logical_not(not_equal(a, b)), equal(a, b)), ", for NaN too"
+)
+wholes(
+    "not_of_less",
+    lambda a, b: (logical_not(less(a, b)), greater_equal(a, b)),
+    ": for NaN, both comparisons are false",
+)
+wholes("not_of_less_equal", lambda a, b: (logical_not(less_equal(a, b)), greater(a, b)))
+wholes("not_of_greater", lambda a, b: (logical_not(greater(a, b)), less_equal(a, b)))
+wholes("not_of_greater_equal", lambda a, b: (logical_not(greater_equal(a, b)), less(a, b)))
+bools("and_with_itself", lambda x: (logical_and(x, x), x))
+bools("or_with_itself", lambda x: (logical_or(x, x), x))
+bools("xor_with_itself", lambda x: (logical_xor(x, x), zeros_like(x)))
+bools("and_with_true", lambda x: (logical_and(x, True), x))
+bools("and_with_false", lambda x: (logical_and(x, False), zeros_like(x)))
+bools("or_with_false", lambda x: (logical_or(x, False), x))
+bools("or_with_true", lambda x: (logical_or(x, True), ones_like(x)))
+bools("xor_with_false", lambda x: (logical_xor(x, False), x))
+bools("xor_with_true", lambda x: (logical_xor(x, True), logical_not(x)))
+bools("and_with_negation", lambda x: (logical_and(x, logical_not(x)), zeros_like(x)))
+bools("or_with_negation", lambda x: (logical_or(x, logical_not(x)), ones_like(x)))
+bools("xor_with_negation", lambda x: (logical_xor(x, logical_not(x)), ones_like(x)))
+bools(
+    "and_of_negations",
+    lambda a, b: (logical_and(logical_not(a), logical_not(b)), logical_not(logical_or(a, b))),
+    ", by De Morgan's law: one negation instead of two",
+)
+bools(
+    "or_of_negations",
+    lambda a, b: (logical_or(logical_not(a), logical_not(b)), logical_not(logical_and(a, b))),
+    ", by De Morgan's law: one negation instead of two",
+)
+bools(
+    "xor_of_negations",
+    lambda a, b: (logical_xor(logical_not(a), logical_not(b)), logical_xor(a, b)),
+)
+bools("and_with_disjunction", lambda a, b: (logical_and(a, logical_or(a, b)), a))
+bools("or_with_conjunction", lambda a, b: (logical_or(a, logical_and(a, b)), a))
+bools("and_with_conjunction", lambda a, b: (logical_and(a, logical_and(a, b)), logical_and(a, b)))
+bools("or_with_disjunction", lambda a, b: (logical_or(a, logical_or(a, b)), logical_or(a, b)))
+bools(
+    "or_of_conjunctions",
+    lambda a, b, c: (
+        logical_or(logical_and(a, b), logical_and(a, c)),
+        logical_and(a, logical_or(b, c)),
+    ),
+)
+bools(
+    "and_of_disjunctions",
+    lambda a, b, c: (
+        logical_and(logical_or(a, b), logical_or(a, c)),
+        logical_or(a, logical_and(b, c)),
+    ),
+)
 
 
 # Bits of integers.
 
-
-@equation("canonicalize", dtypes=is_integer)
-def invert_of_invert(x: Tensor) -> Equation:
-    """``~~x`` of integers is ``x``."""
-    return Equation(invert(invert(x)), x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def common_bits_with_itself(x: Tensor) -> Equation:
-    """``x & x`` of integers is ``x``."""
-    return Equation(bitwise_and(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def joint_bits_with_itself(x: Tensor) -> Equation:
-    """``x | x`` of integers is ``x``."""
-    return Equation(bitwise_or(x, x), x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def different_bits_from_itself(x: Tensor) -> Equation:
-    """``x ^ x`` of integers is 0."""
-    return Equation(bitwise_xor(x, x), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def common_bits_with_inverse(x: Tensor) -> Equation:
-    """``x & ~x`` of integers is 0."""
-    return Equation(bitwise_and(x, invert(x)), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def joint_bits_with_inverse(x: Tensor) -> Equation:
-    """``x | ~x`` of integers is ``~0``."""
-    return Equation(bitwise_or(x, invert(x)), invert(zeros_like(x)))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def different_bits_from_inverse(x: Tensor) -> Equation:
-    """``x ^ ~x`` of integers is ``~0``."""
-    return Equation(bitwise_xor(x, invert(x)), invert(zeros_like(x)))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def common_bits_with_zero(x: Tensor) -> Equation:
-    """``x & 0`` is 0."""
-    return Equation(bitwise_and(x, 0), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def joint_bits_with_zero(x: Tensor) -> Equation:
-    """``x | 0`` is ``x``."""
-    return Equation(bitwise_or(x, 0), x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def different_bits_from_zero(x: Tensor) -> Equation:
-    """``x ^ 0`` is ``x``."""
-    return Equation(bitwise_xor(x, 0), x)
+integers("invert_of_invert", lambda x: (invert(invert(x)), x))
+integers("common_bits_with_itself", lambda x: (bitwise_and(x, x), x))
+integers("joint_bits_with_itself", lambda x: (bitwise_or(x, x), x))
+integers("different_bits_from_itself", lambda x: (bitwise_xor(x, x), zeros_like(x)))
+integers("common_bits_with_inverse", lambda x: (bitwise_and(x, invert(x)), zeros_like(x)))
+integers("joint_bits_with_inverse", lambda x: (bitwise_or(x, invert(x)), invert(zeros_like(x))))
+integers(
+    "different_bits_from_inverse", lambda x: (bitwise_xor(x, invert(x)), invert(zeros_like(x)))
+)
+integers("common_bits_with_zero", lambda x: (bitwise_and(x, 0), zeros_like(x)))
+integers("joint_bits_with_zero", lambda x: (bitwise_or(x, 0), x))
+integers("different_bits_from_zero", lambda x: (bitwise_xor(x, 0), x))
 
 
 @rewrite("canonicalize", bitwise_and, bitwise_or, bitwise_xor, beside=[Constant])
@@ -469,28 +240,10 @@ def bits_with_all_bits(node: Node, op: Elementwise) -> Node | None:
     return fit_to(x if op is bitwise_and else all_bits, node)
 
 
-@equation("canonicalize", dtypes=is_signed)
-def negative_of_invert(x: Tensor) -> Equation:
-    """``-~x`` is ``x + 1`` in two's complement."""
-    return Equation(-invert(x), x + 1)
-
-
-@equation("canonicalize", dtypes=is_signed)
-def invert_of_negative(x: Tensor) -> Equation:
-    """``~-x`` is ``x - 1`` in two's complement."""
-    return Equation(invert(-x), x - 1)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def left_shift_by_zero(x: Tensor) -> Equation:
-    """``x << 0`` is ``x``."""
-    return Equation(left_shift(x, 0), x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def right_shift_by_zero(x: Tensor) -> Equation:
-    """``x >> 0`` is ``x``."""
-    return Equation(right_shift(x, 0), x)
+signed("negative_of_invert", lambda x: (-invert(x), x + 1), " in two's complement")
+signed("invert_of_negative", lambda x: (invert(-x), x - 1), " in two's complement")
+integers("left_shift_by_zero", lambda x: (left_shift(x, 0), x))
+integers("right_shift_by_zero", lambda x: (right_shift(x, 0), x))
 
 
 @rewrite("canonicalize", left_shift, right_shift, beside=[left_shift, right_shift])

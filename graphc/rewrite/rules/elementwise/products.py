@@ -5,26 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import Constant, Node, is_float, is_inexact, is_integer
-from graphc.rewrite.algebra.products import (
-    Scaled,
-    as_power,
-    as_scaled,
-    has_factor,
-    keeps_roots,
-    power_of,
-    power_of_power,
-    product_of,
-)
+from graphc.ir import Constant, Node, is_float, is_inexact, is_integer, is_numeric
+from graphc.rewrite.algebra import products
 from graphc.rewrite.algebra.sums import round_to_dtype
 from graphc.rewrite.facts.bounds import bounds_of
 from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
 from graphc.rewrite.facts.lengths import fit_to
-from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
+from graphc.rewrite.rule import Equation, enter_equation, equation, number_of, rewrite, scalar_value
 from graphc.tensor.arrays.create import ones_like, zeros_like
 from graphc.tensor.core.elementwise import (
     Elementwise,
@@ -46,22 +38,22 @@ from graphc.tensor.core.elementwise import (
 from graphc.tensor.core.exponential import power
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
+numbers = partial(enter_equation, "canonicalize", is_numeric)
+inexact = partial(enter_equation, "canonicalize", is_inexact)
+reals = partial(enter_equation, "canonicalize", is_real)
+floats = partial(enter_equation, "canonicalize", is_float)
+integers = partial(enter_equation, "canonicalize", is_integer, scope="integers")
+signed = partial(enter_equation, "canonicalize", is_signed, scope="signed integers")
+stable = partial(enter_equation, "stabilize", is_float)
+
 
 def first_divides(a: Tensor, *others: Tensor) -> Tensor:
     """Return where the first operand is neither 0, infinite nor NaN."""
     return isfinite(a) * not_equal(a, 0)
 
 
-@equation("canonicalize")
-def product_with_one(x: Tensor) -> Equation:
-    """``x * 1`` is ``x``."""
-    return Equation(x * 1, x)
-
-
-@equation("canonicalize", dtypes=is_inexact)
-def quotient_by_one(x: Tensor) -> Equation:
-    """``x / 1`` is ``x``."""
-    return Equation(x / 1, x)
+numbers("product_with_one", lambda x: (x * 1, x))
+inexact("quotient_by_one", lambda x: (x / 1, x))
 
 
 @equation("canonicalize", absorbing=True)
@@ -82,43 +74,32 @@ def quotient_by_itself(x: Tensor) -> Equation:
     return Equation(x / x, ones_like(x))
 
 
-@equation("canonicalize", dtypes=is_inexact)
-def reciprocal_as_quotient(x: Tensor) -> Equation:
-    """``reciprocal(x)`` is ``1 / x``, so that the rules of quotients apply."""
-    return Equation(reciprocal(x), 1 / x)
+inexact(
+    "reciprocal_as_quotient",
+    lambda x: (reciprocal(x), 1 / x),
+    ", so that the rules of quotients apply",
+)
 
 
 # Signs.
 
-
-@equation("canonicalize", dtypes=is_real)
-def product_with_minus_one(x: Tensor) -> Equation:
-    """``x * -1`` is ``-x``."""
-    return Equation(x * -1, -x)
-
-
-@equation("canonicalize", dtypes=is_inexact)
-def quotient_by_minus_one(x: Tensor) -> Equation:
-    """``x / -1`` is ``-x``."""
-    return Equation(x / -1, -x)
-
-
-@equation("canonicalize")
-def product_with_negative(a: Tensor, b: Tensor) -> Equation:
-    """``-a * b`` is ``-(a * b)``: signs move outwards, where they cancel."""
-    return Equation(-a * b, -(a * b))
-
-
-@equation("canonicalize", dtypes=is_float)
-def quotient_of_negative(a: Tensor, b: Tensor) -> Equation:
-    """``-a / b`` is ``-(a / b)``: signs move outwards, where they cancel."""
-    return Equation(-a / b, -(a / b))
-
-
-@equation("canonicalize", dtypes=is_float)
-def quotient_by_negative(a: Tensor, b: Tensor) -> Equation:
-    """``a / -b`` is ``-(a / b)``: signs move outwards, where they cancel."""
-    return Equation(a / -b, -(a / b))
+reals("product_with_minus_one", lambda x: (x * -1, -x))
+inexact("quotient_by_minus_one", lambda x: (x / -1, -x))
+numbers(
+    "product_with_negative",
+    lambda a, b: (-a * b, -(a * b)),
+    ": signs move outwards, where they cancel",
+)
+floats(
+    "quotient_of_negative",
+    lambda a, b: (-a / b, -(a / b)),
+    ": signs move outwards, where they cancel",
+)
+floats(
+    "quotient_by_negative",
+    lambda a, b: (a / -b, -(a / b)),
+    ": signs move outwards, where they cancel",
+)
 
 
 # Combining constants.
@@ -139,14 +120,14 @@ def constant_of_reciprocal(node: Node, op: Elementwise) -> Node | None:
     return _combine_factors(node, lambda inner: True)
 
 
-def _combine_factors(node: Node, admits: Callable[[Scaled], bool]) -> Node | None:
-    outer = as_scaled(node) if any(map(has_factor, node.inputs)) else None
-    inner = as_scaled(outer.base) if outer is not None else None
+def _combine_factors(node: Node, admits: Callable[[products.Scaled], bool]) -> Node | None:
+    outer = products.as_scaled(node) if any(map(products.has_factor, node.inputs)) else None
+    inner = products.as_scaled(outer.base) if outer is not None else None
     if outer is None or inner is None or not admits(inner):
         return None
     factor = outer.factor * inner.factor**outer.exponent
-    product = Scaled(factor, outer.exponent * inner.exponent, inner.base)
-    result = product_of(product, node.type.dtype)
+    product = products.Scaled(factor, outer.exponent * inner.exponent, inner.base)
+    result = products.product_of(product, node.type.dtype)
     return None if result is None else fit_to(result, node)
 
 
@@ -188,40 +169,12 @@ def floor_of_floor_quotient(node: Node, op: Elementwise) -> Node | None:
     return fit_to(floor_divide(x, as_tensor(a * b, dtype=node.type.dtype)), node)
 
 
-@equation("canonicalize", dtypes=is_integer)
-def floor_quotient_by_one(x: Tensor) -> Equation:
-    """``x // 1`` is ``x`` for integers."""
-    return Equation(floor_divide(x, 1), x)
-
-
-@equation("canonicalize", dtypes=is_signed)
-def floor_quotient_by_minus_one(x: Tensor) -> Equation:
-    """``x // -1`` is ``-x`` for integers."""
-    return Equation(floor_divide(x, -1), -x)
-
-
-@equation("canonicalize", dtypes=is_integer)
-def floor_quotient_of_zero(x: Tensor) -> Equation:
-    """``0 // x`` is 0 for integers."""
-    return Equation(floor_divide(0, x), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def remainder_by_one(x: Tensor) -> Equation:
-    """``x % 1`` is 0 for integers."""
-    return Equation(remainder(x, 1), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def remainder_by_itself(x: Tensor) -> Equation:
-    """``x % x`` is 0 for integers."""
-    return Equation(remainder(x, x), zeros_like(x))
-
-
-@equation("canonicalize", dtypes=is_integer)
-def remainder_of_zero(x: Tensor) -> Equation:
-    """``0 % x`` is 0 for integers."""
-    return Equation(remainder(0, x), zeros_like(x))
+integers("floor_quotient_by_one", lambda x: (floor_divide(x, 1), x))
+signed("floor_quotient_by_minus_one", lambda x: (floor_divide(x, -1), -x))
+integers("floor_quotient_of_zero", lambda x: (floor_divide(0, x), zeros_like(x)))
+integers("remainder_by_one", lambda x: (remainder(x, 1), zeros_like(x)))
+integers("remainder_by_itself", lambda x: (remainder(x, x), zeros_like(x)))
+integers("remainder_of_zero", lambda x: (remainder(0, x), zeros_like(x)))
 
 
 @rewrite("canonicalize", remainder, dtypes=is_integer)
@@ -267,46 +220,14 @@ def first_has_root(a: Tensor, *others: Tensor) -> Tensor:
     return isfinite(a) * greater(a, 0)
 
 
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def product_over_factor(a: Tensor, b: Tensor) -> Equation:
-    """``(a * b) / a`` is ``b``."""
-    return Equation((a * b) / a, b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def factor_over_product(a: Tensor, b: Tensor) -> Equation:
-    """``a / (a * b)`` is ``1 / b``."""
-    return Equation(a / (a * b), 1 / b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def products_with_one_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``(a * b) / (a * c)`` is ``b / c``."""
-    return Equation((a * b) / (a * c), b / c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def quotient_times_divisor(b: Tensor, a: Tensor) -> Equation:
-    """``(a / b) * b`` is ``a``."""
-    return Equation((a / b) * b, a)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def quotient_times_multiple(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``(a / b) * (b * c)`` is ``a * c``."""
-    return Equation((a / b) * (b * c), a * c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def product_of_adjacent_quotients(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``(a / b) * (b / c)`` is ``a / c``."""
-    return Equation((a / b) * (b / c), a / c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def quotients_by_one_divisor(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """``(a / b) / (c / b)`` is ``a / c``."""
-    return Equation((a / b) / (c / b), a / c)
+with_divisor = partial(enter_equation, "stabilize", is_inexact, domain=first_divides)
+with_divisor("product_over_factor", lambda a, b: ((a * b) / a, b))
+with_divisor("factor_over_product", lambda a, b: (a / (a * b), 1 / b))
+with_divisor("products_with_one_factor", lambda a, b, c: ((a * b) / (a * c), b / c))
+with_divisor("quotient_times_divisor", lambda b, a: ((a / b) * b, a))
+with_divisor("quotient_times_multiple", lambda b, a, c: ((a / b) * (b * c), a * c))
+with_divisor("product_of_adjacent_quotients", lambda b, a, c: ((a / b) * (b / c), a / c))
+with_divisor("quotients_by_one_divisor", lambda b, a, c: ((a / b) / (c / b), a / c))
 
 
 @equation("stabilize", dtypes=is_inexact, domain=lambda a, b, c: first_two_divide(a, b))
@@ -315,110 +236,34 @@ def quotients_of_one_number(a: Tensor, b: Tensor, c: Tensor) -> Equation:
     return Equation((a / c) / (a / b), b / c)
 
 
-@equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
-def number_over_quotient(a: Tensor, b: Tensor) -> Equation:
-    """``a / (a / b)`` is ``b``."""
-    return Equation(a / (a / b), b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def quotient_over_number(a: Tensor, b: Tensor) -> Equation:
-    """``(a / b) / a`` is ``1 / b``."""
-    return Equation((a / b) / a, 1 / b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def longer_product_over_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``((a * b) * c) / a`` is ``b * c``."""
-    return Equation(((a * b) * c) / a, b * c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def factor_times_share_of_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``a * (b / (a * c))`` is ``b / c``."""
-    return Equation(a * (b / (a * c)), b / c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def divisor_times_longer_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """``a * ((b / a) * c)`` is ``b * c``."""
-    return Equation(a * ((b / a) * c), b * c)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
-def reciprocal_of_quotient(a: Tensor, b: Tensor) -> Equation:
-    """``1 / (a / b)`` is ``b / a``."""
-    return Equation(1 / (a / b), b / a)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def product_over_square_of_factor(a: Tensor, b: Tensor) -> Equation:
-    """``(a * b) / a**2`` is ``b / a``."""
-    return Equation((a * b) / square(a), b / a)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def factor_times_share_of_square(a: Tensor, b: Tensor) -> Equation:
-    """``a * (b / a**2)`` is ``b / a``."""
-    return Equation(a * (b / square(a)), b / a)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def square_times_share_of_factor(a: Tensor, b: Tensor) -> Equation:
-    """``a**2 * (b / a)`` is ``a * b``."""
-    return Equation(square(a) * (b / a), a * b)
-
-
-@equation("stabilize", dtypes=is_inexact, domain=first_divides)
-def product_with_square_over_factor(a: Tensor, b: Tensor) -> Equation:
-    """``(b * a**2) / a`` is ``a * b``."""
-    return Equation((b * square(a)) / a, a * b)
-
-
-@equation("stabilize", dtypes=is_float, domain=first_has_root)
-def number_times_share_of_root(a: Tensor, b: Tensor) -> Equation:
-    """``a * (b / sqrt(a))`` is ``b * sqrt(a)``."""
-    return Equation(a * (b / sqrt(a)), b * sqrt(a))
-
-
-@equation("stabilize", dtypes=is_float, domain=first_has_root)
-def root_times_share_of_number(a: Tensor, b: Tensor) -> Equation:
-    """``sqrt(a) * (b / a)`` is ``b / sqrt(a)``."""
-    return Equation(sqrt(a) * (b / a), b / sqrt(a))
+with_two_divisors = partial(enter_equation, "stabilize", is_inexact, domain=first_two_divide)
+with_two_divisors("number_over_quotient", lambda a, b: (a / (a / b), b))
+with_divisor("quotient_over_number", lambda a, b: ((a / b) / a, 1 / b))
+with_divisor("longer_product_over_factor", lambda a, b, c: (((a * b) * c) / a, b * c))
+with_divisor("factor_times_share_of_product", lambda a, b, c: (a * (b / (a * c)), b / c))
+with_divisor("divisor_times_longer_product", lambda a, b, c: (a * ((b / a) * c), b * c))
+with_two_divisors("reciprocal_of_quotient", lambda a, b: (1 / (a / b), b / a))
+with_divisor("product_over_square_of_factor", lambda a, b: ((a * b) / square(a), b / a))
+with_divisor("factor_times_share_of_square", lambda a, b: (a * (b / square(a)), b / a))
+with_divisor("square_times_share_of_factor", lambda a, b: (square(a) * (b / a), a * b))
+with_divisor("product_with_square_over_factor", lambda a, b: ((b * square(a)) / a, a * b))
+with_root = partial(enter_equation, "stabilize", is_float, domain=first_has_root)
+with_root("number_times_share_of_root", lambda a, b: (a * (b / sqrt(a)), b * sqrt(a)))
+with_root("root_times_share_of_number", lambda a, b: (sqrt(a) * (b / a), b / sqrt(a)))
 
 
 # Powers. Where a base is 0, negative or infinite, a product of powers may be NaN and the power that
 # replaces it finite.
 
-
-@equation("canonicalize")
-def power_of_one(x: Tensor) -> Equation:
-    """``x**1`` is ``x``."""
-    return Equation(x**1, x)
-
-
-@equation("canonicalize", dtypes=is_real)
-def power_of_zero(x: Tensor) -> Equation:
-    """``x**0`` is 1, for NaN too."""
-    return Equation(x**0, ones_like(x))
-
-
-@equation("canonicalize", dtypes=is_float)
-def one_to_a_power(x: Tensor) -> Equation:
-    """``1**x`` is 1, for NaN too; an integer to a negative power is an error."""
-    return Equation(power(1, x), ones_like(x))
-
-
-@equation("canonicalize", dtypes=is_real)
-def power_of_two(x: Tensor) -> Equation:
-    """``x**2`` is ``square(x)``, one product."""
-    return Equation(x**2, square(x))
-
-
-@equation("canonicalize")
-def product_with_itself(x: Tensor) -> Equation:
-    """``x * x`` is ``square(x)``."""
-    return Equation(x * x, square(x))
+numbers("power_of_one", lambda x: (x**1, x))
+reals("power_of_zero", lambda x: (x**0, ones_like(x)), ", for NaN too")
+floats(
+    "one_to_a_power",
+    lambda x: (power(1, x), ones_like(x)),
+    ", for NaN too; an integer to a negative power is an error",
+)
+reals("power_of_two", lambda x: (x**2, square(x)), ", one product")
+numbers("product_with_itself", lambda x: (x * x, square(x)))
 
 
 @equation("canonicalize", dtypes=is_float, domain=lambda x: greater(x, -np.inf))
@@ -433,40 +278,30 @@ def power_of_minus_half(x: Tensor) -> Equation:
     return Equation(x**-0.5, 1 / sqrt(x))
 
 
-@equation("canonicalize", dtypes=is_float)
-def power_of_minus_one(x: Tensor) -> Equation:
-    """``x**-1`` is ``1 / x``."""
-    return Equation(x**-1, 1 / x)
-
-
-@equation("canonicalize")
-def square_of_negative(x: Tensor) -> Equation:
-    """``square(-x)`` is ``square(x)``."""
-    return Equation(square(-x), square(x))
-
-
-@equation("stabilize", dtypes=is_float)
-def product_of_squares(a: Tensor, b: Tensor) -> Equation:
-    """``a**2 * b**2`` is ``(a * b)**2``: one square, and no factor overflows before the product."""
-    return Equation(square(a) * square(b), square(a * b))
-
-
-@equation("stabilize", dtypes=is_float)
-def quotient_of_squares(a: Tensor, b: Tensor) -> Equation:
-    """``a**2 / b**2`` is ``(a / b)**2``: one square, and neither overflows before the quotient."""
-    return Equation(square(a) / square(b), square(a / b))
+floats("power_of_minus_one", lambda x: (x**-1, 1 / x))
+numbers("square_of_negative", lambda x: (square(-x), square(x)))
+stable(
+    "product_of_squares",
+    lambda a, b: (square(a) * square(b), square(a * b)),
+    ": one square, and no factor overflows before the product",
+)
+stable(
+    "quotient_of_squares",
+    lambda a, b: (square(a) / square(b), square(a / b)),
+    ": one square, and neither overflows before the quotient",
+)
 
 
 @rewrite("canonicalize", multiply, divide, beside=[power, square, sqrt, divide], dtypes=is_inexact)
 def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
     """``x**a * x**b`` is ``x**(a + b)``, and ``x**a / x**b`` is ``x**(a - b)``."""
-    a, b = as_power(node.inputs[0]), as_power(node.inputs[1])
+    a, b = products.as_power(node.inputs[0]), products.as_power(node.inputs[1])
     if a.base is not b.base:
         return None
     exponent = a.exponent - b.exponent if op is divide else a.exponent + b.exponent
-    if not keeps_roots(a.base, (a.exponent, b.exponent), exponent):
+    if not products.keeps_roots(a.base, (a.exponent, b.exponent), exponent):
         return None
-    result = power_of(a.base, exponent, a.written or b.written)
+    result = products.power_of(a.base, exponent, a.written or b.written)
     return None if result is None else fit_to(result, node)
 
 
@@ -475,20 +310,21 @@ def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
 )
 def power_of_a_power(node: Node, op: Elementwise) -> Node | None:
     """``(x**3)**2`` is ``x**6``: exponents multiply; ``(x**2)**0.5`` is no power of ``x``."""
-    outer = as_power(node)
+    outer = products.as_power(node)
     if outer.base is node:
         return None
-    inner = as_power(outer.base)
+    inner = products.as_power(outer.base)
     if inner.base is outer.base:
         return None
-    result = power_of_power(inner, outer)
+    result = products.power_of_power(inner, outer)
     return None if result is None else fit_to(result, node)
 
 
-@equation("stabilize", dtypes=is_float)
-def sqrt_of_square(x: Tensor) -> Equation:
-    """``sqrt(x**2)`` is ``abs(x)``: the square overflows from 1e154 on, and is 0 below 1e-162."""
-    return Equation(sqrt(square(x)), abs(x))
+stable(
+    "sqrt_of_square",
+    lambda x: (sqrt(square(x)), abs(x)),
+    ": the square overflows from 1e154 on, and is 0 below 1e-162",
+)
 
 
 MAX_EXPONENT = 8
