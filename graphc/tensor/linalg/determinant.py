@@ -107,8 +107,6 @@ class Adjugate(SquareComposite):
         nearby = ew.where(is_diagonal & ew.equal(packed, 0), ew.cast(small, a.dtype), packed)
         sign = _exchange_sign(exchanges, a.dtype)
         product = prod(Tensor.make(MatrixDiagonal(0), nearby), -1) * sign
-            exchanges, a.dtype
-        )
         identity = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
         return solve_by_lu(nearby, order, identity, False) * _expand_to_matrices(product)
 
