@@ -12,7 +12,7 @@ from graphc.attention.inputs import compute_dtype, default_scale
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import Node, TensorType
-from graphc.ir.dtypes import FLOATS
+from graphc.ir.dtypes import DTYPES, FLOATS, is_jax_key
 
 if TYPE_CHECKING:
     from graphc.attention.mask import BlockMask
@@ -275,3 +275,25 @@ def check_mask_broadcast(
 
 def _mismatch(problem: str, remedy: str) -> GraphcError:
     return ShapeError(f"{NAME}: {problem}.", remedy)
+
+
+def check_captured_dtypes(what: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raise an error for captured arrays of 4-bit integers, float8 and the like.
+
+    Args:
+        what: The function's name in messages.
+        names: The names of the arrays in messages.
+        arrays: The arrays of NumPy or JAX, or their types; anything else passes.
+
+    Raises:
+        DTypeError: If the numbers of an array have a dtype that symbolic arrays lack.
+    """
+    for name, x in zip(names, arrays, strict=True):
+        dtype = str(getattr(x, "dtype", "bool"))
+        if dtype in DTYPES or is_jax_key(dtype) or not dtype.startswith(("int", "uint", "float")):
+            continue
+        wider = "bfloat16" if dtype.startswith("float") else dtype.rstrip("0123456789") + "8"
+        raise DTypeError(
+            f"{what} captures `{name}` of {dtype}, which is not a dtype of symbolic arrays.",
+            f"Capture {name}.astype({wider!r}), which holds the same numbers.",
+        )

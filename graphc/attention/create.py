@@ -22,6 +22,7 @@ from graphc.attention.blocks import (
     evaluate_blocks,
     shared_tables,
 )
+from graphc.attention.checks import check_captured_dtypes
 from graphc.attention.intervals.graphs import bounds
 from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
@@ -32,6 +33,7 @@ from graphc.capture import Lifted, Stripped
 from graphc.errors import ArgumentError, BoundsError, GraphcError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Graph, Leaf, Node, TensorType, dtype_name
+from graphc.ir.dtypes import is_jax_key
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import with_new_inputs
 from graphc.tensor.arrays.index import Index
@@ -159,7 +161,8 @@ def _is_tracer(x: Any) -> bool:
 def _traced_mask(function: Lifted) -> tuple[_TracedMask, list[Any]]:
     """Return a function traced as one for graphs, or else for JAX, and the arrays it captures."""
     stripped, leaves = function
-    if any(str(getattr(x, "dtype", "")).startswith("key<") for x in leaves):
+    check_captured_dtypes("mask_mod", stripped.names, leaves)
+    if any(is_jax_key(getattr(x, "dtype", "")) for x in leaves):
         return _traced_jax_mask(function)  # a random key of JAX is no array of NumPy
     kinds = tuple([_CapturedType.of(x) for x in leaves])
     if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):

@@ -66,6 +66,11 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
+def is_jax_key(dtype: Any) -> bool:
+    """Return whether a dtype, or its name, is a dtype of JAX's typed random keys."""
+    return str(dtype).startswith("key<")
+
+
 def is_integer(dtype: str) -> bool:
     """Return whether values are integers, signed or unsigned; bool is not an integer."""
     return dtype in INTEGERS

@@ -13,6 +13,7 @@ import numpy as np
 from graphc import ir
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir.dtypes import is_jax_key
 from graphc.random.generator import DISTRIBUTIONS, KEY, Generator, as_generator, fresh
 from graphc.random.keys import Lengths, fold_in
 from graphc.tensor.arrays.broadcast import broadcast_lengths
@@ -181,7 +182,7 @@ def _is_key(x: Any) -> bool:
     if isinstance(x, np.random.Generator | np.random.RandomState):
         return True
     dtype, shape = str(getattr(x, "dtype", "")), getattr(getattr(x, "type", x), "shape", None)
-    return dtype.startswith("key<") or (dtype == KEY.dtype and shape == KEY.shape)
+    return is_jax_key(dtype) or (dtype == KEY.dtype and shape == KEY.shape)
 
 
 def rng_of(title: str, rng: Any) -> Tensor:

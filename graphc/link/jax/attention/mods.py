@@ -10,14 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graphc.attention.checks import check_captured_dtypes
 from graphc.attention.mods import Mod, leaf_of, mask_of, score_of, uses
 from graphc.capture import Lifted, Stripped
-from graphc.ir import Graph, Node, TensorType
+from graphc.ir import Graph, Node, TensorType, replace_nodes, toposort
 from graphc.link.jax.attention.functions import as_argument, call, captured_arrays
 from graphc.link.jax.attention.programs import CACHE_SIZE, compiled
+from graphc.link.jax.backend import WIDE
 from graphc.link.jax.from_jaxpr.convert import JaxprConversion, trace
 from graphc.link.jax.wrap.function import is_key
 from graphc.link.jax.wrap.types import needs_x64
+from graphc.loop.step import with_formals
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -92,6 +95,7 @@ def _placeholder(what: str, name: str, x: Any) -> Placeholder:
         return Placeholder(x, ArrayType(x.type.shape, x.type.dtype))  # type: ignore[arg-type]
     with jax.ensure_compile_time_eval():
         array = as_argument(what, name, x)
+        check_captured_dtypes(what, [name], [array])
         leaf = leaf_of(words(jnp.asarray(array)), f"{what} captures {name}", name)
         return Placeholder(leaf, ArrayType.of(array))
 
@@ -163,22 +167,48 @@ class ModProgram(NamedTuple):
 @lru_cache(CACHE_SIZE)
 def mask_program(stripped: Stripped, types: Types) -> ModProgram:
     """Return the graph of a mask function that captures arrays of these types."""
+    check_captured_dtypes("mask_mod", stripped.names, types[0])
     arrays = placeholders(types[0])
     mod = mask_of(Lifted(stripped, tuple(arrays)), call_mod)
-    return _program(mod, arrays)._replace(uses=uses(mod.graph))
+    return _program(mod, arrays, types)._replace(uses=uses(mod.graph))
 
 
 @lru_cache(CACHE_SIZE)
 def score_program(stripped: Stripped, types: Types, dtype: str) -> ModProgram:
     """Return the graph of a score function that captures arrays of these types."""
+    check_captured_dtypes("score_mod", stripped.names, types[0])
     arrays = placeholders(types[0])
     convert = partial(call_mod, opaque=OWN_DERIVATIVES)
-    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, convert), arrays)
+    return _program(score_of(Lifted(stripped, tuple(arrays)), dtype, convert), arrays, types)
 
 
-def _program(mod: Mod, arrays: Sequence[Placeholder]) -> ModProgram:
+def _program(mod: Mod, arrays: Sequence[Placeholder], types: Types) -> ModProgram:
     inputs = [x.array for x in arrays]
+    if not types[1]:
+        mod = _inline_wide(mod, inputs)
     if all(x in inputs for x in mod.captured):
         positions = [inputs.index(x) for x in mod.captured]
         return ModProgram(mod.graph, lambda *arrays: [arrays[i] for i in positions])
     return ModProgram(mod.graph, compiled(inputs, mod.captured))
+
+
+def _inline_wide(mod: Mod, inputs: Sequence[Tensor]) -> Mod:
+    """Return a function that itself computes the 64-bit arrays that it captures.
+
+    Without jax_enable_x64, JAX narrows the arrays that enter the kernel, as the indices of a slice;
+    within the kernel's graph they keep their dtype.
+
+    Args:
+        mod: The function, whose captured arrays are computed from ``inputs``.
+        inputs: The placeholders of the arrays that the user's function captures.
+    """
+    wide = [x for x in mod.captured if x.type.dtype in WIDE and x not in inputs]
+    if not wide:
+        return mod
+    captured = [x for x in mod.captured if x not in wide]
+    used = set(toposort(wide))
+    captured += [x for x in inputs if x in used and x not in captured]
+    count = len(mod.graph.inputs) - len(mod.captured)
+    scalars, formals = mod.graph.inputs[:count], mod.graph.inputs[count:]
+    outputs = replace_nodes(mod.graph.outputs, dict(zip(formals, mod.captured, strict=True)))
+    return Mod(with_formals([*scalars, *captured], outputs), tuple(captured))

@@ -14,6 +14,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, OperationError, UnsupportedOperationError
 from graphc.ir import Node, Wrapper
+from graphc.ir.dtypes import is_jax_key
 from graphc.link.jax.from_jaxpr.control import CONTROL
 from graphc.link.jax.from_jaxpr.elementwise import ELEMENTWISE
 from graphc.link.jax.from_jaxpr.equation import (
@@ -237,26 +238,22 @@ def _call_jax(eqn: JaxprEqn, operands: Sequence[Tensor], wide: bool) -> list[Ten
             "Give the inputs static lengths: gt.tensor('x', shape=(8, 3)).",
         )
     dtypes = _dtypes(eqn.invars)
-    inputs = [unpack_keys(x) if _is_key(d) else x for d, x in zip(dtypes, operands, strict=True)]
+    inputs = [unpack_keys(x) if is_jax_key(d) else x for d, x in zip(dtypes, operands, strict=True)]
 
     def apply(*arrays: Any) -> list[Any]:
-        xs = [_wrap_keys(d, x) if _is_key(d) else x for d, x in zip(dtypes, arrays, strict=True)]
+        xs = [_wrap_keys(d, x) if is_jax_key(d) else x for d, x in zip(dtypes, arrays, strict=True)]
         ys = bind_equation(eqn, xs)
-        return [jax.random.key_data(y) if _is_key(str(y.dtype)) else y for y in ys]
+        return [jax.random.key_data(y) if is_jax_key(str(y.dtype)) else y for y in ys]
 
     apply.__name__ = eqn.primitive.name
     results = call(apply, inputs, {}, wide)
     pairs = zip(_dtypes(eqn.outvars), results, strict=True)
-    return [pack_keys(y) if _is_key(d) else y for d, y in pairs]
+    return [pack_keys(y) if is_jax_key(d) else y for d, y in pairs]
 
 
 def _dtypes(variables: Sequence[Any]) -> list[str]:
     """Return the names of the dtypes of variables; empty where a variable has no dtype."""
     return [str(getattr(x.aval, "dtype", "")) for x in variables]
-
-
-def _is_key(dtype: str) -> bool:
-    return dtype.startswith("key<")
 
 
 def _wrap_keys(dtype: str, words: Any) -> Any:
@@ -266,7 +263,7 @@ def _wrap_keys(dtype: str, words: Any) -> Any:
 
 def _is_small(x: Any) -> bool:
     """Return whether x is a small constant, or the type of a small array of static shape."""
-    if isinstance(x, Tensor) or _is_key(str(getattr(x, "dtype", "key<"))):
+    if isinstance(x, Tensor) or is_jax_key(str(getattr(x, "dtype", "key<"))):
         return False
     shape = x.shape
     return all(isinstance(n, int) for n in shape) and math.prod(shape) <= MAX_FOLDED_SIZE

@@ -12,6 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 import graphc.tensor as gt
 from graphc.errors import UnsupportedOperationError
+from graphc.ir.dtypes import is_jax_key
 from graphc.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -129,4 +130,4 @@ Converter = Callable[..., Tensor | Sequence[Tensor]]
 def dtype_of(aval: Any) -> str:
     """Return graphc's dtype of a JAX variable: a random key is its two words in a uint64."""
     name = str(aval.dtype)
-    return "uint64" if name.startswith("key<") else name
+    return "uint64" if is_jax_key(name) else name

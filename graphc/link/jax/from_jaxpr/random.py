@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.ir.dtypes import is_jax_key
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
 
@@ -29,7 +30,7 @@ def _of_threefry(convert: Converter) -> Converter:
 
     def convert_checked(eqn: JaxprEquation, *operands: Tensor) -> Any:
         types = [getattr(x.aval, "dtype", None) for x in (*eqn.eqn.invars, *eqn.eqn.outvars)]
-        if any(str(t).startswith("key<") and str(t) != "key<fry>" for t in types):
+        if any(is_jax_key(t) and str(t) != "key<fry>" for t in types):
             raise UnsupportedEquationError
         return convert(eqn, *operands)
 

@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 from graphc import runtime
+from graphc.attention import create_block_mask
 from graphc.link.jax.attention.attend import flex_attention
 from tests.attention.by_hand import blocked, dense, normal
 
@@ -381,6 +382,47 @@ def test_captured_random_keys_are_leaves() -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
     gradient = jax.grad(lambda x: flex_attention(x, x, x, dropped(key)).sum())(x)
     assert np.isfinite(gradient).all()
+
+
+def test_64_bit_numbers_within_functions_keep_their_digits() -> None:
+    """Slices and random keys, whose graphs compute int64 and uint64 from captured arrays."""
+    x, bias = normal(1, 1, 16, 4, dtype="float32"), normal(17, 19, dtype="float32")
+    key = jax.random.key(7)
+
+    def score(bias: Any) -> Callable[..., Any]:
+        def scored(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+            window = lax.dynamic_slice(bias, (i, j), (2, 3)).sum()
+            return s + window + jax.random.uniform(jax.random.fold_in(key, j), (), jnp.float32)
+
+        return scored
+
+    noise = [float(jax.random.uniform(jax.random.fold_in(key, j), ())) for j in range(16)]
+
+    def windows(bias: Any) -> Any:
+        return sum(bias[a : a + 16, b : b + 16] for a in range(2) for b in range(3))
+
+    def loss(bias: Any) -> Any:
+        y, _ = dense(x, x, x, lambda s, *_: s + windows(bias) + jnp.array(noise))
+        return (y**2).sum()
+
+    with jax.enable_x64(False):
+        found, gradient = jax.value_and_grad(
+            lambda bias: (flex_attention(x, x, x, score(bias)) ** 2).sum()
+        )(bias)
+        np.testing.assert_allclose(found, loss(bias), rtol=1e-5)
+        np.testing.assert_allclose(gradient, jax.grad(loss)(bias), rtol=1e-4, atol=1e-5)
+        mask = create_block_mask(
+            lambda b, h, i, j: lax.dynamic_slice(bias, (i, j), (1, 2)).sum() > 0,
+            None,
+            None,
+            16,
+            16,
+            8,
+        )
+        y = flex_attention(x, x, x, block_mask=mask)
+        keep = bias[:16, :16] + bias[:16, 1:17] > 0
+        wanted, _ = dense(x, x, x, None, lambda b, h, i, j: keep)
+        np.testing.assert_allclose(y, wanted, rtol=2e-6, atol=1e-6)
 
 
 def test_captured_numbers_of_a_function_that_is_differentiated_have_gradients() -> None:

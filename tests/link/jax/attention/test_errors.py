@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
+from graphc.attention import create_block_mask
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError, SymbolicValueError
 from graphc.link.jax.attention.attend import flex_attention
 from tests.attention.by_hand import blocked
@@ -209,3 +210,31 @@ def test_captured_arrays_of_objects_are_refused() -> None:
     names = np.array(["a", object()], dtype=object)
     with pytest.raises(ArgumentError, match="`names`"):
         flex_attention(X, X, X, lambda s, b, h, i, j: s * (names[0] == "a"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wider"),
+    [("int4", "int8"), ("uint4", "uint8"), ("float8_e4m3fn", "bfloat16")],
+)
+def test_captured_arrays_of_a_dtype_that_graphs_lack_name_a_wider_one(
+    dtype: str, wider: str
+) -> None:
+    narrow = jnp.arange(12).astype(dtype)
+    held = narrow.astype(wider)
+    assert (held.astype("float32") == narrow.astype("float32")).all()
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return s + narrow[j].astype(s.dtype)
+
+    def mask(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return narrow[j].astype("float32") > 0
+
+    for call in (
+        lambda: flex_attention(X, X, X, score),
+        lambda: create_block_mask(mask, None, None, 12, 12, 4),
+    ):
+        with pytest.raises(DTypeError, match=f"`narrow` of {dtype}") as caught:
+            call()
+        assert caught.value.remedy == (
+            f"Capture narrow.astype({wider!r}), which holds the same numbers."
+        )
