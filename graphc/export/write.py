@@ -160,10 +160,9 @@ class GraphWriter:
                 self.records.append({"input": ids.refs[x]})
             else:
                 self._record({"input": ids.add(x, x.name), **self._input(x)}, x)
-        numbers = {x: i for i, x in enumerate(full.canonical())}
-        for node in [*numbers][len(set(full.inputs)) :]:
+        for node in full.canonical()[len(set(full.inputs)) :]:
             if node not in ids.refs:
-                self._node(node, numbers, ids)
+                self._node(node, ids)
         ends = [ids.refs[y] for y in full.outputs]
         n = len(graph.outputs)
         record: dict[str, Any] = {"return": ends[:n]}
@@ -192,7 +191,7 @@ class GraphWriter:
                 fields[name] = value_json(value, str)
         return fields
 
-    def _node(self, node: ir.Node, numbers: dict[ir.Node, int], ids: _Ids) -> None:
+    def _node(self, node: ir.Node, ids: _Ids) -> None:
         """Write an operation; a small constant without a name is inlined where it is used."""
         fields: dict[str, Any]
         if isinstance(node.op, ir.Constant):
@@ -202,9 +201,7 @@ class GraphWriter:
                 return
             fields = {"value": array}
         else:
-            commutes = node.op.is_commutative()
-            xs = sorted(node.inputs, key=numbers.__getitem__) if commutes else node.inputs
-            fields = self._operation(node, [ids.refs[x] for x in xs])
+            fields = self._operation(node, [ids.refs[x] for x in node.inputs])
         self._record({"node": ids.add(node, node.name), **fields}, node)
 
     def _operation(self, node: ir.Node, operands: Sequence[Any]) -> dict[str, Any]:

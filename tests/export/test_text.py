@@ -79,6 +79,11 @@ def test_random_graphs_are_read_as_they_were_written(chunk: int) -> None:
         read_again(random_graph(seed).outputs)
 
 
+def test_operands_that_commute_are_read_in_the_order_in_which_they_were_written() -> None:
+    x, y = gt.vector("x"), gt.vector("y")
+    read_again([gt.equal(x, y), gt.equal(y, x), x + y, gt.exp(y) + gt.exp(x)])
+
+
 def test_a_graph_that_was_read_computes_the_same() -> None:
     graph = model()
     found = read_again(graph)
