@@ -32,7 +32,7 @@ from graphc.tensor.linalg.tridiagonal import SolveTridiagonal
 
 @backend.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
-    """Contract; for bools, count the true products in int32."""
+    """Contract two arrays; for bools, count the true products in int32."""
     logical = a.dtype.kind == "b"
     if logical:
         a, b = (lax.convert_element_type(x, np.int32) for x in (a, b))
@@ -42,7 +42,7 @@ def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
 
 @backend.lower(Cholesky)
 def cholesky(op: Cholesky, x: Any) -> Any:
-    """Factorise; a matrix that is not positive definite gives NaN in both triangles."""
+    """Factorise a matrix; one that is not positive definite gives NaN in both triangles."""
     y = lax.linalg.cholesky(x, symmetrize_input=False)
     has_failed = jnp.isnan(jnp.diagonal(y, axis1=-2, axis2=-1)).any(-1)
     return jnp.where(has_failed[..., None, None], jnp.asarray(jnp.nan, y.dtype), y)
@@ -136,7 +136,7 @@ def nan_unless(finite: Any, y: Any) -> Any:
 
 @backend.lower(SVD)
 def svd(op: SVD, x: Any) -> Any:
-    """Decompose; NaN for a matrix that is not finite."""
+    """Decompose a matrix; NaN for a matrix that is not finite."""
     finite = are_finite(x)
     return tuple(nan_unless(finite, y) for y in lax.linalg.svd(x, full_matrices=op.full))
 

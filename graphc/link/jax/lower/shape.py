@@ -54,7 +54,7 @@ def broadcast_to(op: BroadcastTo, x: Any, *symbolic: Any) -> Any:
 
 @backend.lower(Concatenate)
 def concatenate(op: Concatenate, *xs: Any) -> Any:
-    """Concatenate; some releases refuse empty arrays, so these are dropped."""
+    """Concatenate arrays; some releases refuse empty arrays, so these are dropped."""
     filled = [x for x in xs if x.shape[op.axis]] or [xs[0]]
     return lax.concatenate(filled, op.axis)
 
