@@ -441,8 +441,6 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
     except RuntimeError:
         refuse_remote(value)
         raise
-    except BufferError as error:
-        raise TypeError(f"{error}; copy the array to the processor") from error
     except (TypeError, ValueError):
         # NumPy lacks dtypes of other libraries, such as MLX's bfloat16.
         library = type(value).__module__.partition(".")[0].upper()

@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -344,6 +345,29 @@ def test_an_object_of_the_dlpack_protocol_on_a_device_is_refused(mode: str) -> N
         graphc.function([x], x, mode)(OnDevice([1.0]))
     with pytest.raises(DTypeError, match="cuda:0"):
         gt.as_tensor(OnDevice([1.0]))
+
+
+class OfUnknownDtype(DLPackOnly):
+    """An array of a dtype that NumPy lacks."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return jnp.asarray(self.value, "bfloat16").__dlpack__()
+
+
+def test_an_object_of_the_dlpack_protocol_of_a_dtype_that_numpy_lacks_is_refused(mode: str) -> None:
+    x = gt.vector("x")
+    with pytest.raises(
+        ArgumentError, match="DLTensor; copy the array to the processor, in a dtype"
+    ):
+        graphc.function([x], x, mode)(OfUnknownDtype([1.0]))
+    with pytest.raises(DTypeError, match="no array of numbers: Unsupported dtype"):
+        gt.as_tensor(OfUnknownDtype([1.0]))
+
+
+def test_constants_of_other_libraries_do_not_lose_imaginary_parts() -> None:
+    for value in (DLPackOnly([1j]), jnp.array([1j])):
+        with pytest.raises(DTypeError, match="imaginary part"):
+            gt.as_tensor(value, dtype="float64")
 
 
 EVERYWHERE = ("bool", "int8", "int64", "uint32", "bfloat16", "float16", "float32", "float64")

@@ -506,10 +506,11 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     elif isinstance(value, list | tuple) and not value:
         dtype = dtype or config.floatX
     wanted = None if dtype is None else ir.numpy_dtype(ir.dtype_name(dtype))
-    _refuse_loss(value, wanted)
     try:
-        array = np.asarray(import_dlpack(value), wanted)
-    except (TypeError, ValueError, OverflowError, BufferError) as error:
+        value = import_dlpack(value)
+        _refuse_loss(value, wanted)
+        array = np.asarray(value, wanted)
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DTypeError):
             raise
         problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
@@ -530,8 +531,9 @@ def _refuse_loss(value: Any, dtype: np.dtype[Any] | None) -> None:
     """Refuse values that NumPy converts by dropping a part: a mask, or an imaginary part."""
     if holds_mask(value):
         raise DTypeError("A masked array is no array of numbers: its mask would be lost.", FILL)
-    is_array = isinstance(value, np.ndarray | np.generic)
-    if dtype is not None and dtype.kind not in "cb" and is_array and value.dtype.kind == "c":
+    # Arrays of JAX, too, have dtypes of NumPy.
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if dtype is not None and dtype.kind not in "cb" and kind == "c":
         problem = f"{_short(value)} as {dtype} would lose its imaginary part."
         raise DTypeError(problem, "Take the real part first: value.real.")
 
@@ -547,9 +549,19 @@ def holds_mask(value: Any) -> bool:
 
 
 def import_dlpack(value: Any) -> Any:
-    """Return an array that NumPy reads by DLPack alone as NumPy's; other values as they are."""
-    is_foreign = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
-    return np.from_dlpack(value) if is_foreign else value
+    """Return an array that NumPy reads by DLPack alone as NumPy's; other values as they are.
+
+    Raises:
+        TypeError: If the array is on another device, or NumPy lacks its dtype.
+    """
+    if hasattr(value, "__array__") or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        problem = str(error).rstrip(".")
+        remedy = "copy the array to the processor, in a dtype of NumPy"
+        raise TypeError(f"{problem}; {remedy}") from error
 
 
 def _leaves(nested: Sequence[Any]) -> Iterator[Any]:

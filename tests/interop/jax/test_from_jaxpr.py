@@ -353,6 +353,20 @@ def test_a_closure_over_a_key_draws_the_numbers_of_jax() -> None:
     np.testing.assert_allclose(found, jax.random.normal(key, (3,), "float32"), 1e-6)
 
 
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_generators_than_threefry_are_refused_and_wrap_jax_takes_them(
+    impl: str,
+) -> None:
+    def draw(seed: Any) -> Any:
+        return jax.random.uniform(jax.random.split(jax.random.key(seed, impl=impl))[1], (3,))
+
+    seed = gt.scalar("seed", dtype="int32")
+    with pytest.raises(UnsupportedOperationError, match="a generator other than Threefry"):
+        from_jaxpr(draw, seed)
+    f = graphc.function([seed], graphc.wrap_jax(draw)(seed), "JAX")
+    np.testing.assert_array_equal(f(np.int32(7)), draw(7))
+
+
 @pytest.mark.parametrize("mode", graphc.link.names())
 def test_functions_of_arrays_of_equal_unknown_lengths_take_empty_ones(mode: str) -> None:
     x, y = gt.vectors("x", "y")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.errors import UnsupportedOperationError
 from graphc.ir.dtypes import is_jax_key
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
@@ -26,12 +27,16 @@ def unpack_keys(keys: Tensor) -> Tensor:
 
 
 def _of_threefry(convert: Converter) -> Converter:
-    """Return the converter for keys of Threefry; JAX computes those of other generators."""
+    """Return the converter, which refuses keys of other generators: they have more words."""
 
     def convert_checked(eqn: JaxprEquation, *operands: Tensor) -> Any:
         types = [getattr(x.aval, "dtype", None) for x in (*eqn.eqn.invars, *eqn.eqn.outvars)]
         if any(is_jax_key(t) and str(t) != "key<fry>" for t in types):
-            raise UnsupportedEquationError
+            name = eqn.eqn.primitive.name
+            raise UnsupportedOperationError(
+                f"from_jaxpr: {name} has keys of a generator other than Threefry.",
+                "Use jax.random.key(seed, impl='threefry2x32'); or wrap_jax keeps the function.",
+            )
         return convert(eqn, *operands)
 
     return convert_checked

@@ -52,13 +52,9 @@ def _reduce_without_unit_axes(
     """Reduce over longer axes only: a saved program crashes at axes of length 1."""
     axes = tuple(i - len([j for j in unit_axes if j < i]) for i in op.axes if i not in unit_axes)
     x = mx.squeeze(x, unit_axes)
-    return (
-        reduce(x, axes)
-        if axes
-        else x.astype(mx.bool_)
-        if isinstance(op, reductions.All | reductions.Any_)
-        else x
-    )
+    if axes:
+        return reduce(x, axes)
+    return x.astype(mx.bool_) if isinstance(op, reductions.All | reductions.Any_) else x
 
 
 BLOCK = 1024
