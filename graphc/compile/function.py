@@ -504,7 +504,8 @@ class Function(Generic[Result]):
         values: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
-                if any(x.label == name for x in flatten(containers)) and name not in labels:
+                nested = flatten([c for c in containers if isinstance(c, list | tuple | dict)])
+                if any(x.label == name for x in nested) and name not in labels:
                     problem = f"{self}: the input {name!r} is in a list, tuple or dict of inputs."
                     raise ArgumentError(
                         problem, "Pass one argument of that structure, by position."
@@ -871,7 +872,7 @@ class Function(Generic[Result]):
             5 calls of ... (... without measurement): each operation timed
                   time      %   calls     bytes  line      operation
             ...
-             ... elsewhere
+             ... elsewhere: the call, its arguments and results
              ... total
             compiled in ...
         """
