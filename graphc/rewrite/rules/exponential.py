@@ -321,8 +321,8 @@ def product_of_exps(node: Node, op: object) -> Node | None:
     """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``: either exp may overflow.
 
     With other factors it is ``g * h * h`` with ``h = exp((a - b) / 2)``, which overflows only if
-    the product does. Exponentials of smaller shapes than the product stay, and those of a product
-    that has too many factors to list: the same exponential may be a factor that is not listed.
+    the product does. Exponentials of smaller shapes than the product stay. All stay if the product
+    has too many factors to list: the same exponential may be a factor that is not listed.
     """
     if not is_float(node.type.dtype) or not algebra.is_steep(node):
         return None
