@@ -28,7 +28,8 @@ def check_dims(title: str, names: Any) -> Dims:
     Raises:
         ArgumentError: If a name is no string, or comes twice.
     """
-    dims = (names,) if isinstance(names, str) else tuple(names)
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    dims = (names,) if is_one else tuple(names)
     wrong = [dim for dim in dims if not isinstance(dim, str)]
     if wrong:
         raise ArgumentError(f"{title}: the dimension {wrong[0]!r} is no name.", "Give strings.")

@@ -82,8 +82,14 @@ def isel(
     x = as_xtensor(x)
     if indexers is not None and indexers_kwargs:
         raise ArgumentError("isel: places in a dict and as keywords.", "Give one of them.")
+    requested = indexers_kwargs if indexers is None else indexers
+    if not isinstance(requested, Mapping):
+        raise ArgumentError(
+            f"isel: indexers={requested!r} is no dict of dimensions and indices.",
+            f"Write x.isel({{{(x.dims or ('dim',))[0]!r}: 0}}), or x[0] for the first dimension.",
+        )
     chosen: dict[str, Any] = {}
-    for dim, indices in (indexers_kwargs if indexers is None else indexers).items():
+    for dim, indices in requested.items():
         if indices is Ellipsis:
             raise ArgumentError(f"isel: {dim}=... is no place.", "Leave the dimension out.")
         if dim in x.dims:

@@ -106,6 +106,7 @@ class Methods:
 
     def expand_dims(
         self,
+        /,
         dim: Any = None,
         create_index_for_new_dim: bool | None = None,
         axis: int | Sequence[int] | None = None,

@@ -266,7 +266,7 @@ class XTensor(Methods, Wrapper):
             f"Select by place: x.isel(dim=...).{more}",
         )
 
-    def rename(self, new_name_or_name_dict: Any = None, **names: str) -> XTensor:
+    def rename(self, /, new_name_or_name_dict: Any = None, **names: str) -> XTensor:
         """Return the array with other names of dimensions: ``x.rename(year="month")``.
 
         Args:

@@ -41,6 +41,19 @@ NORMAL_FORMS = {
     "-1 + exp(x)": (-1 + e, gt.expm1(x)),
     "exp(x) - exp(-x)": (e - gt.exp(-x), 2 * gt.sinh(x)),
     "(exp(x) + exp(-x)) / 2": ((e + gt.exp(-x)) / 2, gt.cosh(x)),
+    "1 / (1 + exp(-(x + 1)))": (1 / (1 + gt.exp(-(x + 1))), gt.sigmoid(x + 1)),
+    "(exp(x + 1) + exp(-(x + 1))) / 2": (
+        (gt.exp(x + 1) + gt.exp(-(x + 1))) / 2,
+        gt.cosh(x + 1),
+    ),
+    "log1p(exp(-log1p(exp(x))))": (
+        gt.log1p(gt.exp(-gt.log1p(e))),
+        gt.log1p(gt.sigmoid(-x)),
+    ),
+    "the gradient of log1p(exp(exp(log1p(exp(x))) + 1))": (
+        graphc.grad(gt.sum(gt.log1p(gt.exp(gt.exp(gt.log1p(e)) + 1))), x),
+        e * gt.sigmoid(e + 2),
+    ),
     "sinh(x) / cosh(x)": (gt.sinh(x) / gt.cosh(x), gt.tanh(x)),
     "--x": (gt.negative(gt.negative(x)), x),
     "where(b, True, False)": (gt.where(b, True, False), b),
@@ -143,6 +156,16 @@ STABLE: dict[str, tuple[Callable[[Any], Any], float, float]] = {
     "log(1 - sigmoid(x)), large": (lambda x: gt.log(1 - gt.sigmoid(x)), 800.0, -800.0),
     "1 - sigmoid(x), large": (lambda x: 1 - gt.sigmoid(x), 50.0, np.exp(-50.0)),
     "exp(x) / (1 + exp(x)), large": (lambda x: gt.exp(x) / (1 + gt.exp(x)), 800.0, 1.0),
+    "(exp(x + 1) + exp(-(x + 1))) / 2, large": (
+        lambda x: (gt.exp(x + 1) + gt.exp(-(x + 1))) / 2,
+        709.0,
+        np.cosh(710.0),
+    ),
+    "the gradient of log(1 - 1 / (1 + exp(-(x + 1)))), large": (
+        lambda x: graphc.grad(gt.log(1 - 1 / (1 + gt.exp(-(x + 1)))), x),
+        800.0,
+        -1.0,
+    ),
     "log(exp(x)), large": (lambda x: gt.log(gt.exp(x)), 800.0, 800.0),
     "log(exp(x) + exp(1)), large": (lambda x: gt.log(gt.exp(x) + gt.exp(x / 2)), 800.0, 800.0),
     "log1p(expm1(x)), large": (lambda x: gt.log1p(gt.expm1(x)), 800.0, 800.0),

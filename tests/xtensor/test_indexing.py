@@ -185,3 +185,20 @@ def test_isel_head_and_stack_take_a_dimension_named_x_as_keyword() -> None:
     assert a.isel(x=0).dims == a.head(x=1).isel(x=0).dims == ("y",)
     assert a.stack(cell=("x", "y")).unstack(cell={"x": 3, "y": 4}).dims == ("x", "y")
     assert gx.as_xtensor(1.0).expand_dims(x=2).stack(z=["x"]).dims == ("z",)
+
+
+def test_expand_dims_rename_and_isel_take_a_dimension_named_self_as_keyword() -> None:
+    a = gx.as_xtensor(1.0).expand_dims(self=2)
+    assert a.dims == ("self",)
+    assert a.isel(self=0).dims == ()
+    assert a.rename(self="time").dims == ("time",)
+
+
+def test_isel_of_an_index_without_its_dimension_says_what_to_write() -> None:
+    a = gx.xtensor("a", dims=("city", "indexers"), shape=(3, 4))
+    index: Any = 0
+    message = r"indexers=0 .*\n.*isel\({'city': 0}\)"
+    with pytest.raises(ArgumentError, match=message):
+        a.isel(index)
+    with pytest.raises(ArgumentError, match=message):
+        a.isel(indexers=index)

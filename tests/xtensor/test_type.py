@@ -62,6 +62,7 @@ REFUSED: dict[str, tuple[Callable[[gx.XTensor], Any], type[Exception], str]] = {
     "other names": (lambda x: gx.as_xtensor(x, dims=("b", "a")), ArgumentError, "Leave dims out"),
     "no numbers": (lambda x: gx.as_xtensor(["a"], dims="a"), DTypeError, "is not a dtype"),
     "no string": (lambda x: gx.xtensor(dims=(1,)), ArgumentError, "1 is no name"),  # type: ignore[arg-type]
+    "an axis": (lambda x: x.sum(0), ArgumentError, "dimension 0 is no name"),  # type: ignore[arg-type]
     "twice": (lambda x: gx.xtensor(dims=("a", "a")), ArgumentError, "'a' comes twice"),
     "lengths": (
         lambda x: gx.xtensor(dims="a", shape=(1, 2)),

@@ -60,6 +60,7 @@ stable(
     lambda x: (log1p(expm1(x)), x),
     ": expm1 overflows from x = 710 on, and is -1 below -37",
 )
+stable("log1p_of_exp", lambda x: (log1p(exp(x)), softplus(x)), ": exp overflows from x = 710 on")
 stable(
     "log1p_of_minus_exp",
     lambda x: (log1p(-exp(x)), log1mexp(x)),
@@ -77,6 +78,11 @@ enter_equation(
 
 # Functions of statistics.
 
+stable(
+    "one_over_one_plus_exp",
+    lambda x: (1 / (1 + exp(x)), sigmoid(-x)),
+    ", which keeps the digits of its tail",
+)
 stable(
     "one_minus_sigmoid",
     lambda x: (1 - sigmoid(x), sigmoid(-x)),
@@ -315,8 +321,8 @@ def product_of_exps(node: Node, op: object) -> Node | None:
     """``g * exp(a) / exp(b)`` is ``g * exp(a - b)``: either exp may overflow.
 
     With other factors it is ``g * h * h`` with ``h = exp((a - b) / 2)``, which overflows only if
-    the product does. Exponentials of smaller shapes than the product stay, and those of a product
-    that has too many factors to list: the same exponential may be a factor that is not listed.
+    the product does. Exponentials of smaller shapes than the product stay. All stay if the product
+    has too many factors to list: the same exponential may be a factor that is not listed.
     """
     if not is_float(node.type.dtype) or not algebra.is_steep(node):
         return None

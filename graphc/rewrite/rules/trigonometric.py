@@ -58,6 +58,11 @@ stable(
     ": tanh of a large x rounds to 1",
 )
 stable(
+    "half_of_exp_and_exp_of_negative",
+    lambda x: ((exp(x) + exp(-x)) / 2, cosh(x)),
+    ": exp overflows before its half",
+)
+stable(
     "half_times_exp_and_exp_of_negative",
     lambda x: (0.5 * (exp(x) + exp(-x)), cosh(x)),
     ": exp overflows before its half",

@@ -40,7 +40,7 @@ def abs_of_nonnegative(node: Node, op: ew.Elementwise) -> Node | None:
     return x if not is_complex(x.type.dtype) and bounds_of(x).low >= 0 else None
 
 
-floats("square_of_abs", lambda x: (ew.square(ew.abs(x)), ew.square(x)))
+floats("square_of_abs", lambda x: (ew.square(ew.abs(x)), ew.square(x)), " for real ``x``")
 floats("product_of_magnitudes", lambda a, b: (ew.abs(a) * ew.abs(b), ew.abs(a * b)))
 floats("quotient_of_magnitudes", lambda a, b: (ew.abs(a) / ew.abs(b), ew.abs(a / b)))
 reals("sign_times_magnitude", lambda x: (ew.sign(x) * ew.abs(x), x))
