@@ -38,6 +38,8 @@ def program() -> None:
     assert_type(updates, dict[Tensor, Tensor])
     assert_type(graphc.map(smooth, [x, x]), Tensor)
     assert_type(graphc.reduce(smooth, x, 0.0), Tensor)
+    assert_type(graphc.foldl(smooth, x, 0.0), Tensor)
+    assert_type(graphc.foldr(smooth, x, 0.0), Tensor)
     assert_type(graphc.foldr(smooth, x, 0.0), Tensor)
     last, rows = graphc.loop(carried, {"total": gt.constant(0.0)}, x)
     assert_type(last, dict[str, Tensor])
