@@ -16,7 +16,7 @@ from graphc.compile.shared import Shared, Store
 from graphc.errors import FormatError, GraphcError
 from graphc.export.names import find_operation
 from graphc.export.values import array_of, construct, tensor_type_of, type_of, value_of
-from graphc.export.write import HEADER, INPUTS, STORES, VERSION
+from graphc.export.write import HEADER, INPUTS, MAIN, STORES, VERSION
 from graphc.ir import Constant, Graph, Leaf, Node, Op, TensorType, dtype_name
 from graphc.ir.sharding import as_sharding
 from graphc.ir.types import Dims, as_buckets, dims_of
@@ -110,7 +110,7 @@ class GraphReader:
         }
 
     def read(self) -> Graph:
-        """Return the last graph of the text."""
+        """Return the graph of the text."""
         read = self._header
         number = 0
         # A name may have other characters at which ``splitlines`` would divide it.
@@ -128,10 +128,10 @@ class GraphReader:
                     f"Graph text, line {number}: {problem.removesuffix('.')}.", remedy
                 ) from None
             read = self._line
-        if self.name is not None or not self.graphs:
-            problem = "there is no graph in it" if self.name is None else f"{self.name} has no end"
-            raise FormatError(f"Graph text, line {number}: {problem}.")
-        return [*self.graphs.values()][-1]
+        if self.name is not None or MAIN not in self.graphs:
+            graph = self.name or f"the graph {MAIN!r}"
+            raise FormatError(f"Graph text, line {number}: {graph} has no end.")
+        return self.graphs[MAIN]
 
     def _header(self, record: dict[str, Any]) -> None:
         version = record.get(HEADER)

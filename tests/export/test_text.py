@@ -302,6 +302,16 @@ def test_a_text_with_a_mistake_is_refused_at_its_place(old: str, new: str, probl
         graphc.deserialize(text.replace(old, new), arrays)
 
 
+def test_a_text_that_ends_early_is_refused() -> None:
+    """A nested graph alone is not the graph."""
+    text, arrays = graphc.serialize(graphc.scan(lambda u, h: h + u, gt.vector("x"), 0.0))
+    lines = text.splitlines()
+    assert any('"graph": "loop' in line for line in lines)
+    for n in range(len(lines)):
+        with pytest.raises(FormatError, match=f"line {n}: .* has no end"):
+            graphc.deserialize("\n".join(lines[:n]), arrays)
+
+
 def test_a_text_in_bytes_is_refused() -> None:
     with pytest.raises(FormatError, match="expected a string, got bytes"):
         graphc.deserialize(b'{"graphc-graph": 1}')  # type: ignore[arg-type]
