@@ -36,7 +36,7 @@ COMMON = {
     *("unknown_lengths.py", "releases.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "partitions.py"),
-    *("buckets.py", "trim.py", "host.py", "segments.py"),
+    *("buckets.py", "host.py", "segments.py"),
     *("watch.py", "written.py"),
     "tiers.py",
 }
