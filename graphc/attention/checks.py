@@ -292,8 +292,12 @@ def check_captured_dtypes(what: str, names: Sequence[str], arrays: Sequence[Any]
         dtype = str(getattr(x, "dtype", "bool"))
         if dtype in DTYPES or is_jax_key(dtype) or not dtype.startswith(("int", "uint", "float")):
             continue
-        wider = "bfloat16" if dtype.startswith("float") else dtype.rstrip("0123456789") + "8"
+        other, remark = "bfloat16", "which holds the same numbers"
+        if not dtype.startswith("float"):
+            other = dtype.rstrip("0123456789") + "8"
+        elif dtype in {"float96", "float128"}:
+            other, remark = "float64", "which rounds the numbers"
         raise DTypeError(
             f"{what} captures `{name}` of {dtype}, which is not a dtype of symbolic arrays.",
-            f"Capture {name}.astype({wider!r}), which holds the same numbers.",
+            f"Capture {name}.astype({other!r}), {remark}.",
         )

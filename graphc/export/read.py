@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from io import StringIO
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +16,7 @@ from graphc.compile.shared import Shared, Store
 from graphc.errors import FormatError, GraphcError
 from graphc.export.names import find_operation
 from graphc.export.values import array_of, construct, tensor_type_of, type_of, value_of
-from graphc.export.write import HEADER, INPUTS, STORES, VERSION
+from graphc.export.write import HEADER, INPUTS, MAIN, STORES, VERSION
 from graphc.ir import Constant, Graph, Leaf, Node, Op, TensorType, dtype_name
 from graphc.ir.sharding import as_sharding
 from graphc.ir.types import Dims, as_buckets, dims_of
@@ -60,6 +62,8 @@ def deserialize(
             ...
         graphc.errors.FormatError: Graph text, line 6: there is no operation Sun...
     """
+    if not isinstance(text, str):
+        raise FormatError(f"Graph text: expected a string, got {type(text).__name__}.")
     return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 
@@ -106,25 +110,28 @@ class GraphReader:
         }
 
     def read(self) -> Graph:
-        """Return the last graph of the text."""
+        """Return the graph of the text."""
         read = self._header
         number = 0
-        for number, line in enumerate(self.text.splitlines(), 1):
+        # A name may have other characters at which ``splitlines`` would divide it.
+        for number, line in enumerate(StringIO(self.text), 1):
             try:
                 read(_parse(line))
             except Exception as error:  # a type rule may fail in any way, and so may JSON's parser
                 problem = f"{type(error).__name__}: {error}"
                 if isinstance(error, GraphcError):
                     problem = error.problem
+                elif isinstance(error, RecursionError):
+                    problem = "brackets are nested too deeply"
                 remedy = error.remedy if isinstance(error, FormatError) else ""
                 raise FormatError(
                     f"Graph text, line {number}: {problem.removesuffix('.')}.", remedy
                 ) from None
             read = self._line
-        if self.name is not None or not self.graphs:
-            problem = "there is no graph in it" if self.name is None else f"{self.name} has no end"
-            raise FormatError(f"Graph text, line {number}: {problem}.")
-        return [*self.graphs.values()][-1]
+        if self.name is not None or MAIN not in self.graphs:
+            graph = self.name or f"the graph {MAIN!r}"
+            raise FormatError(f"Graph text, line {number}: {graph} has no end.")
+        return self.graphs[MAIN]
 
     def _header(self, record: dict[str, Any]) -> None:
         version = record.get(HEADER)
@@ -170,7 +177,7 @@ class GraphReader:
         if variable is None:
             array = self._array(key, type)
             store = Store(array.copy() if array.flags.writeable else array, owned=False)
-            return Node.make(STORES[kind](type, name, store, **_options(type, options)))
+            return Node.make(_one_of(STORES, kind)(type, name, store, **_options(type, options)))
         if not isinstance(variable, Shared) or variable.type is not type:
             raise FormatError(f"{key} is a shared variable of {type!r}, not {variable!r}")
         return variable
@@ -191,7 +198,9 @@ class GraphReader:
     # Graphs.
 
     def _graph(self, name: Any) -> None:
-        if not isinstance(name, str) or name in self.graphs:
+        if not isinstance(name, str):
+            raise FormatError(f"{name!r} is no name of a graph")
+        if name in self.graphs:
             raise FormatError(f"there are two graphs {name!r}")
         self.name = name
         self.inputs = []
@@ -200,7 +209,7 @@ class GraphReader:
     def _return(
         self, operands: list[Any], *, updates: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        outputs = [self._array_operand(y) for y in operands]
+        outputs = [self._array_operand(y) for y in _items(operands)]
         pairs = [self._update(x, new) for x, new in updates.items()]
         shared = [x for x, _ in pairs if x not in self.inputs]
         Graph([*self.inputs, *shared], [new for _, new in pairs])
@@ -244,13 +253,13 @@ class GraphReader:
         parameters: Mapping[str, Any] = MappingProxyType({}),
         **name: Any,
     ) -> None:
-        named = find_operation(op)
+        named = find_operation(op) if isinstance(op, str) else None
         if named is None:
             raise FormatError(
                 f"there is no operation {op}",
                 "A newer release may have written this text: install that.",
             )
-        operands = [self._operand(x) for x in of]
+        operands = [self._operand(x) for x in _items(of)]
         operation: Op
         if isinstance(named, Elementwise):
             operation = named
@@ -306,15 +315,44 @@ class GraphReader:
 
 def _parse(line: str) -> dict[str, Any]:
     """Return a line as an object of JSON, with at least one field."""
-    try:
-        record = json.loads(line)
-        # Half a surrogate pair is no character.
-        json.dumps(record, ensure_ascii=False).encode()
-    except RecursionError:
-        raise FormatError("too many brackets in each other") from None
-    if not isinstance(record, dict) or not record:
-        raise FormatError(f"expected a JSON object, got {line[:40]}")
-    return record
+    if not line.lstrip().startswith("{"):
+        raise FormatError(f"expected a JSON object, got {line[:40].rstrip()!r}")
+    record = json.loads(
+        line, object_pairs_hook=_object, parse_float=_number, parse_constant=_number
+    )
+    # Half a surrogate pair is no character.
+    json.dumps(record, ensure_ascii=False).encode()
+    if not record:
+        raise FormatError("the JSON object has no field")
+    return record  # type: ignore[no-any-return]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object, each of which occurs once."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise FormatError(f"a field occurs twice in {[name for name, _ in pairs]}")
+    return fields
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise FormatError(f"{text} is no number of JSON")
+    return number
+
+
+def _items(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise FormatError(f"expected a list, got {values!r}")
+    return values
+
+
+def _one_of(kinds: Mapping[str, Any], kind: Any) -> Any:
+    """Return the class of a kind of inputs or shared variables."""
+    if not isinstance(kind, str) or kind not in kinds:
+        raise FormatError(f"kind={kind!r}: expected {' or '.join(map(repr, kinds))}")
+    return kinds[kind]
 
 
 def _make_input(
@@ -327,12 +365,14 @@ def _make_input(
     **options: Any,
 ) -> Node:
     if kind == "Formal":
-        return Node.make(Formal(int(position), type_of(type)))
+        if not isinstance(position, int) or position < 0:
+            raise FormatError(f"position={position!r} is no index")
+        return Node.make(Formal(position, type_of(type)))
     tensor_type = tensor_type_of(type)
     options = _options(tensor_type, options)
     if axes is None:
-        return Node.make(INPUTS[kind](tensor_type, name, **options))
-    named_type = XTensorType(tensor_type.dtype, dims=axes, shape=tensor_type.shape)
+        return Node.make(_one_of(INPUTS, kind)(tensor_type, name, **options))
+    named_type = XTensorType(tensor_type.dtype, dims=_items(axes), shape=tensor_type.shape)
     return Node.make(NamedInput(named_type, name, **options))
 
 

@@ -63,17 +63,16 @@ def array_json(array: Array) -> dict[str, Any]:
     """Return a small array as JSON, from which ``array_of`` restores the same bits.
 
     Example:
-        >>> array_json(np.float32([0.1, -0.0])), array_json(np.zeros((0, 3), "int8"))
-        ({'float32': [0.1, -0.0]}, {'int8': '', 'shape': [0, 3]})
+        >>> array_json(np.float32([0.1, -np.inf])), array_json(np.zeros((0, 3), "int8"))
+        ({'float32': [0.1, '-inf']}, {'int8': '', 'shape': [0, 3]})
     """
     dtype = ir.dtype_name(array.dtype)
     components = np.stack([array.real, array.imag], -1) if ir.is_complex(dtype) else array
     numbers: Any = components.tolist()
     if ir.is_float(dtype) or ir.is_complex(dtype):
         # The shortest text that identifies a number, where ``tolist`` has all digits.
-        numbers = (
-            np.array([float(str(x)) for x in components.ravel()]).reshape(components.shape).tolist()
-        )
+        numbers = np.array([float(str(x)) for x in components.ravel()])
+        numbers = _spell_non_finite(numbers.reshape(components.shape).tolist())
     try:
         copy = array_of({dtype: numbers})
     except FormatError:
@@ -82,6 +81,24 @@ def array_json(array: Array) -> dict[str, Any]:
         return {dtype: numbers}
     little_endian = array.astype(array.dtype.newbyteorder("<"))
     return {dtype: little_endian.tobytes().hex(), "shape": [*array.shape]}
+
+
+NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""The numbers that JSON lacks, by their names in the text."""
+
+
+def _spell_non_finite(numbers: Any) -> Any:
+    """Return nested lists of floats, with names for those that JSON lacks."""
+    if isinstance(numbers, list):
+        return [*map(_spell_non_finite, numbers)]
+    return numbers if math.isfinite(numbers) else str(numbers)
+
+
+def _read_non_finite(numbers: Any) -> Any:
+    """Return nested lists of floats that ``_spell_non_finite`` wrote."""
+    if isinstance(numbers, list):
+        return [*map(_read_non_finite, numbers)]
+    return NON_FINITE.get(numbers, numbers) if isinstance(numbers, str) else numbers
 
 
 def array_of(value: Mapping[str, Any]) -> Array:
@@ -97,25 +114,27 @@ def array_of(value: Mapping[str, Any]) -> Array:
     (dtype, data), *others = value.items()
     try:
         numpy_type = ir.numpy_dtype(dtype)
-        if isinstance(data, str):
+        if isinstance(data, str) and others:
             ((_, shape),) = others
             data = bytes.fromhex(data)
             if len(data) != math.prod(shape) * numpy_type.itemsize:
                 raise ValueError(f"{len(data)} bytes of the shape {shape}")
             array = np.frombuffer(data, numpy_type.newbyteorder("<"))
             return array.astype(numpy_type).reshape(shape)
+        if not ir.is_integer(dtype) and dtype != "bool":
+            data = _read_non_finite(data)
         components = np.array(data)
         kinds = "b" if dtype == "bool" else "iu" if ir.is_integer(dtype) else "iuf"
         has_pairs = not ir.is_complex(dtype) or components.shape[-1:] == (2,)
         if others or not has_pairs or (components.size and components.dtype.kind not in kinds):
             raise ValueError("other values")
-        with np.errstate(over="ignore"):
+        with np.errstate(over="raise"):
             if not ir.is_complex(dtype):
                 return np.array(data, numpy_type)
             array = np.empty(components.shape[:-1], numpy_type)
             array.real, array.imag = components[..., 0], components[..., 1]
             return array
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise FormatError(f"no array of {dtype}: {error}") from error
 
 
@@ -173,7 +192,8 @@ def _mapping_json(value: Mapping[str, Any], to_json: ToJson) -> Any:
 
 
 FORMS: dict[Any, Callable[[Any, ToJson], Any]] = {
-    NoneType | int | float | str: lambda value, to_json: value,
+    NoneType | int | str: lambda value, to_json: value,
+    float: lambda value, to_json: value if math.isfinite(value) else {"float": str(float(value))},
     list: lambda value, to_json: {"list": [*map(to_json, value)]},
     tuple: lambda value, to_json: [*map(to_json, value)],
     Hole: lambda value, to_json: {"Hole": []},
@@ -226,6 +246,12 @@ def _graph_of(name: Any, graphs: Mapping[str, ir.Graph]) -> ir.Graph:
     return graphs[name]
 
 
+def _float_of(name: Any, graphs: Mapping[str, ir.Graph]) -> float:
+    if name not in NON_FINITE:
+        raise FormatError(f"there is no number {name!r}")
+    return NON_FINITE[name]
+
+
 def _exception_of(name: Any, graphs: Mapping[str, ir.Graph]) -> Any:
     cls = find_exception(name)
     if cls is None:
@@ -239,6 +265,8 @@ def _range_of(bounds: Any, graphs: Mapping[str, ir.Graph]) -> Any:
 
 
 def _dict_of(value: Any, graphs: Mapping[str, ir.Graph]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FormatError(f"expected a JSON object, got {value!r}")
     return {name: value_of(x, graphs) for name, x in value.items()}
 
 
@@ -246,6 +274,7 @@ OBJECTS: dict[Any, Callable[[Any, Mapping[str, ir.Graph]], Any]] = {
     "graph": _graph_of,
     "exception": _exception_of,
     "dict": _dict_of,
+    "float": _float_of,
     "list": lambda items, graphs: list(value_of(items, graphs)),
     "Hole": lambda _, graphs: HOLE,
     "Range": _range_of,

@@ -27,6 +27,9 @@ VERSION = 1
 
 HEADER = "graphc-graph"
 
+MAIN = "main"
+"""The name of the last graph; the graphs nested in it come first."""
+
 INPUTS = {cls.__name__: cls for cls in (ir.Input, ir.Parameter, GeneratorInput, GeneratorParameter)}
 STORES = {cls.__name__: cls for cls in (SharedInput, GeneratorStore)}
 """The classes of inputs and of shared variables, by name; the first one is not written."""
@@ -131,7 +134,7 @@ class GraphWriter:
         for number, (each, op) in enumerate(nested.items()):
             self.graphs[each] = f"{type(op).__qualname__.lower()}{number}"
             self._graph(self.graphs[each], each, each)
-        self._graph("main", full, graph, updates)
+        self._graph(MAIN, full, graph, updates)
         return GraphText("".join(f"{json.dumps(x)}\n" for x in self.records), self.arrays)
 
     def _declare(self, x: ir.Node) -> None:

@@ -196,6 +196,24 @@ def test_an_array_has_the_same_bits_again(dtype: str) -> None:
     assert array_json(numbers[1]) == {dtype: one}
 
 
+def test_a_text_is_json_of_any_parser() -> None:
+    """JSON has no infinite numbers and no NaN; a name may have any character."""
+    x = gt.vector("a\u2028b")
+    row = np.array([np.nan, np.inf, -np.inf, -0.0])
+    y = gt.concatenate([graphc.grad_clip(x, -1, np.inf) * -np.inf, row, np.float32(row[:2])])
+    text, arrays = graphc.serialize([y, gt.constant([1, complex(np.nan, -np.inf)])])
+
+    def refuse(number: str) -> None:
+        raise AssertionError(number)
+
+    lines = [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+    assert '"high": {"float": "inf"}' in text
+    assert '{"float64": "-inf"}' in text
+    raw = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    found = graphc.deserialize(raw, arrays)
+    assert graphc.serialize(found).text == text
+
+
 def test_numbers_that_do_not_fit_are_refused() -> None:
     for dtype, value in (
         ("int8", 128),
@@ -203,6 +221,9 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         ("uint8", -1),
         ("int8", 1.0),
         ("float32", "a"),
+        ("float32", 1e300),
+        ("complex64", [1e300, 0.0]),
+        ("int8", "inf"),
     ):
         with pytest.raises(FormatError, match=f"no array of {dtype}"):
             array_of({dtype: value})
@@ -258,8 +279,20 @@ X = '"x", "type": "float64[?]"'
         (X, X + ', "dims": [5]', r"dims=\(5,\): 5 is no name of an unknown length"),
         (X, '"x", "type": "float64[3]", "dims": ["n"]', "'n' is no name of an unknown length"),
         (X, X + ', "dims": ["2"]', r"'2' is no name of a length\.   "),
-        ("[0]}", 100_000 * "[", "line 5: too many brackets in each other"),
+        ("[0]}", 100_000 * "[", "line 5: brackets are nested too deeply"),
+        ("[0]}", 900 * "[" + 900 * "]" + "}", "line 5: brackets are nested too deeply"),
         ("[0]}", f"[{'9' * 5000}]}}", "ValueError: Exceeds the limit"),
+        ("[0]}", "[NaN]}", "line 5: NaN is no number of JSON"),
+        ("[0]}", "[1e400]}", "line 5: 1e400 is no number of JSON"),
+        ('"axes": [0]', '"axes": [0], "axes": [1]', "line 5: a field occurs twice"),
+        ('"of": ["x"]', '"of": "x"', "line 4: expected a list, got 'x'"),
+        ('{"return": [1]}', '{"return": "x"}', "line 6: expected a list, got 'x'"),
+        ('"op": "exp"', '"op": ["exp"]', r"line 4: there is no operation \['exp'\]"),
+        (X, X + ', "kind": "Formal", "position": 1.5', "line 3: position=1.5 is no index"),
+        (X, X + ', "kind": []', r"line 3: kind=\[\]: expected 'Input' or"),
+        (X, X + ', "axes": "x"', "line 3: expected a list, got 'x'"),
+        ('{"graphc-graph": 1}', "graphc-graph 1", "line 1: expected a JSON object, got 'graphc-"),
+        ('{"graph": "main"}', '{"graph": null}', "line 2: None is no name of a graph"),
     ],
 )
 def test_a_text_with_a_mistake_is_refused_at_its_place(old: str, new: str, problem: str) -> None:
@@ -267,6 +300,21 @@ def test_a_text_with_a_mistake_is_refused_at_its_place(old: str, new: str, probl
     assert old in text
     with pytest.raises(FormatError, match=problem):
         graphc.deserialize(text.replace(old, new), arrays)
+
+
+def test_a_text_that_ends_early_is_refused() -> None:
+    """A nested graph alone is not the graph."""
+    text, arrays = graphc.serialize(graphc.scan(lambda u, h: h + u, gt.vector("x"), 0.0))
+    lines = text.splitlines()
+    assert any('"graph": "loop' in line for line in lines)
+    for n in range(len(lines)):
+        with pytest.raises(FormatError, match=f"line {n}: .* has no end"):
+            graphc.deserialize("\n".join(lines[:n]), arrays)
+
+
+def test_a_text_in_bytes_is_refused() -> None:
+    with pytest.raises(FormatError, match="expected a string, got bytes"):
+        graphc.deserialize(b'{"graphc-graph": 1}')  # type: ignore[arg-type]
 
 
 def test_an_array_that_is_missing_or_of_another_type_is_named() -> None:

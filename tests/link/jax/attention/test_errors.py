@@ -238,3 +238,12 @@ def test_captured_arrays_of_a_dtype_that_graphs_lack_name_a_wider_one(
         assert caught.value.remedy == (
             f"Capture narrow.astype({wider!r}), which holds the same numbers."
         )
+
+
+def test_a_captured_array_of_extended_precision_is_not_said_to_fit_a_narrow_dtype() -> None:
+    if np.dtype(np.longdouble).itemsize == 8:
+        pytest.skip("long double is float64 here")
+    exact = np.arange(12, dtype=np.longdouble)
+    with pytest.raises(DTypeError) as caught:
+        create_block_mask(lambda b, h, i, j: exact[j] > 3, None, None, 12, 12, 4)
+    assert caught.value.remedy == "Capture exact.astype('float64'), which rounds the numbers."
