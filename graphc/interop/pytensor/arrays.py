@@ -136,7 +136,11 @@ def cumulative(at: Application, x: Tensor) -> Tensor:
 
 def unique(at: Application, x: Tensor) -> Any:
     op = at.op
-    return gt.unique(x, op.return_index, op.return_inverse, op.return_counts, op.axis)
+    results = gt.unique(x, op.return_index, op.return_inverse, op.return_counts, op.axis)
+    if not op.return_inverse or op.axis is not None:
+        return results
+    inverse = 1 + op.return_index
+    return [gt.ravel(y) if i == inverse else y for i, y in enumerate(results)]
 
 
 # Reductions: ``CAReduce`` and its subclasses.

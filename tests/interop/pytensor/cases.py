@@ -269,10 +269,11 @@ def sorted_and_searched(x: Any, v: Any) -> Any:
     return [*ordered, pt.searchsorted(pt.sort(v), x), pt.searchsorted(pt.sort(v), x, side="right")]
 
 
-@case(lacking="JAX MLX", v=np.array([3, 0, 2, 0, 3, 5]))
-def distinct_and_nonzero_elements(v: Any) -> Any:
-    found = pt.unique(v, return_index=True, return_inverse=True, return_counts=True)
-    return [*found, *pt.nonzero(v)]
+@case(lacking="JAX MLX", v=np.array([3, 0, 2, 0, 3, 5]), m=np.array([[3, 0, 2], [0, 3, 5]]))
+def distinct_and_nonzero_elements(v: Any, m: Any) -> Any:
+    results = pt.unique(v, return_index=True, return_inverse=True, return_counts=True)
+    of_matrix = [*pt.unique(m, return_inverse=True), *pt.unique(m, return_inverse=True, axis=1)]
+    return [*results, *of_matrix, *pt.nonzero(v)]
 
 
 @case(x=normal(3), n=2)
