@@ -35,16 +35,16 @@ def draw_lines(
     groups = group_by_line([x for x in nodes if x not in hidden], hidden)
     operands = _operands(groups, hidden)
     every = {node: i for i, group in enumerate(groups) for node in group}
-    kept = _nearest([every[y] for y in outputs if y in every], operands, limit)
-    position = {j: i for i, j in enumerate(kept)}
+    shown = _nearest([every[y] for y in outputs if y in every], operands, limit)
+    position = {j: i for i, j in enumerate(shown)}
     index = {node: position[j] for node, j in every.items() if j in position}
     return Drawing(
-        boxes=tuple([_add_group(boxes, groups[j]) for j in kept]),
-        arrangement=arrange([[position[k] for k in operands[j] if k in position] for j in kept]),
+        boxes=tuple([_add_group(boxes, groups[j]) for j in shown]),
+        arrangement=arrange([[position[k] for k in operands[j] if k in position] for j in shown]),
         notes={},
         tags=output_tags(outputs, gives, index),
         cut=frozenset(i for j, i in position.items() if not position.keys() >= set(operands[j])),
-        partial=len(kept) < len(groups),
+        partial=len(shown) < len(groups),
     )
 
 
@@ -61,13 +61,13 @@ def _operands(groups: Sequence[Sequence[Node]], hidden: Collection[Node]) -> lis
 def _nearest(outputs: Sequence[int], operands: Sequence[Sequence[int]], limit: int) -> list[int]:
     """Return the groups nearest to outputs, operands first."""
     waiting = deque(outputs)
-    kept: dict[int, None] = {}
-    while waiting and len(kept) < limit:
+    shown: dict[int, None] = {}
+    while waiting and len(shown) < limit:
         i = waiting.popleft()
-        if i not in kept:
-            kept[i] = None
+        if i not in shown:
+            shown[i] = None
             waiting.extend(operands[i])
-    return sorted(kept)
+    return sorted(shown)
 
 
 def details(nodes: Sequence[Node]) -> set[Node]:
