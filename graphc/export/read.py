@@ -26,6 +26,8 @@ from graphc.site import Site, derived_from, site_at
 from graphc.tensor.core.elementwise import Elementwise
 from graphc.xtensor.type import NamedInput, XTensorType
 
+MAX_DEPTH = 500  # deeper brackets may end Python's stack, wherever the reader was called
+
 
 def deserialize(
     text: str,
@@ -322,9 +324,20 @@ def _parse(line: str) -> dict[str, Any]:
     )
     # Half a surrogate pair is no character.
     json.dumps(record, ensure_ascii=False).encode()
+    if line.count("[") + line.count("{") > MAX_DEPTH and _is_deeper(record, MAX_DEPTH):
+        raise RecursionError
     if not record:
         raise FormatError("the JSON object has no field")
     return record  # type: ignore[no-any-return]
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    while level and depth:
+        lists = [x.values() if isinstance(x, dict) else x for x in level]
+        level = [y for x in lists for y in x if isinstance(y, dict | list)]
+        depth -= 1
+    return bool(level)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

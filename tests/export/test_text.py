@@ -283,7 +283,7 @@ X = '"x", "type": "float64[?]"'
         (
             "[0]}",
             900 * "[" + 900 * "]" + "}",
-            "line 5: (brackets are nested too deeply|Sum: axes is)",
+            "line 5: brackets are nested too deeply",
         ),
         ("[0]}", f"[{'9' * 5000}]}}", "ValueError: Exceeds the limit"),
         ("[0]}", "[NaN]}", "line 5: NaN is no number of JSON"),
