@@ -27,9 +27,6 @@ class Barrier(Op):
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return x
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
-
 
 @dataclass(frozen=True, slots=True)
 class GradStop(Barrier):

@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphc.errors import InvalidGraphError, UnsupportedOperationError
+from graphc.ir.dtypes import is_inexact
 from graphc.ir.line import ATOM, Code, Writer, call, operator
 from graphc.ir.types import TensorType, Type
 
@@ -54,7 +55,10 @@ class Op:
     """The class of its nodes; by default the type decides the class."""
 
     rearranges: ClassVar[bool] = False
-    """Whether the pullback only moves elements of a cotangent."""
+    """Whether the operation is linear, and its pullback only moves elements of a cotangent."""
+
+    is_linear: ClassVar[bool] = False
+    """Whether the result is linear in the first input, and has no derivative by the others."""
 
     stays_in_step: ClassVar[bool] = False
     """Whether a loop runs it step by step if it varies: all steps at once need too much memory."""
@@ -148,11 +152,17 @@ class Op:
     def pullback(self, g: Any, y: Any, *inputs: Any) -> Sequence[Node | None]:
         """Return the gradient with respect to each input, or None where there is none.
 
+        By default a result of integers or bool has none.
+
         Args:
             g: The gradient with respect to the result.
             y: The result.
             inputs: The inputs.
         """
+        if type(self).pullback_to is not Op.pullback_to:
+            return self.pullback_to((True,) * len(inputs), g, y, *inputs)
+        if not any(is_inexact(getattr(t, "dtype", "")) for t in getattr(y.type, "items", [y.type])):
+            return (None,) * len(inputs)
         raise UnsupportedOperationError(
             f"{self.name} has no derivative.", f"Give {type(self).__qualname__} a pullback."
         )
@@ -163,14 +173,19 @@ class Op:
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
         """Return the result's tangent, or NotImplemented to derive it from pullback."""
-        return NotImplemented
+        if not (self.is_linear or self.rearranges):
+            return NotImplemented
+        tangent, *_ = tangents
+        return None if tangent is None else y.make(self, tangent, *inputs[1:])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
         """Return the result for a batch: the leading axis of the batched inputs and of the result.
 
         A result that is equal for all elements may lack the axis. Several results are a tuple of
-        nodes, or a node of tuple type.
+        nodes, or a node of tuple type. By default, batches of elements or matrices are one array.
         """
+        if self.core_ndim is not None and len(inputs) == 1:
+            return inputs[0].make(self, *inputs)
         raise UnsupportedOperationError(
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
         )

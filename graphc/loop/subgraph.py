@@ -128,9 +128,6 @@ class Subgraph(Op):
 
     # Derivatives.
 
-    def pullback(self, g: Sequence[Any], y: Any, *xs: Tensor) -> Sequence[Any]:
-        return self.pullback_to([True] * len(xs), g, y, *xs)
-
     def pullback_to(
         self, wanted: Sequence[bool], g: Sequence[Any], y: Any, *xs: Tensor
     ) -> Sequence[Any]:

@@ -61,12 +61,6 @@ class Threefry(Op):
             _hash_into(flat_y[block], flat_z[block], *blocks)
         return y, z
 
-    def pullback(self, g: Any, y: Any, *words: Tensor) -> tuple[None, ...]:
-        return (None,) * len(words)
-
-    def pushforward(self, tangents: Sequence[Any], y: Any, *words: Tensor) -> tuple[None, None]:
-        return None, None
-
     def batch(self, size: Any, batched: Sequence[bool], *words: Tensor) -> tuple[Tensor, ...]:
         return tuple(picks(Tensor.make(self, *align_ranks(batched, words))))
 

@@ -62,6 +62,7 @@ class Fourier(Op):
     axes: tuple[int, ...]
     inverse: bool
     norm: str
+    is_linear = True
 
     @property
     def name(self) -> str:
@@ -90,9 +91,6 @@ class Fourier(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (Tensor.make(self.conjugate_transpose(), g),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(replace(self, axes=shifted_axes(self.axes)), x)
 
@@ -111,6 +109,7 @@ class RealFourier(Op):
     axis: int
     norm: str
     name = "rfft"
+    is_linear = True
 
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype not in COMPLEX_OF:
@@ -136,9 +135,6 @@ class RealFourier(Op):
         once = g / _multiplicity(n, g, self.axis)
         return (_hermitian(once, n, self.axis, MIRRORED[self.norm]),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(replace(self, axis=self.axis + 1), x)
 
@@ -160,6 +156,7 @@ class HermitianFourier(Op):
     n: int | None
     norm: str
     name = "irfft"
+    is_linear = True
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
         if not is_complex(x.dtype):
@@ -197,9 +194,6 @@ class HermitianFourier(Op):
         half = Tensor.make(RealFourier(self.axis, MIRRORED[self.norm]), g)
         n = symbolic[0] if self.n is None else self.n
         return (half * _multiplicity(n, x, self.axis), *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
         return Tensor.make(replace(self, axis=self.axis + 1), x, *symbolic)

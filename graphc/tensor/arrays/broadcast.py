@@ -44,6 +44,7 @@ class BroadcastTo(Op):
     shape: StaticShape
     repeated: tuple[int, ...]
     name = "broadcast_to"
+    is_linear = True
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
         new = len(self.shape) - x.ndim
@@ -84,9 +85,6 @@ class BroadcastTo(Op):
         if self.repeated:
             g = expand_dims(g, self.repeated)
         return (g, *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
         """Insert the new axes between the batch axis and x's own, and repeat them, too."""
@@ -243,6 +241,12 @@ def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tens
 def batch_of(x: Tensor, size: int | Tensor) -> Tensor:
     """Return a batch of ``size`` copies of x."""
     return broadcast_to(x, (size, *lengths(x)))
+
+
+def broadcast_batch(size: Any, batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the inputs of a batch, where unbatched inputs are repeated."""
+    pairs = zip(xs, batched, strict=True)
+    return [x if flag else batch_of(x, size) for x, flag in pairs]
 
 
 def one_slice(value: Any, x: Tensor, axis: int) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType, is_inexact
 from graphc.ir.lengths import agree
-from graphc.tensor.arrays.broadcast import batch_of
+from graphc.tensor.arrays.broadcast import broadcast_batch
 from graphc.tensor.arrays.cumulative import shift_along
 from graphc.tensor.core.axes import expand_dims, moveaxis, swapaxes
 from graphc.tensor.core.elementwise import conj, wide_dtype
@@ -64,7 +64,7 @@ class CoupledRecurrence(Op):
         return expand_dims(by_b, 1) * expand_dims(before, 0), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        a, b = (x if own else batch_of(x, size) for x, own in zip((a, b), batched, strict=True))
+        a, b = broadcast_batch(size, batched, (a, b))
         y = Tensor.make(self, moveaxis(a, 0, 2), moveaxis(b, 0, 1))
         return moveaxis(y, 1, 0)
 

@@ -13,7 +13,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree
 from graphc.tensor.arrays import reduce
-from graphc.tensor.arrays.broadcast import batch_of, one_slice
+from graphc.tensor.arrays.broadcast import broadcast_batch, one_slice
 from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.difference import diff
 from graphc.tensor.arrays.join import concatenate
@@ -71,6 +71,7 @@ class CumSum(Cumulative):
 
     __slots__ = ()
     reduction = reduce.Sum
+    is_linear = True
 
     def running_values(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.cumsum(x, self.axis, ew.wide_dtype(x.dtype))
@@ -78,9 +79,6 @@ class CumSum(Cumulative):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Add up over the later sums, all of which contain the element."""
         return (Tensor.make(CumSum(self.axis, not self.reverse), g),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
 
 class CumProd(Cumulative):
@@ -186,7 +184,7 @@ class Recurrence(Op):
         return by_b * ew.conj(shift_along(y, self.axis, -follows, 0)), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
-        a, b = (x if own else batch_of(x, size) for x, own in zip((a, b), batched, strict=True))
+        a, b = broadcast_batch(size, batched, (a, b))
         return Tensor.make(Recurrence(self.axis + 1, self.reverse), a, b)
 
 

@@ -59,12 +59,6 @@ class MatrixDiagonal(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (_from_diagonal(g, length(x, -2), length(x, -1), self.offset),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
-
 
 @dataclass(frozen=True, slots=True)
 class FromDiagonal(Op):
@@ -102,9 +96,6 @@ class FromDiagonal(Op):
 
     def pullback(self, g: Tensor, y: Tensor, v: Tensor, *symbolic: Tensor) -> Sequence[Any]:
         return (Tensor.make(MatrixDiagonal(self.offset), g), *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, v: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], v: Tensor, *symbolic: Tensor) -> Tensor:
         return Tensor.make(self, v, *symbolic)

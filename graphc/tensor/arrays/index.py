@@ -168,6 +168,7 @@ class Index(Op):
 
     entries: tuple[Entry, ...]
     name = "getitem"
+    is_linear = True
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         x, *symbolic = inputs
@@ -241,9 +242,6 @@ class Index(Op):
         count = zeros_like(x, "int32")
         update = IndexUpdate(self.entries, True)
         return Tensor.make(update, count, ew.cast(mask, "int32"), *symbolic) > 0
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,9 +432,6 @@ class Nonzero(Op):
 
     def perform(self, x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
         return tuple(indices.astype(np.int64) for indices in np.nonzero(x))
-
-    def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[None]:
-        return (None,)
 
 
 def nonzero_indices(x: Any) -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType
 from graphc.ir.lengths import agree, common, total
-from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
+from graphc.tensor.arrays.broadcast import broadcast_batch, broadcast_lengths, broadcast_to
 from graphc.tensor.core.axes import (
     around_axis,
     atleast_1d,
@@ -88,8 +88,7 @@ class Concatenate(Op):
         return Tensor.make(self, *full)
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
-        full = [x if leading else batch_of(x, size) for x, leading in zip(xs, batched, strict=True)]
-        return Tensor.make(Concatenate(self.axis + 1), *full)
+        return Tensor.make(Concatenate(self.axis + 1), *broadcast_batch(size, batched, xs))
 
 
 @function

@@ -85,9 +85,6 @@ class Sum(Reduction):
         """Send all of ``g`` to every summed element: each moves the sum equally."""
         return (expand_like(g, self.axes, x),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
 
 class Prod(Reduction):
     """The product of each slice."""
@@ -215,9 +212,6 @@ class Logical(Reduction):
             raise DTypeError(f"{self.name}({x!r}): expected bool.")
         return Reduction.infer(self, x)
 
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
-        return (None,)
-
 
 class All(Logical):
     """Whether all of each slice are true."""
@@ -257,9 +251,6 @@ class ArgExtreme(Op):
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.extreme((self.axis,)).padding_for(i, axis, type)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
-        return (None,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(type(self)(self.axis + 1), x)

@@ -94,9 +94,6 @@ class RepeatIndices(Op):
             raise ShapeError(f"repeat: the count {np.min(counts)} is negative.")
         return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
-    def pullback(self, g: Tensor, y: Tensor, counts: Tensor, n: Tensor) -> tuple[None, None]:
-        return None, None
-
 
 @function
 def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:

@@ -68,9 +68,6 @@ class CheckedIndices(Op):
             )
         return i
 
-    def pullback(self, g: Tensor, y: Tensor, i: Tensor, n: Tensor) -> tuple[None, None]:
-        return None, None
-
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         return Tensor.make(self, *ew.align_ranks(batched, inputs))
 

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ArgumentError, BoundsError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree
-from graphc.tensor.arrays.broadcast import batch_of
+from graphc.tensor.arrays.broadcast import broadcast_batch
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.reduce import dtype_range
@@ -72,9 +72,6 @@ class ArgSort(Op):
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.argsort(comparable(x), self.axis, kind="stable")
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
-        return (None,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(ArgSort(self.axis + 1), x)
@@ -322,13 +319,10 @@ class SearchSorted(Op):
             y[index] = np.searchsorted(comparable(x[index]), comparable(v[index]), self.side)  # type: ignore[call-overload]
         return y
 
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor, v: Tensor) -> tuple[None, None]:
-        return None, None
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, v: Tensor) -> Tensor:
         if not batched[0] and not self.batched:
             return Tensor.make(self, x, v)
-        x, v = (a if own else batch_of(a, size) for a, own in zip((x, v), batched, strict=True))
+        x, v = broadcast_batch(size, batched, (x, v))
         return Tensor.make(SearchSorted(self.right, self.batched + 1), x, v)
 
 

@@ -49,6 +49,7 @@ class AllReduce(Op):
     """A linear function of the arrays that all processes have."""
 
     folds = False
+    is_linear = True
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the array itself, in a process that is alone."""
@@ -72,9 +73,6 @@ class AllReduce(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Sum the gradients as well: each process's array is in the results of all."""
         return (Tensor.make(self, g),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         return Tensor.make(self, x)

@@ -55,9 +55,6 @@ class Transpose(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (transpose(g, [self.axes.index(i) for i in range(len(self.axes))]),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(Transpose((0, *shifted_axes(self.axes))), x)
 
@@ -173,9 +170,6 @@ class ExpandDims(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (squeeze(g, self.axes),)
 
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(ExpandDims(shifted_axes(self.axes)), x)
 
@@ -227,9 +221,6 @@ class Squeeze(Op):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (expand_dims(g, self.axes),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         return Tensor.make(Squeeze(shifted_axes(self.axes)), x)

@@ -383,9 +383,6 @@ class Elementwise(ir.Op):
     def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
         return self.reference(*xs)
 
-    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
-        return self.pullback_to((True,) * len(xs), g, y, *xs)
-
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor
     ) -> Sequence[Any]:
@@ -880,9 +877,6 @@ class Cast(ir.Op):
     def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, x: Tensor) -> Any:
         (tangent,) = tangents
         return cast(tangent, y.dtype) if tangent is not None and ir.is_inexact(y.dtype) else None
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
 
 
 @function

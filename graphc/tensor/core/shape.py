@@ -48,9 +48,6 @@ class Shape(ir.Op):
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.array(np.shape(x), np.int64)
 
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
-        return (None,)
-
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """Return the lengths without a batch axis, as all elements have the same."""
         return as_tensor(lengths(x)[1:], dtype="int64")
@@ -72,9 +69,6 @@ class Length(ir.Op):
 
     def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.array(np.shape(x)[self.axis], np.int64)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
-        return (None,)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """Return the length without a batch axis, as all elements have the same."""
@@ -392,9 +386,6 @@ class Reshape(ir.Op):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
         return (reshape(g, lengths(x)), *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
         element = self.infer(x.type.with_shape(x.type.shape[1:]), *[n.type for n in symbolic])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.ir import MakeTuple, Node, TensorType, TupleType, is_complex, picks, real_dtype
-from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.broadcast import broadcast_batch, broadcast_to
 from graphc.tensor.arrays.create import arange, eye, ones_like, zeros_like
 from graphc.tensor.arrays.cumulative import cumprod
 from graphc.tensor.arrays.diagonal import MatrixDiagonal
@@ -28,7 +28,7 @@ from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.inverse import Inverse, SquareComposite
 from graphc.tensor.linalg.lu import check_square, factors, solve_by_lu
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square as as_square
-from graphc.tensor.linalg.spectra import broadcast_batch, column, on_diagonal, row
+from graphc.tensor.linalg.spectra import column, on_diagonal, row
 from graphc.tensor.linalg.svd import SVD
 
 

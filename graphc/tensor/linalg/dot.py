@@ -108,9 +108,6 @@ class DotGeneral(Op):
         y = np.matmul(left, right).astype(a.dtype, copy=False)
         return y.reshape((*batch, *rows, *columns))
 
-    def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Sequence[Any]:
-        return self.pullback_to((True, True), g, y, a, b)
-
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, a: Tensor, b: Tensor
     ) -> Sequence[Any]:

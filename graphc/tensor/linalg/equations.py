@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import Op, Shape, TensorType
+from graphc.ir import Shape, TensorType
 from graphc.ir.lengths import AnyLength, agree, common
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.core.elementwise import conj
@@ -17,7 +17,7 @@ from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import spectra
 from graphc.tensor.linalg.dot import matmul
-from graphc.tensor.linalg.mirror import adjoint, check_floats, common_lengths, square
+from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, common_lengths, square
 from graphc.tensor.linalg.solve import Solve
 
 
@@ -41,7 +41,7 @@ def _equal(op: str, *lengths: AnyLength | None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Sylvester(Op):
+class Sylvester(MatrixOp):
     """The solution x of ``a @ x + x @ b = q``; NaN where a matrix is not finite.
 
     There is one such x unless an eigenvalue of a is one of -b.
@@ -49,7 +49,6 @@ class Sylvester(Op):
 
     by_numpy = True
     name = "solve_sylvester"
-    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q)
@@ -79,12 +78,9 @@ class Sylvester(Op):
         terms += [] if db is None else [-matmul(y, db)]
         return Tensor.make(self, a, b, sum(terms[1:], terms[0])) if terms else None
 
-    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *spectra.broadcast_batch(size, batched, inputs))
-
 
 @dataclass(frozen=True, slots=True)
-class DiscreteRiccati(Op):
+class DiscreteRiccati(MatrixOp):
     """The stabilising solution of the discrete algebraic Riccati equation; NaN if none.
 
     ``a.H @ x @ a - x - a.H @ x @ b @ inv(r + b.H @ x @ b) @ b.H @ x @ a + q = 0``, where q and r
@@ -93,7 +89,6 @@ class DiscreteRiccati(Op):
 
     by_numpy = True
     name = "solve_discrete_are"
-    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType, q: TensorType, r: TensorType) -> TensorType:
         heads = batch_shape(self.name, a, b, q, r)
@@ -126,9 +121,6 @@ class DiscreteRiccati(Op):
         by_a = 2 * matmul(matmul(y, loop), s)
         by_r = matmul(matmul(k, s), adjoint(k))
         return by_a, -matmul(by_a, adjoint(k)), s, by_r
-
-    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        return Tensor.make(self, *spectra.broadcast_batch(size, batched, inputs))
 
 
 def _discrete_lyapunov(a: Tensor, q: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Node, TensorType, picks, real_dtype
-from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.broadcast import broadcast_batch, broadcast_to
 from graphc.tensor.arrays.reduce import Composite, all, any, max, sum
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze
@@ -24,7 +24,6 @@ from graphc.tensor.linalg.norm import norm
 from graphc.tensor.linalg.spectra import (
     as_batched_matrices,
     as_matrices,
-    broadcast_batch,
     by_lapack,
     check_matrix,
     rounded_back,

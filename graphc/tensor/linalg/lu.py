@@ -167,9 +167,6 @@ class PivotsToPermutation(Op):
             order[..., i] = taken[..., 0]
         return order
 
-    def pullback(self, g: Tensor, y: Tensor, exchanges: Tensor, x: Tensor) -> tuple[None, None]:
-        return None, None
-
     def batch(self, size: Any, batched: Sequence[bool], exchanges: Tensor, x: Tensor) -> Tensor:
         return Tensor.make(self, exchanges, x[0] if batched[1] else x)
 

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Node, Op, Shape, TensorType, is_complex, is_inexact
 from graphc.ir.lengths import agree, common
-from graphc.tensor.arrays.broadcast import batch_of
+from graphc.tensor.arrays.broadcast import batch_of, broadcast_batch
 from graphc.tensor.arrays.create import above_diagonal
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import matrix_transpose, moveaxis
@@ -20,14 +20,14 @@ from graphc.tensor.core.tensor import Tensor, operands
 
 
 class MatrixOp(Op):
-    """An operation on the matrices in the last two axes of one array."""
+    """An operation on the matrices in the last two axes of arrays."""
 
     __slots__ = ()
 
     core_ndim = 2
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Any) -> Any:
-        return Node.make(self, x)
+    def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Any:
+        return Node.make(self, *broadcast_batch(size, batched, xs))
 
 
 # Checks of types.
@@ -125,6 +125,7 @@ class Mirror(Op):
     conjugated: bool
     name = "mirror"
     core_ndim = 0
+    is_linear = True
 
     def infer(self, x: TensorType) -> TensorType:
         return square("mirror", x)
@@ -147,12 +148,6 @@ class Mirror(Op):
         if self.conjugated and is_complex(g.dtype):
             middle = ew.cast(ew.real(g), g.dtype)
         return (ew.where(is_read, g + other, ew.where(ew.equal(offset, 0), middle, 0)),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(self, x)
 
 
 def symmetrise(x: Tensor, lower: bool, conjugated: bool) -> Tensor:

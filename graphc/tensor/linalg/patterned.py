@@ -13,7 +13,7 @@ import numpy as np
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import TensorType, numpy_dtype
 from graphc.ir.lengths import total
-from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
+from graphc.tensor.arrays.broadcast import broadcast_batch, broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import arange, eye, zeros, zeros_like
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.arrays.join import concatenate
@@ -76,8 +76,7 @@ class BlockDiagonalMatrix(Composite):
         return Tensor.make(self, *[zeros_like(x) if t is None else t for t, x in pairs])
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
-        pairs = zip(xs, batched, strict=True)
-        return Tensor.make(self, *[x if leading else batch_of(x, size) for x, leading in pairs])
+        return Tensor.make(self, *broadcast_batch(size, batched, xs))
 
 
 @function

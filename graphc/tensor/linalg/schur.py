@@ -83,7 +83,7 @@ class SortedSchur(SchurForm):
 
 
 @dataclass(frozen=True, slots=True)
-class QZ(Op):
+class QZ(MatrixOp):
     """``aa``, ``bb``, ``alpha``, ``beta``, ``q``, ``z`` with ``a = q @ aa @ z.H``, b likewise.
 
     q and z are unitary, aa and bb upper triangular, the first with blocks of two rows where the
@@ -96,7 +96,6 @@ class QZ(Op):
     sort: str | None
     by_numpy = True
     name = "qz"
-    core_ndim = 2
 
     def infer(self, a: TensorType, b: TensorType) -> TupleType:
         spectra.check_matrix("qz", a)
@@ -123,9 +122,6 @@ class QZ(Op):
 
     def pullback(self, g: Sequence[Any], y: Node, a: Tensor, b: Tensor) -> Any:
         raise UnsupportedOperationError("qz has no derivative.", where=y.where)
-
-    def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Node:
-        return Node.make(self, *spectra.broadcast_batch(size, batched, (a, b)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import TensorType, is_float, promote
 from graphc.ir.lengths import least
-from graphc.tensor.arrays.broadcast import batch_of, broadcast_lengths, broadcast_to
+from graphc.tensor.arrays.broadcast import broadcast_lengths, broadcast_to
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import max
 from graphc.tensor.core import elementwise as ew
@@ -70,12 +70,6 @@ def as_batched_matrices(op: str, *values: Any) -> tuple[list[Tensor], str]:
     ew.broadcast_shapes(op, [x.type.with_shape(x.type.shape[:-2]) for x in xs])
     heads = broadcast_lengths(xs, 2)
     return [broadcast_to(x, (*heads, *lengths(x)[-2:])) for x in xs], dtype
-
-
-def broadcast_batch(size: Any, batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the inputs of a batch, where unbatched inputs are repeated."""
-    pairs = zip(xs, batched, strict=True)
-    return [x if flag else batch_of(x, size) for x, flag in pairs]
 
 
 def rounded_back(y: Tensor, dtype: str) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.ir.lengths import agree, common, greatest
-from graphc.tensor.arrays.broadcast import batch_of, one_slice
+from graphc.tensor.arrays.broadcast import broadcast_batch, one_slice
 from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import sum
@@ -80,8 +80,7 @@ def _batch_systems(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[
         return as_columns(
             lambda _, b: Tensor.make(op, *matrix, b), size, (False, True), matrix[0], b
         )
-    pairs = zip(inputs, batched, strict=True)
-    return Tensor.make(op, *[x if is_batched else batch_of(x, size) for x, is_batched in pairs])
+    return Tensor.make(op, *broadcast_batch(size, batched, inputs))
 
 
 def _prepend_zero(x: Tensor, n: int | Tensor) -> Tensor:
@@ -165,8 +164,7 @@ class FactorTridiagonal(Op):
         return [_no_gradient()] * 3
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Node:
-        pairs = zip(inputs, batched, strict=True)
-        return Node.make(self, *[x if own else batch_of(x, size) for x, own in pairs])
+        return Node.make(self, *broadcast_batch(size, batched, inputs))
 
 
 def _two_by_two_matrix(low: Array, d: Array, up: Array) -> Array:
@@ -226,9 +224,6 @@ class SolveTridiagonalFactors(Op):
                 continue
             y[index] = gttrs(*elements, b[index], trans="NT"[self.transposed])[0]
         return y
-
-    def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
-        return self.pullback_to([True] * 6, g, y, *inputs)
 
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor

@@ -118,9 +118,6 @@ class Convolution(Op):
 
     # Both gradients are convolutions; they differ by which operand is flipped.
 
-    def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Sequence[Any]:
-        return self.pullback_to((True, True), g, y, a, b)
-
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, a: Tensor, b: Tensor
     ) -> Sequence[Any]:
