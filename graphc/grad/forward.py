@@ -8,44 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
+from graphc import ir
 from graphc.errors import ArgumentError, GradientError, UnsupportedOperationError
-from graphc.grad.reverse import (
-    Disconnected,
-    ReturnDisconnected,
-    continuous,
-    cotangents,
-    disconnected_derivative,
-    each_of,
-    like,
-    nest_like,
-    sum_by_node,
-    typed_like,
-)
-from graphc.ir import (
-    Node,
-    Pick,
-    TupleType,
-    flatten,
-    flatten_like,
-    is_container,
-    is_inexact,
-    note_reads,
-    picks,
-    replace_nodes,
-    to_gathered_form,
-    toposort,
-    unwrap_pair,
-)
+from graphc.grad import reverse
 from graphc.site import derived_from
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.shape import Length, Shape
 
 
-def push(outputs: Sequence[Node], tangents: Mapping[Node, Tensor]) -> list[Tensor | None]:
+def push(outputs: Sequence[ir.Node], tangents: Mapping[ir.Node, Tensor]) -> list[Tensor | None]:
     """Return the tangent of each output from tangents of some nodes; None where none arrives."""
-    outputs = to_gathered_form(outputs, tangents.keys())
-    by_node: dict[Node, Any] = dict(tangents)
-    for node in toposort(outputs, tangents):
+    outputs = ir.to_gathered_form(outputs, tangents.keys())
+    by_node: dict[ir.Node, Any] = dict(tangents)
+    for node in ir.toposort(outputs, tangents):
         arriving = [by_node.get(x) for x in node.inputs]
         if any(t is not None for t in arriving):
             with derived_from(node.site):
@@ -53,42 +28,42 @@ def push(outputs: Sequence[Node], tangents: Mapping[Node, Tensor]) -> list[Tenso
     return [by_node.get(y) for y in outputs]
 
 
-def _push_node(node: Node, tangents: list[Any]) -> Any:
-    if isinstance(node.op, Pick):
+def _push_node(node: ir.Node, tangents: list[Any]) -> Any:
+    if isinstance(node.op, ir.Pick):
         return tangents[0][node.op.index]
-    if not isinstance(node.type, TupleType) and not is_inexact(node.type.dtype):
+    if not isinstance(node.type, ir.TupleType) and not ir.is_inexact(node.type.dtype):
         return None
     t = node.op.pushforward(tangents, node, *node.inputs)
     if t is NotImplemented:
         t = _through_pullback(node, tangents)
-    return like(t, node) if isinstance(t, Tensor) else t
+    return reverse.like(t, node) if isinstance(t, Tensor) else t
 
 
-def _through_pullback(node: Node, tangents: list[Any]) -> Any:
+def _through_pullback(node: ir.Node, tangents: list[Any]) -> Any:
     """Return the pullback of the pullback, which is linear in the cotangent."""
-    several = isinstance(node.type, TupleType)
-    results = picks(node) if several else [node]
-    dummies = [typed_like(y, "cotangent") for y in results]
+    several = isinstance(node.type, ir.TupleType)
+    results = ir.picks(node) if several else [node]
+    dummies = [reverse.typed_like(y, "cotangent") for y in results]
     gs = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
     pairs = [(part, t) for part, t in zip(gs, tangents, strict=True) if t is not None]
     for part, _ in pairs:
         if isinstance(part, GradientError):
             raise part
-    seeds = sum_by_node((part, t) for part, t in pairs if part is not None)
+    seeds = reverse.sum_by_node((part, t) for part, t in pairs if part is not None)
     # The pullback stops at the node's inputs: otherwise a chain takes quadratic time.
     constants = [node, *node.inputs, *(t for t in tangents if t is not None)]
-    pulled = cotangents(seeds, dummies, constants)
+    pulled = reverse.cotangents(seeds, dummies, constants)
     # Linearity removes the cotangent; only its lengths remain, which are the result's.
     present = [y for y in pulled if y is not None]
-    measures = [y for y in toposort(present, constants) if isinstance(y.op, Length | Shape)]
-    if not set(toposort(present, [*constants, *measures])).isdisjoint(dummies):
+    measures = [y for y in ir.toposort(present, constants) if isinstance(y.op, Length | Shape)]
+    if not set(ir.toposort(present, [*constants, *measures])).isdisjoint(dummies):
         raise UnsupportedOperationError(
             f"The pullback of {node!r} is not linear in its cotangent.",
             "Give the operation a pushforward.",
             node.where,
         )
     swaps = dict(zip(dummies, results, strict=True)) | {y: y for y in constants}
-    result = iter(replace_nodes(present, swaps))
+    result = iter(ir.replace_nodes(present, swaps))
     pushed = [None if y is None else next(result) for y in pulled]
     return pushed if several else pushed[0]
 
@@ -98,7 +73,7 @@ def pushforward(
     f: Tensor,
     wrt: Any,
     tangents: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_pushforward: bool = False,
 ) -> Tensor: ...
@@ -109,7 +84,7 @@ def pushforward(
     f: tuple[Tensor, ...],
     wrt: Any,
     tangents: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_pushforward: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -120,7 +95,7 @@ def pushforward(
     f: Sequence[Tensor],
     wrt: Any,
     tangents: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_pushforward: bool = False,
 ) -> list[Tensor]: ...
@@ -131,9 +106,9 @@ def pushforward(
     f: Any,
     wrt: Any,
     tangents: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     *,
-    return_disconnected: ReturnDisconnected,
+    return_disconnected: reverse.ReturnDisconnected,
     use_op_pushforward: bool = False,
 ) -> Any: ...
 
@@ -142,8 +117,8 @@ def pushforward(
     f: Any,
     wrt: Any,
     tangents: Any,
-    disconnected_outputs: Disconnected = "raise",
-    return_disconnected: ReturnDisconnected = "zero",
+    disconnected_outputs: reverse.Disconnected = "raise",
+    return_disconnected: reverse.ReturnDisconnected = "zero",
     use_op_pushforward: bool = False,
 ) -> Any:
     """Push tangents forward: return the Jacobian times vectors.
@@ -170,32 +145,32 @@ def pushforward(
         >>> t.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
         [6.0, 80.0]
     """
-    xs = continuous(wrt)
+    xs = reverse.continuous(wrt)
     try:
-        ts = flatten_like(*(x if is_container(x) else [x] for x in (wrt, tangents)))
+        ts = ir.flatten_like(*(x if ir.is_container(x) else [x] for x in (wrt, tangents)))
     except ValueError as error:
         raise ArgumentError(
             f"{len(xs)} arrays and tangents of another structure: {error}.",
             "Give a tangent for each array, in the structure of wrt.",
         ) from None
-    ys = [as_tensor(y) for y in each_of(f)]
-    by_node: dict[Node, Tensor] = {}
-    for x, (_, t) in zip(xs, map(unwrap_pair, flatten(wrt), ts), strict=True):
+    ys = [as_tensor(y) for y in reverse.each_of(f)]
+    by_node: dict[ir.Node, Tensor] = {}
+    for x, (_, t) in zip(xs, map(ir.unwrap_pair, ir.flatten(wrt), ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")
-        by_node[x] = like(t, x)
+        by_node[x] = reverse.like(t, x)
     pushed = push(ys, by_node)
     result = [
-        disconnected_derivative(
+        reverse.disconnected_derivative(
             y, disconnected_outputs, return_disconnected, "No array of wrt moves it: it"
         )
         if t is None
         else t
         for y, t in zip(ys, pushed, strict=True)
     ]
-    note_reads(result, [*ys, *by_node, *by_node.values()])
-    return nest_like(f, result)
+    ir.note_reads(result, [*ys, *by_node, *by_node.values()])
+    return reverse.nest_like(f, result)
 
 
 @overload
@@ -203,7 +178,7 @@ def Rop(
     f: Tensor,
     wrt: Any,
     eval_points: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_rop_implementation: bool = False,
 ) -> Tensor: ...
@@ -214,7 +189,7 @@ def Rop(
     f: tuple[Tensor, ...],
     wrt: Any,
     eval_points: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_rop_implementation: bool = False,
 ) -> tuple[Tensor, ...]: ...
@@ -225,7 +200,7 @@ def Rop(
     f: Sequence[Tensor],
     wrt: Any,
     eval_points: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     return_disconnected: Literal["zero"] = "zero",
     use_op_rop_implementation: bool = False,
 ) -> list[Tensor]: ...
@@ -236,9 +211,9 @@ def Rop(
     f: Any,
     wrt: Any,
     eval_points: Any,
-    disconnected_outputs: Disconnected = "raise",
+    disconnected_outputs: reverse.Disconnected = "raise",
     *,
-    return_disconnected: ReturnDisconnected,
+    return_disconnected: reverse.ReturnDisconnected,
     use_op_rop_implementation: bool = False,
 ) -> Any: ...
 
@@ -247,8 +222,8 @@ def Rop(  # noqa: N802 (PyTensor's name)
     f: Any,
     wrt: Any,
     eval_points: Any,
-    disconnected_outputs: Disconnected = "raise",
-    return_disconnected: ReturnDisconnected = "zero",
+    disconnected_outputs: reverse.Disconnected = "raise",
+    return_disconnected: reverse.ReturnDisconnected = "zero",
     use_op_rop_implementation: bool = False,
 ) -> Any:
     """Return ``pushforward`` of the same arguments; ``eval_points`` are the tangents.

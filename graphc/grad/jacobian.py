@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from graphc.errors import GradientError
+from graphc.grad import reverse
 from graphc.grad.forward import pushforward
-from graphc.grad.reverse import (
-    Disconnected,
-    continuous,
-    cotangents,
-    disconnected_derivative,
-    grad,
-    nest_like,
-    typed_like,
-)
 from graphc.ir import is_complex, is_container, is_inexact, note_reads, rebuild
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
@@ -29,7 +21,7 @@ def jacobian(
     expression: Any,
     wrt: Tensor,
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
     vectorize: bool = True,
 ) -> Tensor: ...
 
@@ -39,7 +31,7 @@ def jacobian(
     expression: Any,
     wrt: tuple[Tensor, ...],
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
     vectorize: bool = True,
 ) -> tuple[Tensor, ...]: ...
 
@@ -49,7 +41,7 @@ def jacobian(
     expression: Any,
     wrt: Sequence[Tensor],
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
     vectorize: bool = True,
 ) -> list[Tensor]: ...
 
@@ -58,7 +50,7 @@ def jacobian(
     expression: Any,
     wrt: Any,
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
     vectorize: bool = True,
 ) -> Any:
     """Return the derivatives of an array's elements, computed without a loop.
@@ -83,14 +75,14 @@ def jacobian(
         [[2.0, 0.0], [0.0, 4.0]]
     """
     y = as_tensor(expression)
-    xs = continuous(wrt)
+    xs = reverse.continuous(wrt)
     if not is_inexact(y.dtype) or is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs):
         raise GradientError(
             f"The Jacobian of {y!r}: expected real floating arrays.",
             "Split a complex array into .real and .imag.",
         )
-    cotangent = typed_like(y, "cotangent")
-    gs = cotangents({y: cotangent}, xs, consider_constant or ())
+    cotangent = reverse.typed_like(y, "cotangent")
+    gs = reverse.cotangents({y: cotangent}, xs, consider_constant or ())
     n = math.prod(lengths(y))
     rows = reshape(eye(n, dtype=y.dtype), (n, *lengths(y)))
     connected = [g for g in gs if g is not None]
@@ -99,7 +91,9 @@ def jacobian(
     for x, g in zip(xs, gs, strict=True):
         shape = (*lengths(y), *lengths(x))
         if g is None:
-            zero: Any = disconnected_derivative(x, disconnected_inputs, "zero", "The expression")
+            zero: Any = reverse.disconnected_derivative(
+                x, disconnected_inputs, "zero", "The expression"
+            )
             result.append(broadcast_to(zero, shape))
         else:
             result.append(reshape(next(derivatives), shape))
@@ -112,7 +106,7 @@ def hessian(
     cost: Any,
     wrt: Tensor,
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
 ) -> Tensor: ...
 
 
@@ -121,7 +115,7 @@ def hessian(
     cost: Any,
     wrt: tuple[Tensor, ...],
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
 ) -> tuple[Tensor, ...]: ...
 
 
@@ -130,7 +124,7 @@ def hessian(
     cost: Any,
     wrt: Sequence[Tensor],
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
 ) -> list[Tensor]: ...
 
 
@@ -138,7 +132,7 @@ def hessian(
     cost: Any,
     wrt: Any,
     consider_constant: Sequence[Any] | None = None,
-    disconnected_inputs: Disconnected = "raise",
+    disconnected_inputs: reverse.Disconnected = "raise",
 ) -> Any:
     """Return the second derivatives of a scalar.
 
@@ -158,8 +152,8 @@ def hessian(
         >>> graphc.hessian((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [[6.0, 0.0], [0.0, 12.0]]
     """
-    xs = continuous(wrt)
-    gradients = grad(cost, xs, consider_constant, disconnected_inputs)
+    xs = reverse.continuous(wrt)
+    gradients = reverse.grad(cost, xs, consider_constant, disconnected_inputs)
     blocks = [
         jacobian(g, x, consider_constant, disconnected_inputs="ignore")
         for g, x in zip(gradients, xs, strict=True)
@@ -202,8 +196,8 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
         >>> product.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [6.0, 120.0]
     """
-    xs = continuous(wrt)
-    gradients = grad(cost, xs, **grad_kwargs)
+    xs = reverse.continuous(wrt)
+    gradients = reverse.grad(cost, xs, **grad_kwargs)
     structure = wrt if is_container(wrt) else [wrt]
     products = pushforward(gradients, structure, p, disconnected_outputs="ignore")
-    return nest_like(wrt, products)
+    return reverse.nest_like(wrt, products)

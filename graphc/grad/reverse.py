@@ -12,24 +12,9 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Literal, overload
 
+from graphc import ir
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError, remedy_for
 from graphc.grad.integers import readings
-from graphc.ir import (
-    Node,
-    Pick,
-    TensorType,
-    dependent,
-    flatten,
-    is_float,
-    is_inexact,
-    note_reads,
-    rebuild,
-    to_gathered_form,
-    toposort,
-    unwrap,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.site import derived_from, frames_up
 from graphc.tensor import Tensor, add, as_tensor, cast, ones_like, real, where as select, zeros_like
 from graphc.tensor.core.elementwise import repeated_like, split_mask
@@ -40,18 +25,18 @@ ReturnDisconnected = Literal["zero", "none"]
 
 
 def cotangents(
-    seeds: Mapping[Node, Tensor], wrt: Sequence[Node], constants: Iterable[Node] = ()
+    seeds: Mapping[ir.Node, Tensor], wrt: Sequence[ir.Node], constants: Iterable[ir.Node] = ()
 ) -> list[Tensor | None]:
     """Return the cotangent of each of ``wrt`` from cotangents of nodes; None where none arrives.
 
     No gradient passes the nodes in ``constants``.
     """
     constants = list(constants)
-    outputs = to_gathered_form(list(seeds), [*wrt, *constants])
+    outputs = ir.to_gathered_form(list(seeds), [*wrt, *constants])
     seeds = sum_by_node(zip(outputs, seeds.values(), strict=True))
-    order = toposort(seeds, constants)
-    reached = dependent(order, wrt)
-    waiting: dict[Node, Any] = dict(seeds)
+    order = ir.toposort(seeds, constants)
+    reached = ir.dependent(order, wrt)
+    waiting: dict[ir.Node, Any] = dict(seeds)
     for node in reversed(order):
         if node in waiting and node in reached and not reached.isdisjoint(node.inputs):
             with derived_from(node.site):
@@ -59,22 +44,22 @@ def cotangents(
     return [waiting.get(x) for x in wrt]
 
 
-def sum_by_node(pairs: Iterable[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
+def sum_by_node(pairs: Iterable[tuple[ir.Node, Tensor]]) -> dict[ir.Node, Tensor]:
     """Sum the cotangents of each node."""
-    sums: dict[Node, Tensor] = {}
+    sums: dict[ir.Node, Tensor] = {}
     for node, g in pairs:
         sums[node] = _add(sums.get(node), g)
     return sums
 
 
-def _propagate(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
+def _propagate(node: ir.Node, waiting: dict[ir.Node, Any], reached: set[ir.Node]) -> None:
     g = waiting[node]
-    if isinstance(node.op, Pick):
+    if isinstance(node.op, ir.Pick):
         (tuple_node,) = node.inputs
         gs = waiting.setdefault(tuple_node, [None] * len(tuple_node.type.items))
         gs[node.op.index] = _add(gs[node.op.index], g)
         return
-    wanted = [x in reached and is_inexact(getattr(x.type, "dtype", "")) for x in node.inputs]
+    wanted = [x in reached and ir.is_inexact(getattr(x.type, "dtype", "")) for x in node.inputs]
     gs = _pull_back(node, g, wanted)
     if len(gs) != len(node.inputs):
         raise GradientError(
@@ -86,14 +71,14 @@ def _propagate(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None
             waiting[x] = _add(waiting.get(x), _check_gradient(node, x, g_x))
 
 
-def _pull_back(node: Node, g: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+def _pull_back(node: ir.Node, g: Any, wanted: Sequence[bool]) -> Sequence[Any]:
     op = node.op
     if op.rearranges and any(x.inputs for x in node.inputs):
         return _pull_back_masked(node, g)
     return op.pullback_to(wanted, g, node, *node.inputs)
 
 
-def _pull_back_masked(node: Node, g: Tensor) -> Sequence[Any]:
+def _pull_back_masked(node: ir.Node, g: Tensor) -> Sequence[Any]:
     """Pull the mask and its values back separately, so that the next pullback finds the mask."""
     mask, inner = split_mask(g)
     if mask is None:
@@ -111,7 +96,7 @@ def _add(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a + b
 
 
-def _check_gradient(node: Node, x: Node, g: Any) -> Tensor:
+def _check_gradient(node: ir.Node, x: ir.Node, g: Any) -> Tensor:
     if isinstance(g, GradientError):
         raise g
     if not isinstance(g, Tensor) or g.ndim != x.type.ndim:
@@ -123,25 +108,25 @@ def _check_gradient(node: Node, x: Node, g: Any) -> Tensor:
     return like(g, x)
 
 
-def like(t: Tensor, x: Node) -> Tensor:
+def like(t: Tensor, x: ir.Node) -> Tensor:
     """Return a tangent or cotangent with an array's dtype and static lengths.
 
     Raises:
         ShapeError: If its lengths differ from the array's.
     """
-    type: TensorType = x.type
+    type: ir.TensorType = x.type
     return t if t.type is type else specify_shape(cast(t, type.dtype), type.shape)
 
 
 def nest_like(structure: Any, results: Sequence[Any]) -> Any:
     """Return results in the nesting and wrappers of a structure."""
-    pairs = zip(flatten(structure), results, strict=True)
-    return rebuild(structure, [wrap_like(x, y) for x, y in pairs])
+    pairs = zip(ir.flatten(structure), results, strict=True)
+    return ir.rebuild(structure, [ir.wrap_like(x, y) for x, y in pairs])
 
 
 def each_of(structure: Any) -> list[Any]:
     """Return the values of a structure, without wrappers."""
-    return [unwrap(x) for x in flatten(structure)]
+    return [ir.unwrap(x) for x in ir.flatten(structure)]
 
 
 def differentiable_list(wrt: Any) -> list[Tensor]:
@@ -168,7 +153,7 @@ def continuous(wrt: Any) -> list[Tensor]:
     """
     xs = differentiable_list(wrt)
     for x in xs:
-        if not is_inexact(x.dtype):
+        if not ir.is_inexact(x.dtype):
             raise GradientError(
                 f"A derivative with respect to {x!r}, whose dtype is not continuous.",
                 "Declare it floating, or cast it and differentiate with respect to the cast array.",
@@ -194,7 +179,7 @@ def disconnected_derivative(
 
 
 def _zeros(x: Tensor) -> Tensor:
-    return zeros_like(x, x.dtype if is_inexact(x.dtype) else "floatX")
+    return zeros_like(x, x.dtype if ir.is_inexact(x.dtype) else "floatX")
 
 
 @overload
@@ -287,19 +272,19 @@ def grad(
         [3.0, 12.0]
     """
     xs = differentiable_list(wrt)
-    seeds: dict[Node, Tensor] = {}
+    seeds: dict[ir.Node, Tensor] = {}
     if cost is not None:
-        cost = as_tensor(unwrap(cost))
+        cost = as_tensor(ir.unwrap(cost))
         _check_cost(cost)
         seeds[cost] = ones_like(cost)
     elif not known_grads:
         raise ArgumentError("grad: neither a cost nor known_grads.")
-    integer_gradients: dict[Node, Tensor] = {}
+    integer_gradients: dict[ir.Node, Tensor] = {}
     for variable, cotangent in (known_grads or {}).items():
-        node, g = unwrap_pair(variable, cotangent)
+        node, g = ir.unwrap_pair(variable, cotangent)
         g = as_tensor(g)
         _check_cotangent(node, g)
-        if is_inexact(node.dtype):
+        if ir.is_inexact(node.dtype):
             seeds[node] = _add(seeds.get(node), like(g, node))
         else:
             # No gradient passes an integer.
@@ -313,12 +298,12 @@ def grad(
         else g
         for x, g in zip(xs, gradients, strict=True)
     ]
-    note_reads(result, [*seeds, *seeds.values(), *xs])
+    ir.note_reads(result, [*seeds, *seeds.values(), *xs])
     return nest_like(wrt, result)
 
 
 def _gradients(
-    seeds: Mapping[Node, Tensor], xs: Sequence[Tensor], constants: list[Node]
+    seeds: Mapping[ir.Node, Tensor], xs: Sequence[Tensor], constants: list[ir.Node]
 ) -> list[Tensor | None]:
     uses = readings(seeds, xs, constants)
     if not uses:
@@ -338,7 +323,7 @@ def _gradients(
 
 
 def _missing_gradient(
-    seeds: Mapping[Node, Tensor],
+    seeds: Mapping[ir.Node, Tensor],
     x: Tensor,
     inputs: Disconnected,
     returned: ReturnDisconnected,
@@ -348,7 +333,9 @@ def _missing_gradient(
 
     A product with an implicit array of zeros does not depend on its operand: the gradient is zero.
     """
-    is_zero = x in toposort(seeds) and x not in toposort(to_gathered_form(list(seeds), [x]))
+    is_zero = x in ir.toposort(seeds) and x not in ir.toposort(
+        ir.to_gathered_form(list(seeds), [x])
+    )
     return disconnected_derivative(x, "ignore" if is_zero else inputs, returned, subject)
 
 
@@ -358,7 +345,7 @@ def _check_cost(cost: Tensor) -> None:
             f"The gradient of {cost!r}, which is not a scalar.",
             "Reduce it first, as with .sum() or .mean(), or use graphc.jacobian.",
         )
-    if not is_float(cost.dtype):
+    if not ir.is_float(cost.dtype):
         raise GradientError(
             f"The gradient of {cost!r}, whose dtype is not real floating.",
             "Take a real part or a magnitude of a complex cost; cast an integer one before it is "
@@ -373,7 +360,7 @@ def _check_cotangent(node: Any, g: Tensor) -> None:
         )
 
 
-def _constants(nodes: Any) -> list[Node]:
+def _constants(nodes: Any) -> list[ir.Node]:
     if nodes is None:
         return []
     return each_of([*nodes] if isinstance(nodes, set) else nodes)
@@ -464,7 +451,7 @@ def pullback(
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=sum_by_node((y, as_tensor(g)) for y, g in map(unwrap_pair, fs, gs)),
+        known_grads=sum_by_node((y, as_tensor(g)) for y, g in map(ir.unwrap_pair, fs, gs)),
         return_disconnected=return_disconnected,
     )
 
@@ -607,6 +594,6 @@ def subgraph_grad(
     return (*gradients, from_start, from_cost) if details else gradients
 
 
-def typed_like(x: Node, name: str) -> Tensor:
-    type: TensorType = x.type
+def typed_like(x: ir.Node, name: str) -> Tensor:
+    type: ir.TensorType = x.type
     return type(name)

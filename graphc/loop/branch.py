@@ -6,22 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc import ir
 from graphc.errors import DTypeError, InvalidGraphError, RuntimeShapeError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node
-from graphc.ir import (
-    Graph,
-    Node,
-    Op,
-    Pick,
-    TensorType,
-    TupleType,
-    is_inexact,
-    is_integer,
-    replace_nodes,
-    toposort,
-)
 from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import Formal, Outer, batch_inputs, close_graph, stand_in
@@ -36,7 +25,7 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Switch(Op):
+class Switch(ir.Op):
     """The results of one of several branches; the others are not computed.
 
     The first input is the branch's number, an integer or bool scalar; a number outside the range
@@ -47,7 +36,7 @@ class Switch(Op):
         label: The switch's name in messages.
     """
 
-    branches: tuple[Graph, ...]
+    branches: tuple[ir.Graph, ...]
     label: str | None = None
 
     @property
@@ -63,23 +52,23 @@ class Switch(Op):
         """The switch's name in messages."""
         return self.label or "ifelse"
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         return self.title, ATOM
 
-    def result_as_code(self, index: int, inputs: Sequence[Node], write: Writer) -> Code:
+    def result_as_code(self, index: int, inputs: Sequence[ir.Node], write: Writer) -> Code:
         ordinal = f"{nth(index)} " if len(self.branches[0].outputs) > 1 else ""
         return f"the {ordinal}result of {self.title}", PHRASE
 
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> tuple[ir.Graph, ...]:
         return self.branches
 
-    def with_graphs(self, graphs: Sequence[Graph]) -> Switch:
+    def with_graphs(self, graphs: Sequence[ir.Graph]) -> Switch:
         return replace(self, branches=tuple(graphs))
 
     def passes(self) -> Sequence[Sequence[int | None]]:
         return [range(1, 1 + len(branch.inputs)) for branch in self.branches]
 
-    def infer(self, index: TensorType, *types: TensorType) -> TupleType:
+    def infer(self, index: ir.TensorType, *types: ir.TensorType) -> ir.TupleType:
         check_index(self.title, index)
         for branch in self.branches:
             expected = [x.type for x in branch.inputs]
@@ -89,7 +78,7 @@ class Switch(Op):
                         f"{self.title}: expected {a!r} as a branch's argument {i}, got {b!r}."
                     )
         results = zip(*(branch.outputs for branch in self.branches), strict=True)
-        return TupleType(tuple(common_type(self.title, ys) for ys in results))
+        return ir.TupleType(tuple(common_type(self.title, ys) for ys in results))
 
     def unequal_shapes(self, shape: Any, other: Any, where: str | None) -> RuntimeShapeError:
         """Return the error for branches whose results differ in shape in a compiled program."""
@@ -100,7 +89,7 @@ class Switch(Op):
             where,
         )
 
-    def chosen(self, index: Any) -> Graph:
+    def chosen(self, index: Any) -> ir.Graph:
         """Return the branch that an index selects."""
         return self.branches[min(max(int(index), 0), len(self.branches) - 1)]
 
@@ -119,7 +108,7 @@ class Switch(Op):
         reached = [
             i
             for i, x in enumerate(fresh)
-            if is_inexact(x.dtype) and any(gs[i] is not None for gs in gradients)
+            if ir.is_inexact(x.dtype) and any(gs[i] is not None for gs in gradients)
         ]
         results = [[_or_zeros(gs[i], fresh[i]) for i in reached] for gs in gradients]
         ys = switch(self, index, [*dummies.values(), *fresh], [*present.values(), *xs], results)
@@ -133,7 +122,7 @@ class Switch(Op):
         present = {i: t for i, t in enumerate(tangents[1:]) if t is not None}
         dummies = {i: stand_in(t, "tangent") for i, t in present.items()}
         fresh, outputs = self.with_new_inputs()
-        by_input: dict[Node, Tensor] = {fresh[i]: t for i, t in dummies.items()}
+        by_input: dict[ir.Node, Tensor] = {fresh[i]: t for i, t in dummies.items()}
         derivatives = [push(ys, by_input) for ys in outputs]
         count = len(self.branches[0].outputs)
         moved = [j for j in range(count) if any(ts[j] is not None for ts in derivatives)]
@@ -154,7 +143,7 @@ class Switch(Op):
         fresh, outputs = self.with_new_inputs()
         swaps = batch_inputs(fresh, batched[1:], size)
         over = [
-            any(not swaps.keys().isdisjoint(toposort([y])) for y in ys)
+            any(not swaps.keys().isdisjoint(ir.toposort([y])) for y in ys)
             for ys in zip(*outputs, strict=True)
         ]
         results = []
@@ -180,15 +169,15 @@ class Switch(Op):
             first = logical_and(chosen, equal(cumsum(cast(chosen, "int64")), 1))
             is_chosen = any_of(chosen)
             swaps: dict[Any, Tensor] = {}
-            unbatched: dict[Node, Node] = {}
+            unbatched: dict[ir.Node, ir.Node] = {}
             for formal, x, flag in zip(branch.inputs, xs, batched, strict=True):
                 if flag:
                     swaps[formal] = _fill_unchosen(chosen, first, x)
-                elif is_inexact(x.dtype):
+                elif ir.is_inexact(x.dtype):
                     unbatched[formal] = select(is_chosen, x, disconnected_grad(x))
                 else:
                     unbatched[formal] = x
-            ys = replace_nodes(branch.outputs, unbatched)
+            ys = ir.replace_nodes(branch.outputs, unbatched)
             new = over_batch(ys, swaps) if swaps else [batch_of(as_tensor(y), size) for y in ys]
             results = (
                 [
@@ -200,7 +189,7 @@ class Switch(Op):
             )
         return results
 
-    def _check_lengths(self, branch: Graph) -> None:
+    def _check_lengths(self, branch: ir.Graph) -> None:
         for a, b in zip(self.branches[0].outputs, branch.outputs, strict=True):
             pairs = zip(a.type.shape, b.type.shape, strict=True)
             if any(n != m and None not in {n, m} for n, m in pairs):
@@ -211,12 +200,12 @@ class Switch(Op):
                     b.where,
                 )
 
-    def with_new_inputs(self) -> tuple[list[Tensor], list[list[Node]]]:
+    def with_new_inputs(self) -> tuple[list[Tensor], list[list[ir.Node]]]:
         """Return new inputs for the formal parameters, and each branch's results over them."""
         formals = self.branches[0].inputs
         fresh = [stand_in(x) for x in formals]
-        swaps: dict[Node, Node] = dict(zip(formals, fresh, strict=True))
-        return fresh, [replace_nodes(branch.outputs, swaps) for branch in self.branches]
+        swaps: dict[ir.Node, ir.Node] = dict(zip(formals, fresh, strict=True))
+        return fresh, [ir.replace_nodes(branch.outputs, swaps) for branch in self.branches]
 
 
 def _or_zeros(part: Any, x: Any) -> Tensor:
@@ -231,11 +220,11 @@ def _fill_unchosen(chosen: Tensor, first: Tensor, x: Tensor) -> Tensor:
     """Replace the elements that are not chosen by the first chosen one."""
     masked = select(_expand_mask(first, x), x, zeros_like(x))
     one = any_of(masked, 0) if x.dtype == "bool" else sum_of(masked, 0, dtype=x.dtype)
-    other = disconnected_grad(one) if is_inexact(x.dtype) else one
+    other = disconnected_grad(one) if ir.is_inexact(x.dtype) else one
     return select(_expand_mask(chosen, x), x, expand_dims(other, 0))
 
 
-def common_type(title: str, ys: Sequence[Node]) -> TensorType:
+def common_type(title: str, ys: Sequence[ir.Node]) -> ir.TensorType:
     """Return the type of a value that may be any of several arrays.
 
     An axis has a static length where the arrays agree on it.
@@ -257,8 +246,8 @@ def common_type(title: str, ys: Sequence[Node]) -> TensorType:
     return first.with_shape(tuple(ns[0] if len(set(ns)) == 1 else None for ns in shapes))  # type: ignore[no-any-return]
 
 
-def check_index(title: str, index: TensorType) -> None:
-    if index.ndim or not (index.dtype == "bool" or is_integer(index.dtype)):
+def check_index(title: str, index: ir.TensorType) -> None:
+    if index.ndim or not (index.dtype == "bool" or ir.is_integer(index.dtype)):
         raise DTypeError(
             f"{title}: the condition or index {index!r} is not a bool or integer scalar.",
             "Reduce it, as with gt.all or gt.any; compare a floating one with a number; for a "
@@ -268,41 +257,43 @@ def check_index(title: str, index: TensorType) -> None:
 
 def switch(
     like: Switch,
-    index: Node,
+    index: ir.Node,
     parameters: Sequence[Tensor],
-    operands: Sequence[Node],
+    operands: Sequence[ir.Node],
     results: Sequence[Sequence[Any]],
 ) -> list[Tensor]:
     """Return a switch between the branches' results over ``parameters``, which get ``operands``."""
     if not results[0]:
         return []
     every = [y for ys in results for y in ys]
-    used = set(toposort(every))
-    outer: dict[Node, Outer] = {
+    used = set(ir.toposort(every))
+    outer: dict[ir.Node, Outer] = {
         p: (x, 0) for p, x in zip(parameters, operands, strict=True) if p in used
     }
     body, captured = close_graph(list(outer), every, outer)
     n = len(results[0])
-    branches = tuple(Graph(body.inputs, body.outputs[i : i + n]) for i in range(0, len(every), n))
-    node = Node.make(
+    branches = tuple(
+        ir.Graph(body.inputs, body.outputs[i : i + n]) for i in range(0, len(every), n)
+    )
+    node = ir.Node.make(
         replace(like, branches=branches), index, *[x for x, _ in outer.values()], *captured
     )
-    return [Tensor.make(Pick(i), node) for i in range(n)]
+    return [Tensor.make(ir.Pick(i), node) for i in range(n)]
 
 
 # A choice is a switch whose branches are its operands. Users make no other switch.
 
 
-def choice(index: Node, *operands: Node, label: str | None = None) -> Tensor:
+def choice(index: ir.Node, *operands: ir.Node, label: str | None = None) -> Tensor:
     """Return the operand that ``index`` selects."""
-    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(operands)]
-    branches = tuple(Graph(formals, [x]) for x in formals)
-    return Tensor.make(Pick(0), Node.make(Switch(branches, label), index, *operands))
+    formals = [ir.Node.make(Formal(i, x.type)) for i, x in enumerate(operands)]
+    branches = tuple(ir.Graph(formals, [x]) for x in formals)
+    return Tensor.make(ir.Pick(0), ir.Node.make(Switch(branches, label), index, *operands))
 
 
-def is_choice(node: Node) -> bool:
+def is_choice(node: ir.Node) -> bool:
     """Return whether a node is the result of ``choice``."""
-    if not isinstance(node.op, Pick) or not isinstance(node.inputs[0].op, Switch):
+    if not isinstance(node.op, ir.Pick) or not isinstance(node.inputs[0].op, Switch):
         return False
     branches = node.inputs[0].op.branches
     return len(branches) == len(branches[0].inputs) and all(

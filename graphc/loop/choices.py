@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
+from graphc import ir
 from graphc.errors import ArgumentError
-from graphc.ir import (
-    Wrapper,
-    flatten,
-    flatten_like,
-    is_container,
-    rebuild,
-    unwrap,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.loop.arguments import call_user
 from graphc.loop.branch import check_index, choice, common_type
 from graphc.tensor.core.elementwise import not_equal
@@ -168,7 +159,7 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
         >>> float(y.eval({i: 1, x: 2.0}, mode="NUMPY"))
         20.0
     """
-    number = as_tensor(unwrap(index))
+    number = as_tensor(ir.unwrap(index))
     check_index("switch_case", number.type)
     functions = list(branches)
     if not functions:
@@ -182,12 +173,12 @@ def _call_all(title: str, functions: Sequence[Callable[..., Any]], arguments: Se
 
 
 def _as_arrays(operands: Sequence[Any]) -> Any:
-    leaves = flatten(operands)
-    return rebuild(operands, [x if isinstance(x, Wrapper) else as_tensor(x) for x in leaves])
+    leaves = ir.flatten(operands)
+    return ir.rebuild(operands, [x if isinstance(x, ir.Wrapper) else as_tensor(x) for x in leaves])
 
 
 def _as_condition(title: str, condition: Any) -> Tensor:
-    index = as_tensor(unwrap(condition))
+    index = as_tensor(ir.unwrap(condition))
     check_index(title, index.type)
     return index if index.dtype == "bool" else not_equal(index, 0)
 
@@ -198,20 +189,20 @@ def _choose(title: str, index: Tensor, branches: Sequence[Any], like: int) -> An
     leaves = [_leaves_like(title, model, branch) for branch in branches]
     label = None if title == "ifelse" else title
     choices: list[Any] = []
-    for first, *values in zip(flatten(model), *leaves, strict=True):
-        ys = _unify_dtypes(title, [unwrap_pair(first, y)[1] for y in values])
+    for first, *values in zip(ir.flatten(model), *leaves, strict=True):
+        ys = _unify_dtypes(title, [ir.unwrap_pair(first, y)[1] for y in values])
         common_type(title, ys)
         same = all(y is ys[0] for y in ys)
-        choices.append(wrap_like(first, ys[0] if same else choice(index, *ys, label=label)))
-    return rebuild(model, choices)
+        choices.append(ir.wrap_like(first, ys[0] if same else choice(index, *ys, label=label)))
+    return ir.rebuild(model, choices)
 
 
 def _leaves_like(title: str, model: Any, branch: Any) -> list[Any]:
     try:
-        leaves = flatten_like(model, branch)
+        leaves = ir.flatten_like(model, branch)
     except ValueError as error:
         raise _structure_error(title, model, branch) from error
-    if any(is_container(x) for x in leaves):
+    if any(ir.is_container(x) for x in leaves):
         raise _structure_error(title, model, branch)
     return leaves
 

@@ -6,20 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphc import ir
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, ShapeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node
-from graphc.ir import (
-    Graph,
-    Input,
-    Node,
-    refuse_missing,
-    replace_nodes,
-    toposort,
-    unwrap_all,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.loop.step import captured_nodes, stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, apply_subgraph
 from graphc.tensor.core.specify import specify_named
@@ -80,8 +70,8 @@ class OpFromGraph:
         strict: bool = False,
         name: str | None = None,
     ) -> None:
-        self.inputs = _check_arrays("inputs", unwrap_all(inputs))
-        self.outputs = _check_arrays("outputs", unwrap_all(outputs))
+        self.inputs = _check_arrays("inputs", ir.unwrap_all(inputs))
+        self.outputs = _check_arrays("outputs", ir.unwrap_all(outputs))
         self._inputs, self._outputs = [*inputs], [*outputs]
         self.inline = inline
         self.name = name or type(self).__name__
@@ -91,7 +81,7 @@ class OpFromGraph:
         rop = _one_of("pushforward", pushforward, "rop_overrides", rop_overrides)
         if lop is not None or rop is not None:
             self._own = Overrides(
-                Graph([*self.inputs, *self._captured], self.outputs),
+                ir.Graph([*self.inputs, *self._captured], self.outputs),
                 len(self.inputs),
                 _freeze_override("pullback", lop, len(self.inputs)),
                 _freeze_override("pushforward", rop, len(self.outputs)),
@@ -104,9 +94,9 @@ class OpFromGraph:
                 f"OpFromGraph: the input {twice!r} comes twice.", "Make another input for it."
             )
         self._captured = captured_nodes(self.inputs, self.outputs)
-        inner = toposort(self.outputs, self.inputs)
-        free = [x for x in inner if isinstance(x.op, Input)]
-        refuse_missing([x for x in free if not x.op.is_shared], self.inputs)  # type: ignore[attr-defined]
+        inner = ir.toposort(self.outputs, self.inputs)
+        free = [x for x in inner if isinstance(x.op, ir.Input)]
+        ir.refuse_missing([x for x in free if not x.op.is_shared], self.inputs)  # type: ignore[attr-defined]
         if strict and free:
             raise MissingInputError(
                 f"OpFromGraph: the outputs depend on {', '.join(map(repr, free))}, not among the "
@@ -126,20 +116,22 @@ class OpFromGraph:
             raise ArgumentError(
                 f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}."
             )
-        arrays = [y for _, y in map(unwrap_pair, self._inputs, inputs)]
+        arrays = [y for _, y in map(ir.unwrap_pair, self._inputs, inputs)]
         arguments = [self._as_input(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
         arguments = specify_named(self.inputs, arguments, self.name)
         # Captured arrays are operands too, so that derivatives can tell them apart.
         parameters, operands = [*self.inputs, *self._captured], [*arguments, *self._captured]
         fresh = [stand_in(x) for x in operands]
-        outputs = replace_nodes(self.outputs, dict(zip(parameters, fresh, strict=True)))
-        like = Subgraph(Graph([], []), len(arguments), self.name, self.inline, self._own)
-        results = [*map(wrap_like, self._outputs, apply_subgraph(like, fresh, operands, outputs))]
+        outputs = ir.replace_nodes(self.outputs, dict(zip(parameters, fresh, strict=True)))
+        like = Subgraph(ir.Graph([], []), len(arguments), self.name, self.inline, self._own)
+        results = [
+            *map(ir.wrap_like, self._outputs, apply_subgraph(like, fresh, operands, outputs))
+        ]
         return results[0] if len(results) == 1 else results
 
     def _as_input(self, x: Tensor, array: Any) -> Tensor:
         expected = x.type
-        y = as_tensor(array) if isinstance(array, Node) else as_tensor(array, dtype=x.dtype)
+        y = as_tensor(array) if isinstance(array, ir.Node) else as_tensor(array, dtype=x.dtype)
         problem = f"{self.name} takes {x!r}, and is given {y!r}"
         if y.dtype != expected.dtype:
             raise DTypeError(f"{problem}.", f"Cast it with .astype({x.dtype!r}).")
@@ -195,7 +187,7 @@ class Overrides:
         rop: A function for all tangents, or a tuple of functions, one for each.
     """
 
-    graph: Graph
+    graph: ir.Graph
     arguments: int
     lop: Any
     rop: Any
@@ -215,13 +207,13 @@ class Overrides:
             return _call_override(self.lop, arguments, list(ys), list(g))
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        outputs = replace_nodes(
+        outputs = ir.replace_nodes(
             self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True))
         )
         pairs = [(y, part) for y, part in zip(outputs, g, strict=True) if part is not None]
         by_graph = cotangents(sum_by_node(pairs), fresh)
-        swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        gradients = [None if y is None else replace_nodes([y], swaps)[0] for y in by_graph]
+        swaps: dict[ir.Node, ir.Node] = dict(zip(fresh, xs, strict=True))
+        gradients = [None if y is None else ir.replace_nodes([y], swaps)[0] for y in by_graph]
         for i, function in enumerate(self.lop):
             if function is not None:
                 gradients[i] = function(arguments, list(ys), list(g))
@@ -233,13 +225,13 @@ class Overrides:
             return _call_override(self.rop, arguments, ts)
         xs = xs[: len(self.graph.inputs)]
         fresh = [stand_in(x) for x in xs]
-        outputs = replace_nodes(
+        outputs = ir.replace_nodes(
             self.graph.outputs, dict(zip(self.graph.inputs, fresh, strict=True))
         )
         pairs = zip(fresh, tangents, strict=False)
         by_graph = push(outputs, {x: t for x, t in pairs if t is not None})
-        swaps: dict[Node, Node] = dict(zip(fresh, xs, strict=True))
-        results = [None if y is None else replace_nodes([y], swaps)[0] for y in by_graph]
+        swaps: dict[ir.Node, ir.Node] = dict(zip(fresh, xs, strict=True))
+        results = [None if y is None else ir.replace_nodes([y], swaps)[0] for y in by_graph]
         return [
             y if function is None else function(arguments, ts)
             for y, function in zip(results, self.rop, strict=True)

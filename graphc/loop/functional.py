@@ -6,23 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from graphc import ir
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import (
-    Graph,
-    Node,
-    Op,
-    TupleType,
-    Wrapper,
-    flatten,
-    flatten_like,
-    is_container,
-    paths,
-    picks,
-    rebuild,
-    unwrap,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.loop.arguments import (
     Count,
     call_user,
@@ -110,7 +95,7 @@ def loop(  # noqa: PLR0913, PLR0917
     if flipped:
         elements = [flip(x, 0) for x in elements]
     like = Loop(
-        Graph([], []),
+        ir.Graph([], []),
         reverse=reverse and not flipped and bool(sequences),
         unroll=unrolling(title, unroll),
         label=title,
@@ -126,7 +111,7 @@ def loop(  # noqa: PLR0913, PLR0917
     results = _build_loop(like, n, checkpoint, carries, elements, full_step)
     advance_keys(draws, dict(zip(draws, results[len(first) :], strict=False)))
     rows = results[len(carries) :]
-    wrappers = [x for x in flatten(xs) if isinstance(x, Wrapper)]
+    wrappers = [x for x in ir.flatten(xs) if isinstance(x, ir.Wrapper)]
     if until is not None:
         rows = [y[: results[-1]] for y in rows[:-1]]
     if flipped:
@@ -187,7 +172,7 @@ def while_loop(
     tracer = _ContainerStepTracer(title, step, init, None, ends)
     first, traced, draws = settle_dtypes(tracer.first, lambda init: tracer.trace(init, []))
     count = choose(goes_on(_fill(init, first)), as_tensor(n, dtype="int64"), 0)
-    like = Loop(Graph([], []), label=title)
+    like = Loop(ir.Graph([], []), label=title)
     carries, full_step = carry_variables(first, traced, draws)
     results = build(like, n, count, carries, [], full_step)
     advance_keys(draws, dict(zip(draws, results[len(first) :], strict=False)))
@@ -220,8 +205,10 @@ class _ContainerStepTracer:
         carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
         remaining = iter(elements)
-        element = [x if x is None else _wrap_element(x, next(remaining)) for x in flatten(self.xs)]
-        arguments = [_fill(self.init, carries), rebuild(self.xs, element)]
+        element = [
+            x if x is None else _wrap_element(x, next(remaining)) for x in ir.flatten(self.xs)
+        ]
+        arguments = [_fill(self.init, carries), ir.rebuild(self.xs, element)]
         result = call_user(self.title, self.step, arguments, "the carry, an element of xs or None")
         if not isinstance(result, list | tuple) or len(result) != 2:
             raise ArgumentError(
@@ -243,16 +230,16 @@ class _ContainerStepTracer:
 
     def _arrays_of_carry(self, carry: Any) -> list[Any]:
         try:
-            leaves = flatten_like(self.init, carry)
-            for x, y in zip(flatten(self.init), leaves, strict=True):
-                if (x is None) != (y is None) or is_container(y):
+            leaves = ir.flatten_like(self.init, carry)
+            for x, y in zip(ir.flatten(self.init), leaves, strict=True):
+                if (x is None) != (y is None) or ir.is_container(y):
                     raise ValueError(f"{x!r} was there, and {y!r} is")
         except ValueError as error:
             raise ArgumentError(
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
             ) from error
-        pairs = map(unwrap_pair, flatten(self.init), leaves)
+        pairs = map(ir.unwrap_pair, ir.flatten(self.init), leaves)
         return [y for _, y in pairs if y is not None]
 
 
@@ -314,42 +301,42 @@ def _check_lengths(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
 
 
 def _leaves(container: Any) -> list[Any]:
-    return [x for x in flatten(container) if x is not None]
+    return [x for x in ir.flatten(container) if x is not None]
 
 
 def _names(container: Any) -> list[str | None]:
     """Return names for the arrays of a carry in messages: paths from ``carry``, if it is nested."""
-    if not is_container(container):
+    if not ir.is_container(container):
         return [] if container is None else [None]
-    values = flatten(container)
-    return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
+    values = ir.flatten(container)
+    return [p for p, x in zip(ir.paths(container, "carry"), values, strict=True) if x is not None]
 
 
 def _with_kinds(like: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
     return [of_kind(x, y) for x, y in zip(like, values, strict=False)]
 
 
-def _fill(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:
+def _fill(like: Any, values: Sequence[Any], along: Sequence[ir.Wrapper] | None = None) -> Any:
     """Fill a container; ``along`` are the wrapped sequences if the values are rows of a loop."""
     remaining = iter(values)
 
     def fill(x: Any) -> Any:
         if x is None:
             return None
-        if along is None or not isinstance(x, Wrapper):
-            return wrap_like(x, next(remaining))
+        if along is None or not isinstance(x, ir.Wrapper):
+            return ir.wrap_like(x, next(remaining))
         return x.rows(next(remaining), along)
 
-    return rebuild(like, [fill(x) for x in flatten(like)])
+    return ir.rebuild(like, [fill(x) for x in ir.flatten(like)])
 
 
 def _wrap_element(x: Any, element: Tensor) -> Any:
-    return x.element(element) if isinstance(x, Wrapper) else element
+    return x.element(element) if isinstance(x, ir.Wrapper) else element
 
 
 def _as_array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
     try:
-        y = after(unwrap(x), like)
+        y = after(ir.unwrap(x), like)
     except DTypeError as error:
         raise ArgumentError(
             f"{title}: {x!r} in a {what} is not an array.",
@@ -363,14 +350,14 @@ def _as_array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tens
     return y
 
 
-def over_each(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Any:
+def over_each(op: ir.Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Any:
     """Apply an operation on one element to each element of a batch of inputs."""
     wide = tuple(x for x, flag in zip(inputs, batched, strict=True) if flag)
 
     def step(_: None, elements: Sequence[Tensor]) -> tuple[None, Any]:
         remaining = iter(elements)
         xs = [next(remaining) if flag else x for x, flag in zip(inputs, batched, strict=True)]
-        y = Node.make(op, *xs)
-        return None, tuple(picks(y)) if isinstance(y.type, TupleType) else y
+        y = ir.Node.make(op, *xs)
+        return None, tuple(ir.picks(y)) if isinstance(y.type, ir.TupleType) else y
 
     return loop(step, None, wide, n_steps=size, name=f"batch of {op.name}")[1]

@@ -6,17 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from graphc import ir
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import (
-    Graph,
-    Input,
-    Node,
-    Wrapper,
-    toposort,
-    unwrap,
-    unwrap_pair,
-    wrap_like,
-)
 from graphc.loop.arguments import call_user, smallest_count, unrolling, until
 from graphc.loop.build import build
 from graphc.loop.carries import after, is_number, settle_dtypes, share_lengths
@@ -118,7 +109,7 @@ class ScanArguments:
         if reverse and step.stop is not None:
             xs, reverse = [flip(x, 0) for x in xs], False
         like = Loop(
-            Graph([], []),
+            ir.Graph([], []),
             reverse=reverse,
             truncate=_truncation(self.title, truncate),
             unroll=unrolling(self.title, unroll),
@@ -136,7 +127,7 @@ class ScanArguments:
         carries = [stand_in(x, name) for x, name in zip(init, names, strict=True)]
         shares = self._split_carries(carries)
         past = [
-            wrap_like(s.wrapper, x)
+            ir.wrap_like(s.wrapper, x)
             for s, part in zip(self.states, shares, strict=True)
             for x in s.read(part)
         ]
@@ -145,14 +136,14 @@ class ScanArguments:
         arguments = [*read, *past, *self.non_sequences]
         returned = self._sort_return_value(call_user(self.title, self.fn, arguments, ARGUMENTS))
         states = [
-            s if s.wrapper is not None or not isinstance(y, Wrapper) else replace(s, wrapper=y)
+            s if s.wrapper is not None or not isinstance(y, ir.Wrapper) else replace(s, wrapper=y)
             for s, y in zip(
                 self._output_states(len(returned.outputs)), returned.outputs, strict=True
             )
         ]
         shares = shares or [[] for _ in states]
         outputs = [
-            self._as_output(i, unwrap_pair(s.wrapper, y)[1], s.latest(part))
+            self._as_output(i, ir.unwrap_pair(s.wrapper, y)[1], s.latest(part))
             for i, (y, s, part) in enumerate(zip(returned.outputs, states, shares, strict=True))
         ]
         nexts = [
@@ -213,7 +204,7 @@ class ScanArguments:
                     f"{self.title}: a step updates {variable!r}, which is not a shared variable.",
                     "Return it as an output, with its first value in outputs_info.",
                 )
-            variable, new = unwrap_pair(variable, new)
+            variable, new = ir.unwrap_pair(variable, new)
             result[variable] = share_lengths(after(new, variable), variable)
         return result
 
@@ -229,8 +220,8 @@ class ScanArguments:
 
     def _check_strict(self, step: _ScanStep) -> None:
         outputs = [*step.outputs, *step.updates.values()]
-        named = {*map(unwrap, self.non_sequences), *(x.x for x in self.sequences), *step.updates}
-        unnamed = [x for x in toposort(outputs, named) if _is_shared(x)]
+        named = {*map(ir.unwrap, self.non_sequences), *(x.x for x in self.sequences), *step.updates}
+        unnamed = [x for x in ir.toposort(outputs, named) if _is_shared(x)]
         if unnamed:
             names = ", ".join(repr(x) for x in unnamed)
             raise ArgumentError(
@@ -268,12 +259,12 @@ class ScanArguments:
             value = arrays[first] if count else None
             value = value[-1] if value is not None and count < s.depth else value
             finals.append(
-                value if value is None else wrap_like(s.wrapper, of_kind(s.initial, value))
+                value if value is None else ir.wrap_like(s.wrapper, of_kind(s.initial, value))
             )
             first += count
         updates = dict(zip(step.updates, arrays[first:], strict=False))
         rows = iter(arrays[len(step.carries) :])
-        wrappers = [x.user_value for x in self.sequences if isinstance(x.user_value, Wrapper)]
+        wrappers = [x.user_value for x in self.sequences if isinstance(x.user_value, ir.Wrapper)]
         traces: list[Tensor | None] = []
         for s in step.states:
             row = next(rows) if s.traced else None
@@ -287,8 +278,8 @@ class ScanArguments:
 
 
 def _is_shared(x: Any) -> bool:
-    x = unwrap(x)
-    return isinstance(x, Node) and isinstance(x.op, Input) and x.op.is_shared
+    x = ir.unwrap(x)
+    return isinstance(x, ir.Node) and isinstance(x.op, ir.Input) and x.op.is_shared
 
 
 def _is_updates(value: Any) -> bool:
@@ -301,7 +292,7 @@ def _is_updates(value: Any) -> bool:
 
 def _as_non_sequence(x: Any) -> Any:
     """Convert a non-sequence to an array, except Python numbers: the step gives them a dtype."""
-    return x if is_number(x) or isinstance(x, Wrapper) else as_tensor(x)
+    return x if is_number(x) or isinstance(x, ir.Wrapper) else as_tensor(x)
 
 
 def _count_phrase(n: int, singular: str, plural: str) -> str:

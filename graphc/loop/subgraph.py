@@ -11,23 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
+from graphc import ir
 from graphc.errors import GradientError, InvalidGraphError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node
-from graphc.ir import (
-    GATHERERS,
-    Graph,
-    Node,
-    Op,
-    Pick,
-    TensorType,
-    TupleType,
-    encode,
-    is_inexact,
-    picks,
-    replace_nodes,
-    toposort,
-)
 from graphc.ir.line import Code, Writer, call
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import batch_inputs, close_graph, stand_in
@@ -61,7 +48,7 @@ class Derivatives(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Subgraph(Op):
+class Subgraph(ir.Op):
     """A graph as one operation.
 
     The first inputs are the arguments; the others are nodes that the graph captured.
@@ -74,7 +61,7 @@ class Subgraph(Op):
         own: User-defined derivatives, or None.
     """
 
-    graph: Graph
+    graph: ir.Graph
     arguments: int
     label: str
     inline: bool = True
@@ -90,41 +77,43 @@ class Subgraph(Op):
     def __repr__(self) -> str:
         return f"Subgraph({'' if self.inline else 'kept'})"
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         return call(self.label, inputs, "", write)
 
     def token(self) -> str:
-        name = "" if self.inline else encode(self.label)
+        name = "" if self.inline else ir.encode(self.label)
         return f"{type(self).__name__}({name},{self.graph.key()})"
 
     def key_and_numbers(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
         """Return the name and the parameters without the graph, for reports of a difference."""
         return f"Subgraph {self.label}", (("inline", self.inline),)
 
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> tuple[ir.Graph, ...]:
         return (self.graph,)
 
-    def with_graphs(self, graphs: Sequence[Graph]) -> Subgraph:
+    def with_graphs(self, graphs: Sequence[ir.Graph]) -> Subgraph:
         return replace(self, graph=graphs[0])
 
     def passes(self) -> Sequence[Sequence[int | None]]:
         return [range(len(self.graph.inputs))]
 
-    def infer(self, *types: TensorType) -> TupleType:
+    def infer(self, *types: ir.TensorType) -> ir.TupleType:
         for i, (x, given_type) in enumerate(zip(self.graph.inputs, types, strict=True)):
             if not x.type.admits(given_type):
                 raise InvalidGraphError(
                     f"{self.label} takes {x.type!r} at place {i}, and is given {given_type!r}."
                 )
         Subgraph.used = True
-        return TupleType(tuple(y.type for y in self.graph.outputs))
+        return ir.TupleType(tuple(y.type for y in self.graph.outputs))
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         return tuple(evaluate(self.graph, *values))
 
-    def outputs_over(self, inputs: Sequence[Node]) -> list[Any]:
+    def outputs_over(self, inputs: Sequence[ir.Node]) -> list[Any]:
         """Return the graph's outputs for these inputs."""
-        return replace_nodes(self.graph.outputs, dict(zip(self.graph.inputs, inputs, strict=True)))
+        return ir.replace_nodes(
+            self.graph.outputs, dict(zip(self.graph.inputs, inputs, strict=True))
+        )
 
     # Derivatives.
 
@@ -132,7 +121,7 @@ class Subgraph(Op):
         self, wanted: Sequence[bool], g: Sequence[Any], y: Any, *xs: Tensor
     ) -> Sequence[Any]:
         if self.own is not None and self.own.pullback is not None:
-            return self._own_pullback(self.own.pullback, g, picks(y), xs)
+            return self._own_pullback(self.own.pullback, g, ir.picks(y), xs)
         indices = [j for j, part in enumerate(g) if part is not None]
         dummies = [stand_in(g[j], "cotangent") for j in indices]
         fresh, ys = self._with_new_inputs()
@@ -168,7 +157,7 @@ class Subgraph(Op):
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *xs: Tensor) -> Any:
         if self.own is not None:
-            return self._own_pushforward(self.own, tangents, picks(y), xs)
+            return self._own_pushforward(self.own, tangents, ir.picks(y), xs)
         indices = [i for i, t in enumerate(tangents) if t is not None]
         dummies = [stand_in(tangents[i], "tangent") for i in indices]
         fresh, ys = self._with_new_inputs()
@@ -193,7 +182,7 @@ class Subgraph(Op):
         self,
         prefix: str,
         parameters: Sequence[Tensor],
-        operands: Sequence[Node],
+        operands: Sequence[ir.Node],
         results: Sequence[Any],
     ) -> list[Tensor]:
         """Return results of the graph's nodes as an operation like this one."""
@@ -210,7 +199,7 @@ class Subgraph(Op):
         """Batch the graph and its derivatives."""
         fresh, ys = self._with_new_inputs()
         wide = batch_inputs(fresh, batched, size)
-        depends = [self.own is not None or not wide.keys().isdisjoint(toposort([y])) for y in ys]
+        depends = [self.own is not None or not wide.keys().isdisjoint(ir.toposort([y])) for y in ys]
         results = [
             a if flag else y for a, y, flag in zip(over_batch(ys, wide), ys, depends, strict=True)
         ]
@@ -270,8 +259,8 @@ def _apply_each(
     return _at_indices(batched, present, len(results))
 
 
-def _is_differentiable(x: Node) -> bool:
-    return is_inexact(x.type.dtype)
+def _is_differentiable(x: ir.Node) -> bool:
+    return ir.is_inexact(x.type.dtype)
 
 
 def _or_zeros(part: Any, y: Any) -> Any:
@@ -296,41 +285,44 @@ def _check_number(label: str, role: str, arrays: Arrays, expected: int, of: str)
 
 
 def apply_subgraph(
-    like: Subgraph, parameters: Sequence[Tensor], operands: Sequence[Node], results: Sequence[Any]
+    like: Subgraph,
+    parameters: Sequence[Tensor],
+    operands: Sequence[ir.Node],
+    results: Sequence[Any],
 ) -> list[Tensor]:
     """Return results over ``parameters`` as one operation on ``operands``, like ``like``."""
     graph, outside = close_graph(parameters, results, {})
-    return picks(Node.make(replace(like, graph=graph), *operands, *outside))
+    return ir.picks(ir.Node.make(replace(like, graph=graph), *operands, *outside))
 
 
 # Expansion.
 
 
-def inline_subgraphs(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+def inline_subgraphs(outputs: Sequence[ir.Node], known: Collection[ir.Node] = ()) -> list[ir.Node]:
     """Expand the sub-graphs that are not kept, in nested graphs too; drop their derivatives."""
     return _expand(outputs, known, lambda op: op.inline, inside=True)
 
 
-def expand_subgraphs(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+def expand_subgraphs(outputs: Sequence[ir.Node], known: Collection[ir.Node] = ()) -> list[ir.Node]:
     """Expand the sub-graphs without user-defined derivatives, but not in nested graphs."""
     return _expand(outputs, known, lambda op: op.inline and op.own is None, inside=False)
 
 
 def _expand(
-    outputs: Sequence[Node],
-    known: Collection[Node],
+    outputs: Sequence[ir.Node],
+    known: Collection[ir.Node],
     chosen: Callable[[Subgraph], bool],
     *,
     inside: bool,
-) -> list[Node]:
+) -> list[ir.Node]:
     """Expand chosen sub-graphs; with ``inside`` in nested graphs too."""
-    order = toposort(outputs, known) if Subgraph.used else []
+    order = ir.toposort(outputs, known) if Subgraph.used else []
     if not any(isinstance(x.op, Subgraph) or (inside and x.op.graphs()) for x in order):
         return list(outputs)
-    done: dict[Node, Node] = {x: x for x in known}
-    results: dict[Node, Sequence[Node]] = {}
+    done: dict[ir.Node, ir.Node] = {x: x for x in known}
+    results: dict[ir.Node, Sequence[ir.Node]] = {}
 
-    def within(graph: Graph) -> list[Node]:
+    def within(graph: ir.Graph) -> list[ir.Node]:
         return _expand(graph.outputs, graph.inputs, chosen, inside=inside)
 
     for node in order:
@@ -338,19 +330,19 @@ def _expand(
         if isinstance(new.op, Subgraph) and chosen(new.op):
             swaps = dict(zip(new.op.graph.inputs, new.inputs, strict=True))
             with derived_from(node.site):
-                results[new] = replace_nodes(within(new.op.graph), swaps)
-        elif isinstance(new.op, Pick) and new.inputs[0] in results:
+                results[new] = ir.replace_nodes(within(new.op.graph), swaps)
+        elif isinstance(new.op, ir.Pick) and new.inputs[0] in results:
             new = results[new.inputs[0]][new.op.index]
         elif inside and new.op.graphs():
             with derived_from(node.site):
-                new = Node.make(_expand_nested_graphs(new.op, within), *new.inputs)
+                new = ir.Node.make(_expand_nested_graphs(new.op, within), *new.inputs)
         done[node] = new
     return [done[y] for y in outputs]
 
 
-def _expand_nested_graphs(op: Op, within: Callable[[Graph], Sequence[Node]]) -> Op:
+def _expand_nested_graphs(op: ir.Op, within: Callable[[ir.Graph], Sequence[ir.Node]]) -> ir.Op:
     nested = op.graphs()
-    graphs = [Graph(graph.inputs, within(graph)) for graph in nested]
+    graphs = [ir.Graph(graph.inputs, within(graph)) for graph in nested]
     if isinstance(op, Subgraph):
         # No program needs derivatives, and they may refer to objects that cannot be saved.
         return replace(op, graph=graphs[0], own=None)
@@ -358,4 +350,4 @@ def _expand_nested_graphs(op: Op, within: Callable[[Graph], Sequence[Node]]) -> 
 
 
 # Sub-graphs come first: they may contain implicit arrays and loops.
-GATHERERS.insert(0, expand_subgraphs)
+ir.GATHERERS.insert(0, expand_subgraphs)

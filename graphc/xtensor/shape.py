@@ -15,17 +15,7 @@ from graphc.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from graphc.ir import is_integer, unwrap
 from graphc.site import frames_up
 from graphc.tensor.core.shape import length
-from graphc.xtensor.align import (
-    Dim,
-    check_dims,
-    dim_lengths,
-    dims_text,
-    length_of,
-    permute,
-    permute_all,
-    select_dims,
-    with_lengths,
-)
+from graphc.xtensor import align
 from graphc.xtensor.methods import Missing, method
 from graphc.xtensor.type import XTensor, as_xtensor
 
@@ -57,14 +47,14 @@ def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None
         )
     problem = f"{title}({x!r}): there is no dimension {dim!r}."
     if missing_dims == "raise":
-        raise AxisError(problem, dims_text(x))
+        raise AxisError(problem, align.dims_text(x))
     if missing_dims == "warn":
-        warnings.warn(f"{problem} {dims_text(x)}", stacklevel=frames_up())
+        warnings.warn(f"{problem} {align.dims_text(x)}", stacklevel=frames_up())
 
 
 def reorder(x: XTensor, order: Sequence[str]) -> XTensor:
     """Return the array with its dimensions in an order that names all of them."""
-    return XTensor(permute(x.values, x.dims, order), order)
+    return XTensor(align.permute(x.values, x.dims, order), order)
 
 
 @method
@@ -94,7 +84,7 @@ def transpose(x: Any, *dim: str | EllipsisType, missing_dims: Missing = "raise")
     present = [each for each in dim if each is Ellipsis or each in x.dims]
     if not present:
         return reorder(x, x.dims[::-1])
-    named = check_dims("transpose", [each for each in present if each is not Ellipsis])
+    named = align.check_dims("transpose", [each for each in present if each is not Ellipsis])
     others = [each for each in x.dims if each not in named]
     if present.count(...) > 1 or (others and ... not in present):
         raise ArgumentError(
@@ -145,7 +135,7 @@ def stack(x: Any, /, dim: Any = None, **dims: Any) -> XTensor:
             raise ArgumentError(
                 f"stack: {new}={names!r}.", f"Give the names of several: {new}=('a', 'b')."
             )
-        merged = select_dims("stack", y, names)
+        merged = align.select_dims("stack", y, names)
         _new("stack", y, new)
         if merged != tuple(each for each in y.dims if each in merged):
             raise ArgumentError(
@@ -184,7 +174,7 @@ def unstack(x: Any, /, dim: Any = None, **dims: Any) -> XTensor:
     """
     y = as_xtensor(x)
     for old, sizes in _one_way("unstack", dim, dims).items():
-        select_dims("unstack", y, old)
+        align.select_dims("unstack", y, old)
         if not isinstance(sizes, Mapping) or len(sizes) < 2:
             raise ArgumentError(
                 f"unstack: {old}={sizes!r}.",
@@ -232,9 +222,9 @@ def expand_dims(x: Any, /, dim: Any = None, axis: Any = None, **dim_kwargs: Any)
     """
     x = as_xtensor(x)
     if dim is not None and not isinstance(dim, Mapping):
-        dim = dict.fromkeys(check_dims("expand_dims", dim), 1)
+        dim = dict.fromkeys(align.check_dims("expand_dims", dim), 1)
     sizes = _one_way("expand_dims", dim, dim_kwargs)
-    for new in check_dims("expand_dims", sizes):
+    for new in align.check_dims("expand_dims", sizes):
         _new("expand_dims", x, new)
     lengths = [_new_length(new, n) for new, n in sizes.items()]
     old_shape = [length(x.values, i) for i in range(x.ndim)]
@@ -270,7 +260,7 @@ def _new_length(dim: str, n: Any) -> Any:
 
 
 @method
-def squeeze(x: Any, dim: Dim = None, *, axis: Any = None) -> XTensor:
+def squeeze(x: Any, dim: align.Dim = None, *, axis: Any = None) -> XTensor:
     """Return the array without dimensions of length 1.
 
     Args:
@@ -289,7 +279,9 @@ def squeeze(x: Any, dim: Dim = None, *, axis: Any = None) -> XTensor:
         dim = [x.dims[i] for i in ([axis] if isinstance(axis, int) else axis)]
     lengths = dict(zip(x.dims, x.values.type.shape, strict=True))
     dims = (
-        [d for d, n in lengths.items() if n == 1] if dim is None else select_dims("squeeze", x, dim)
+        [d for d, n in lengths.items() if n == 1]
+        if dim is None
+        else align.select_dims("squeeze", x, dim)
     )
     for each in dims:
         if lengths[each] not in {1, None}:
@@ -317,16 +309,16 @@ def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[X
         >>> [each.dims for each in broadcast(x, y)]
         [('a', 'b'), ('a', 'b')]
     """
-    apart = () if exclude is None else check_dims("broadcast", exclude)
+    apart = () if exclude is None else align.check_dims("broadcast", exclude)
     xs = [as_xtensor(x) for x in args]
-    lengths = dim_lengths("broadcast", xs, apart)
-    sizes = {dim: n if n is not None else length_of(xs, dim) for dim, n in lengths.items()}
+    lengths = align.dim_lengths("broadcast", xs, apart)
+    sizes = {dim: n if n is not None else align.length_of(xs, dim) for dim, n in lengths.items()}
     results = []
     for x in xs:
         excluded = [dim for dim in apart if dim in x.dims]
         order = [*lengths, *excluded]
         shape = [sizes[d] if d in sizes else length(x.values, x.dims.index(d)) for d in order]
-        values = permute(with_lengths("broadcast", x, lengths), x.dims, order)
+        values = align.permute(align.with_lengths("broadcast", x, lengths), x.dims, order)
         full = {*x.dims} == {*order}
         results.append(XTensor(values if full else gt.broadcast_to(values, shape), order))
     return tuple(results)
@@ -362,13 +354,13 @@ def concat(xtensors: Sequence[Any], dim: str) -> XTensor:
         float64[a=3, b=3]
     """
     xs = [as_xtensor(x) for x in xtensors]
-    (name,) = check_dims("concat", [dim])
+    (name,) = align.check_dims("concat", [dim])
     if not xs:
         raise ArgumentError("concat: there are no arrays.")
     seen = dict.fromkeys(each for x in xs for each in x.dims)
     order = list(seen) if name in seen else [name, *seen]
     whole = broadcast(*xs, exclude=(name,))
-    operands = [permute_all(x.values, x.dims, order) for x in whole]
+    operands = [align.permute_all(x.values, x.dims, order) for x in whole]
     return XTensor(gt.concatenate(operands, axis=order.index(name)), order)
 
 

@@ -11,16 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from graphc import ir
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from graphc.ir import (
-    Constant,
-    Node,
-    Op,
-    Pick,
-    TensorType,
-    TupleType,
-    is_integer,
-)
 from graphc.ir.law import law
 from graphc.ir.lengths import AnyLength, SymbolicLength, agree, require
 from graphc.ir.line import ATOM, Code, Writer
@@ -95,7 +87,7 @@ BACKWARDS = Range(None, None, -1)
 WHOLE_AXES = {EVERYTHING, BACKWARDS, Range(0), Range(None, None, 1), Range(0, None, 1)}
 
 
-def _format_entries(entries: Sequence[Entry], symbolic: Sequence[Node], write: Writer) -> str:
+def _format_entries(entries: Sequence[Entry], symbolic: Sequence[ir.Node], write: Writer) -> str:
     """Return an index as code, without full slices at its end."""
     shown = list(entries)
     while len(shown) > 1 and shown[-1] == EVERYTHING:
@@ -159,7 +151,7 @@ def _add_at(y: np.ndarray[Any, Any], index: tuple[Any, ...], value: Any) -> None
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Op):
+class Index(ir.Op):
     """A part of an array. Inputs are the array and a value for each hole of the entries.
 
     Attributes:
@@ -170,11 +162,11 @@ class Index(Op):
     name = "getitem"
     is_linear = True
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         x, *symbolic = inputs
         return f"{write(x, ATOM)}[{_format_entries(self.entries, symbolic, write)}]", ATOM
 
-    def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
+    def infer(self, x: ir.TensorType, *symbolic: ir.TensorType) -> ir.TensorType:
         shape: list[Any] = []
         values = iter(symbolic)
         axis = 0
@@ -283,14 +275,14 @@ def _over_batch(
     return _BatchedIndex(Index((HOLE, *op.entries)), [rows, *symbolic], source, destination)
 
 
-def _check_bounds(x: TensorType, axis: int, i: int) -> None:
+def _check_bounds(x: ir.TensorType, axis: int, i: int) -> None:
     n = x.shape[axis]
     if isinstance(n, int) and not -n <= i < n:
         raise BoundsError(f"Index {i} is outside axis {axis} of {x!r}, of length {n}.")
 
 
 @dataclass(frozen=True, slots=True)
-class IndexUpdate(Op):
+class IndexUpdate(ir.Op):
     """An array with a part replaced by a value, or with a value added to it.
 
     Inputs are the array, the value, which broadcasts to the part, and a value for each hole.
@@ -303,12 +295,14 @@ class IndexUpdate(Op):
     def name(self) -> str:
         return "inc" if self.accumulate else "set"
 
-    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+    def as_code(self, inputs: Sequence[ir.Node], write: Writer) -> Code:
         x, value, *symbolic = inputs
         part = f"{write(x, ATOM)}[{_format_entries(self.entries, symbolic, write)}]"
         return f"{part}.{self.name}({write(value)})", ATOM
 
-    def infer(self, x: TensorType, value: TensorType, *symbolic: TensorType) -> TensorType:
+    def infer(
+        self, x: ir.TensorType, value: ir.TensorType, *symbolic: ir.TensorType
+    ) -> ir.TensorType:
         part = Index(self.entries).infer(x, *symbolic)
         if value.dtype != x.dtype:
             raise DTypeError(f"{self.name}({x!r}, {value!r}): expected one dtype.")
@@ -402,23 +396,23 @@ def _has_distinct_elements(i: Tensor) -> bool:
     n = i.type.shape[0]
     match i.op:
         case Arange():
-            start, _, step = (x.op.value if isinstance(x.op, Constant) else -1 for x in i.inputs)
+            start, _, step = (x.op.value if isinstance(x.op, ir.Constant) else -1 for x in i.inputs)
             return bool(start >= 0 and step > 0)
         case StaticArange(start, _, step):
             return start >= 0 and step > 0
-        case Constant(value=values) if i.ndim == 1:
+        case ir.Constant(value=values) if i.ndim == 1:
             return len({*values.tolist()}) == n and len({*(values < 0).tolist()}) == 1
     return False
 
 
-def broadcast_fits(value: TensorType, part: TensorType) -> bool:
+def broadcast_fits(value: ir.TensorType, part: ir.TensorType) -> bool:
     """Return whether a value broadcasts to a part, as far as static lengths tell."""
     pairs = zip(value.shape[::-1], part.shape[::-1], strict=False)
     return all(n == 1 or agree(n, m) for n, m in pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class Nonzero(Op):
+class Nonzero(ir.Op):
     """The positions of the nonzero elements: an int64 vector for each axis.
 
     Their number depends on the values.
@@ -426,9 +420,9 @@ class Nonzero(Op):
 
     name = "nonzero"
 
-    def infer(self, x: TensorType) -> TupleType:
+    def infer(self, x: ir.TensorType) -> ir.TupleType:
         count = None if x.value is None else SymbolicLength.of("count", x.value)
-        return TupleType((TensorType("int64", (count,)),) * x.ndim)
+        return ir.TupleType((ir.TensorType("int64", (count,)),) * x.ndim)
 
     def perform(self, x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
         return tuple(indices.astype(np.int64) for indices in np.nonzero(x))
@@ -439,8 +433,8 @@ def nonzero_indices(x: Any) -> tuple[Tensor, ...]:
     x = as_tensor(x)
     if not x.ndim:
         raise ShapeError("nonzero: expected at least one axis, got a scalar.")
-    indices = Node.make(Nonzero(), x)
-    return tuple(Tensor.make(Pick(i), indices) for i in range(x.ndim))
+    indices = ir.Node.make(Nonzero(), x)
+    return tuple(Tensor.make(ir.Pick(i), indices) for i in range(x.ndim))
 
 
 INDICES = "Use integers, slices, None, ... or integer or bool arrays."
@@ -477,13 +471,13 @@ class _Parser:
         if isinstance(part, str | float | np.floating):
             raise self.refusal(part, INDICES)
         part = as_tensor(part)
-        if part.type.shape == (0,) and isinstance(part.op, Constant):
+        if part.type.shape == (0,) and isinstance(part.op, ir.Constant):
             part = ew.cast(part, "int64")
-        if part.dtype != "bool" and not is_integer(part.dtype):
+        if part.dtype != "bool" and not ir.is_integer(part.dtype):
             raise self.refusal(
                 part, f"{INDICES} Half of a length is x.shape[0] // 2; x.astype('int64') converts."
             )
-        if isinstance(part.op, Constant) and not part.ndim and part.dtype != "bool":
+        if isinstance(part.op, ir.Constant) and not part.ndim and part.dtype != "bool":
             return int(part.op.value)
         return part
 
@@ -656,7 +650,9 @@ def _safely_cast(name: str, value: Tensor, x: Any) -> Tensor:
 
 
 def _is_constant_in_range(value: Tensor, dtype: str) -> bool:
-    if not isinstance(value.op, Constant) or not (is_integer(value.dtype) and is_integer(dtype)):
+    if not isinstance(value.op, ir.Constant) or not (
+        ir.is_integer(value.dtype) and ir.is_integer(dtype)
+    ):
         return False
     bounds, values = np.iinfo(dtype), value.op.value
     return bool(np.all((values >= bounds.min) & (values <= bounds.max)))
@@ -667,7 +663,7 @@ def _mask_of(part: Tensor) -> Tensor | None:
     op = part.op
     assert isinstance(op, Index)
     x, *symbolic = part.inputs
-    if not symbolic or not isinstance(symbolic[0].op, Pick):
+    if not symbolic or not isinstance(symbolic[0].op, ir.Pick):
         return None
     mask: Tensor = symbolic[0].inputs[0].inputs[0]  # type: ignore[assignment]
     full_index = (HOLE,) * mask.ndim + (EVERYTHING,) * (x.type.ndim - mask.ndim)

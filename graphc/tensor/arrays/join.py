@@ -12,17 +12,7 @@ from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType
 from graphc.ir.lengths import agree, common, total
 from graphc.tensor.arrays.broadcast import broadcast_batch, broadcast_lengths, broadcast_to
-from graphc.tensor.core.axes import (
-    around_axis,
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    atleast_Nd,
-    expand_dims,
-    from_front,
-    is_symbolic,
-    slice_at_axis,
-)
+from graphc.tensor.core import axes
 from graphc.tensor.core.elementwise import broadcast_shapes, equal, where
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
 from graphc.tensor.core.specify import specify_shape
@@ -77,7 +67,7 @@ class Concatenate(Op):
         start: Any = 0
         for x in xs:
             stop = start + length(x, self.axis)
-            gradients.append(g[slice_at_axis(slice(start, stop), self.axis)])
+            gradients.append(g[axes.slice_at_axis(slice(start, stop), self.axis)])
             start = stop
         return gradients
 
@@ -121,7 +111,7 @@ def concatenate(tensors: Sequence[Any], axis: Any = 0) -> Tensor:
             f"concatenate({', '.join(map(repr, xs))}): expected arrays of one rank, at least 1.",
             "Use gt.stack for 0-d arrays, gt.expand_dims for a missing axis.",
         )
-    if is_symbolic(axis):
+    if axes.is_symbolic(axis):
         return _join_along(xs, axis)
     (at,) = axes_of("concatenate", axis, xs[0].ndim)
     return xs[0] if len(xs) == 1 else Tensor.make(Concatenate(at), *xs)
@@ -129,7 +119,7 @@ def concatenate(tensors: Sequence[Any], axis: Any = 0) -> Tensor:
 
 def _join_along(xs: Sequence[Tensor], axis: Tensor) -> Tensor:
     """Join arrays along a symbolic axis; their other lengths are compared in a call."""
-    axis = from_front("concatenate", axis, xs[0].ndim)
+    axis = axes.from_front("concatenate", axis, xs[0].ndim)
     shape = lengths(xs[0])
     own = [equal(axis, k) for k in range(len(shape))]
     fitting = [xs[0]]
@@ -138,7 +128,9 @@ def _join_along(xs: Sequence[Tensor], axis: Tensor) -> Tensor:
         fitting.append(specify_shape(x, [where(is_own, n, m) for is_own, n, m in pairs]))
         longer = zip(own, shape, lengths(x), strict=True)
         shape = [n + where(is_own, m, 0) for is_own, n, m in longer]
-    return reshape(Tensor.make(Concatenate(1), *[around_axis(x, axis) for x in fitting]), shape)
+    return reshape(
+        Tensor.make(Concatenate(1), *[axes.around_axis(x, axis) for x in fitting]), shape
+    )
 
 
 @function
@@ -163,7 +155,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     xs, _ = operands("stack", arrays)
     if len({x.ndim for x in xs}) != 1:
         raise ShapeError(f"stack({', '.join(map(repr, xs))}): expected arrays of one rank.")
-    return concatenate([expand_dims(x, axis) for x in xs], axis)
+    return concatenate([axes.expand_dims(x, axis) for x in xs], axis)
 
 
 @function
@@ -308,7 +300,7 @@ def hstack(tensors: Sequence[Any]) -> Tensor:
         >>> gt.hstack([[[1], [2]], [[3], [4]]]).eval(mode="NUMPY").tolist()
         [[1, 3], [2, 4]]
     """
-    xs = [atleast_1d(x) for x in tensors]
+    xs = [axes.atleast_1d(x) for x in tensors]
     return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1)
 
 
@@ -324,7 +316,7 @@ def vstack(tensors: Sequence[Any]) -> Tensor:
         >>> gt.vstack([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
         [[1, 2], [3, 4]]
     """
-    return concatenate([atleast_2d(x) for x in tensors], 0)
+    return concatenate([axes.atleast_2d(x) for x in tensors], 0)
 
 
 @function
@@ -340,7 +332,7 @@ def dstack(tensors: Sequence[Any]) -> Tensor:
         >>> gt.dstack([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
         [[[1.0, 3.0], [2.0, 4.0]]]
     """
-    return concatenate([atleast_3d(atleast_2d(x), left=False) for x in tensors], 2)
+    return concatenate([axes.atleast_3d(axes.atleast_2d(x), left=False) for x in tensors], 2)
 
 
 @function
@@ -356,7 +348,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
         [[1, 3], [2, 4]]
     """
     xs = [as_tensor(x) for x in tensors]
-    return concatenate([atleast_2d(x, left=False) if x.ndim < 2 else x for x in xs], 1)
+    return concatenate([axes.atleast_2d(x, left=False) if x.ndim < 2 else x for x in xs], 1)
 
 
 @function
@@ -406,5 +398,5 @@ def _flat(arrays: Any) -> Iterator[Any]:
 
 def _join_blocks(arrays: Any, depth: int, ndim: int) -> Tensor:
     if not depth:
-        return atleast_Nd(arrays, n=ndim)
+        return axes.atleast_Nd(arrays, n=ndim)
     return concatenate([_join_blocks(part, depth - 1, ndim) for part in arrays], -depth)

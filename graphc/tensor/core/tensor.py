@@ -15,15 +15,8 @@ from graphc import hooks, ir
 from graphc.config import config
 from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
 from graphc.site import expects_updates, unpacking_targets
+from graphc.tensor.core import dispatch
 from graphc.tensor.core.captured import warn_of_captured
-from graphc.tensor.core.dispatch import (
-    DIFFERENT,
-    IN_PLACE,
-    OTHER_NAMES,
-    UFUNC_METHODS,
-    arguments_for,
-    ufunc_method_arguments,
-)
 from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
 from graphc.tensor.core.methods import TensorMethods, add_method
 from graphc.tensor.core.runtime import Runtime, SupportsArray
@@ -227,10 +220,10 @@ class Tensor(TensorMethods):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
-        reduction = TABLE.get(UFUNC_METHODS.get((ufunc.__name__, method), ""))
+        reduction = TABLE.get(dispatch.UFUNC_METHODS.get((ufunc.__name__, method), ""))
         if reduction is not None:
-            return self._call(asked, reduction, ufunc_method_arguments, args, kwargs)
-        name = OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
+            return self._call(asked, reduction, dispatch.ufunc_method_arguments, args, kwargs)
+        name = dispatch.OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
         call = TABLE.get(name)
         if call is not None and not kwargs:
             if method == "__call__":
@@ -253,13 +246,15 @@ class Tensor(TensorMethods):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         asked = f"np.{func.__name__}"
-        if func.__name__ in IN_PLACE:
+        if func.__name__ in dispatch.IN_PLACE:
             raise self._refuse(asked, "It would be changed in place: write x[index].set(value).")
-        call = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
-        if call is None or func.__name__ in DIFFERENT:
-            remedy = DIFFERENT.get(func.__name__, "Write it with graphc.tensor's functions.")
+        call = TABLE.get(dispatch.OTHER_NAMES.get(func.__name__, func.__name__))
+        if call is None or func.__name__ in dispatch.DIFFERENT:
+            remedy = dispatch.DIFFERENT.get(
+                func.__name__, "Write it with graphc.tensor's functions."
+            )
             raise self._refuse(asked, remedy)
-        return self._call(asked, call, partial(arguments_for, func), args, kwargs)
+        return self._call(asked, call, partial(dispatch.arguments_for, func), args, kwargs)
 
     def _call(self, asked: str, known: Any, translate: Any, args: Any, kwargs: Any) -> Any:
         try:
