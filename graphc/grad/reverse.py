@@ -130,11 +130,7 @@ def each_of(structure: Any) -> list[Any]:
 
 
 def differentiable_list(wrt: Any) -> list[Tensor]:
-    """Return the arrays to differentiate with respect to as a list.
-
-    Raises:
-        GradientError: If one is not a symbolic array.
-    """
+    """Return the arrays to differentiate with respect to as a list; refuse other values."""
     xs = each_of(wrt)
     for x in xs:
         if not isinstance(x, Tensor):
@@ -146,11 +142,7 @@ def differentiable_list(wrt: Any) -> list[Tensor]:
 
 
 def continuous(wrt: Any) -> list[Tensor]:
-    """Return the arrays as a list.
-
-    Raises:
-        GradientError: If one is not a symbolic array of a continuous dtype.
-    """
+    """Return arrays as a list; refuse those whose dtypes are not continuous."""
     xs = differentiable_list(wrt)
     for x in xs:
         if not ir.is_inexact(x.dtype):

@@ -13,9 +13,6 @@ def check(graph: Graph) -> None:
 
     The operation infers each node's type from the inputs; making a node again returns the same
     object; the graph's inputs are distinct; nodes come after their inputs; no output is a tuple.
-
-    Raises:
-        InvalidGraphError: If an invariant is broken; names the node.
     """
     if len(set(graph.inputs)) != len(graph.inputs):
         raise InvalidGraphError(f"{graph!r} has the same input twice.")
@@ -51,9 +48,6 @@ def check_same_interface(before: Graph, after: Graph) -> None:
     """Raise if a rewritten graph has other inputs, or outputs of other types.
 
     A length may become static; dtypes, ranks and static lengths may not change.
-
-    Raises:
-        InvalidGraphError: If an input or output differs.
     """
     if before.inputs != after.inputs:
         raise InvalidGraphError(f"The inputs changed: {before!r} became {after!r}.")

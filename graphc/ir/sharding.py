@@ -32,10 +32,6 @@ def as_sharding(given: Any, ndim: int, subject: object) -> Sharding:
         ndim: The number of the array's axes.
         subject: The array, in messages.
 
-    Raises:
-        ShardingError: If ``given`` is no partition spec, has more entries than axes, or names an
-            axis of the mesh twice.
-
     Example:
         >>> as_sharding(["data"], 2, "x")
         ('data', None)
@@ -60,11 +56,7 @@ def as_sharding(given: Any, ndim: int, subject: object) -> Sharding:
 
 
 def value_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
-    """Return the sharding of values from outside, which has no open entry.
-
-    Raises:
-        ShardingError: As for ``declared_sharding``, or an entry is open.
-    """
+    """Return the sharding of values from outside, which has no open entry."""
     sharding = declared_sharding(given, shape, subject)
     if OPEN in sharding:
         raise ShardingError(
@@ -155,10 +147,6 @@ class MeshAxes:
             sharding: Entries with the mesh's axes and logical names.
             shape: The array's lengths; None where unknown.
             subject: The array, in messages.
-
-        Raises:
-            ShardingError: If an axis does not exist or occurs twice, or a length is no multiple of
-                the number of devices.
         """
         entries = tuple([self._entry(entry, sharding, subject) for entry in sharding])
         if self.logical:

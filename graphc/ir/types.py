@@ -239,11 +239,7 @@ def without_names(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def dims_of(shape: Sequence[Any]) -> Dims | None:
-    """Return the names in a shape, None for other lengths; None if it has no names.
-
-    Raises:
-        ShapeError: If a name is no Python identifier, or ``shape`` is a name itself.
-    """
+    """Return the names in a shape, None for other lengths; None if it has no names."""
     if isinstance(shape, str):
         raise ShapeError(f"{shape!r} is no shape.", f"Use a tuple of lengths: shape=({shape!r},).")
     dims = tuple(n if isinstance(n, str) else None for n in shape)
@@ -256,11 +252,7 @@ def dims_of(shape: Sequence[Any]) -> Dims | None:
 
 
 def as_buckets(bucket: Any, shape: Shape) -> Buckets:
-    """Return the growth factor of each axis's buckets, with None for axes of static length.
-
-    Raises:
-        ArgumentError: If an entry is no number above 1, or if their number is not the rank.
-    """
+    """Return the growth factor of each axis's buckets, with None for axes of static length."""
     entries = tuple(bucket) if isinstance(bucket, tuple | list) else (bucket,) * len(shape)
     factors = []
     for growth, n in zip(entries, shape, strict=False):

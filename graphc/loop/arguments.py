@@ -19,11 +19,7 @@ Count = int | Tensor
 
 
 def title_of(name: Any, kind: str) -> str:
-    """Return the name of a loop in messages.
-
-    Raises:
-        ArgumentError: If the name is not a string.
-    """
+    """Return the name of a loop in messages."""
     if name is not None and not isinstance(name, str):
         raise ArgumentError(f"{kind}: the name {name!r} is not a string.")
     return kind if name is None else name
@@ -44,9 +40,6 @@ def call_user(
         arguments: Its arguments.
         order: The arguments in words, in their order, for messages.
         what: The function's role in messages.
-
-    Raises:
-        ArgumentError: If ``function`` is not callable or accepts another number of arguments.
     """
     if not callable(function):
         raise ArgumentError(
@@ -114,11 +107,7 @@ def smallest_count(counts: Sequence[Count]) -> Count | None:
 
 
 def stop_condition(title: str, condition: Any) -> Tensor:
-    """Return a stop condition as a symbolic bool scalar.
-
-    Raises:
-        DTypeError: If the condition is not a bool scalar.
-    """
+    """Return a stop condition as a symbolic bool scalar."""
     stop: Tensor = as_tensor(unwrap(condition))
     if stop.dtype != "bool" or stop.ndim:
         raise DTypeError(
@@ -129,11 +118,7 @@ def stop_condition(title: str, condition: Any) -> Tensor:
 
 
 def unrolling(title: str, value: Any) -> int:
-    """Return the largest number of steps that a backend may unroll.
-
-    Raises:
-        ArgumentError: If the value is not a positive integer.
-    """
+    """Return the largest number of steps that a backend may unroll."""
     if value is None:
         return 1
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -228,10 +228,6 @@ def common_type(title: str, ys: Sequence[ir.Node]) -> ir.TensorType:
     """Return the type of a value that may be any of several arrays.
 
     An axis has a static length where the arrays agree on it.
-
-    Raises:
-        DTypeError: If the dtypes differ.
-        ShapeError: If the ranks differ.
     """
     first = ys[0].type
     for y in ys[1:]:

@@ -22,11 +22,7 @@ Checkpoint = int | Literal["sqrt"] | None
 
 
 def segment_length(title: str, value: Any, steps: Count) -> Count | None:
-    """Return the number of steps between stored carries; None for all steps or no checkpoints.
-
-    Raises:
-        ArgumentError: If the value is neither a positive integer nor ``"sqrt"``.
-    """
+    """Return the number of steps between stored carries; None for all steps or no checkpoints."""
     if value is None:
         return None
     if value != "sqrt" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

@@ -226,9 +226,6 @@ def _check_unpacking(title: str, outputs: Sequence[Any]) -> None:
 
     Two targets for two outputs, or for an output of two steps, are right unless their names say
     that the second one takes updates.
-
-    Raises:
-        ArgumentError: If the line unpacks a pair of outputs and updates.
     """
     targets = unpacking_targets()
     if targets is None or len(targets) != 2:

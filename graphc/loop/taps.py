@@ -104,12 +104,7 @@ def _same(n: Count, m: Count) -> bool:
 
 
 def sequence(title: str, i: int, value: Any) -> TappedSequence:
-    """Return a sequence of a scan from an array, or a dict of ``input`` and ``taps``.
-
-    Raises:
-        ArgumentError: If the dict has another key, or taps are not integers.
-        ShapeError: If the array is a scalar.
-    """
+    """Return a sequence of a scan from an array, or a dict of ``input`` and ``taps``."""
     entry = value if isinstance(value, Mapping) else {"input": value}
     subject = f"{title}: the sequence {i}"
     _check_keys(subject, entry, ("input", "taps"))

@@ -67,11 +67,7 @@ COMMON_DOCS = {
 
 
 def to_arrays(title: str, values: Sequence[Any], dtype: str | None = None) -> list[Tensor | None]:
-    """Return parameters as symbolic arrays of a dtype; None stays None.
-
-    Raises:
-        DTypeError: If a parameter is complex.
-    """
+    """Return parameters as symbolic arrays of a dtype; None stays None."""
     result = []
     for x in values:
         if x is not None and not _is_weak(x):
@@ -103,11 +99,7 @@ def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
 
 
 def integer_dtype(title: str, dtype: Any) -> str:
-    """Return the dtype of integer draws, int64 by default.
-
-    Raises:
-        DTypeError: If the dtype is no integer dtype.
-    """
+    """Return the dtype of integer draws, int64 by default."""
     name = "int64" if dtype is None else ir.dtype_name(dtype)
     if not ir.is_integer(name):
         raise DTypeError(f"{title}: draws are integers, not {name}.", "Cast the draw with astype.")
@@ -163,11 +155,7 @@ def _broadcast_shape(title: str, params: Sequence[Tensor], cores: Sequence[int])
 
 
 def refuse_keys(title: str, *parameters: Any) -> None:
-    """Check that no parameter is a key, which is the first argument in ``jax.random``.
-
-    Raises:
-        ArgumentError: If a parameter is a key.
-    """
+    """Check that no parameter is a key, which is the first argument in ``jax.random``."""
     for x in parameters:
         if _is_key(x):
             raise ArgumentError(
@@ -186,12 +174,7 @@ def _is_key(x: Any) -> bool:
 
 
 def rng_of(title: str, rng: Any) -> Tensor:
-    """Return a user's key, checked; a fresh one for None.
-
-    Raises:
-        DTypeError: If the key has another dtype.
-        ShapeError: If there is a batch of keys.
-    """
+    """Return a user's key, checked; a fresh one for None."""
     if rng is None:
         return fresh()
     if isinstance(rng, np.random.Generator | np.random.RandomState | int):

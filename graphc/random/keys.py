@@ -33,12 +33,7 @@ LOW = 0xFFFFFFFF
 
 
 def as_key(x: Any) -> Tensor:
-    """Return keys as a symbolic array whose last axis has the two words.
-
-    Raises:
-        DTypeError: If the dtype is not uint32.
-        ShapeError: If the last axis does not have length 2.
-    """
+    """Return keys as a symbolic array whose last axis has the two words."""
     key = as_tensor(x)
     if key.dtype != "uint32":
         raise DTypeError(

@@ -192,9 +192,6 @@ def select_rules(excluding: Iterable[str], including: Iterable[str] | None) -> l
 
     The narrower name counts: a rule's own before its pass and subject, these before ``"all"``.
     Of two equally narrow names, the excluded one counts.
-
-    Raises:
-        ArgumentError: If no rule, pass or subject has a given name.
     """
     out, wanted = names_of(excluding), names_of(including)
     rules = list(RULES.values())

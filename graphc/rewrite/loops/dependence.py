@@ -96,10 +96,6 @@ class AnalysedLoop(OpenedLoop):
         Args:
             parts: Nodes of the step.
             sequences: An array with a row for each step, for all inputs that vary.
-
-        Raises:
-            UnsupportedOperationError: If an operation has no batching rule, or its result's shape
-                would differ between steps.
         """
         order = toposort(parts, sequences)
         staying = next((x for x in order if x.op.stays_in_step and self.varies(x)), None)

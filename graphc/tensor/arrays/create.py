@@ -516,11 +516,7 @@ def above_diagonal(n: Any, m: Any) -> Tensor:
 
 
 def diagonal_number(op: str, k: Any) -> Tensor:
-    """Return the number of a diagonal, an int64 scalar.
-
-    Raises:
-        DTypeError: k is not an integer.
-    """
+    """Return the number of a diagonal, an int64 scalar."""
     x = as_tensor(k)
     if x.ndim or not ir.is_integer(x.dtype):
         raise DTypeError(f"{op}: expected an integer diagonal, got {k!r}.", "Pass an integer.")

@@ -57,11 +57,7 @@ class AllReduce(Op):
         return x
 
     def refuse_others(self, mode: str) -> None:
-        """Raise if there are other processes, whose arrays a mode does not have.
-
-        Raises:
-            DistributedError: There are other processes.
-        """
+        """Raise if there are other processes, whose arrays a mode does not have."""
         group = process_group()
         if group is not None and group.size > 1:
             raise DistributedError(

@@ -434,11 +434,7 @@ def is_symbolic(axis: Any) -> bool:
 
 
 def from_front(op: str, axis: Tensor, ndim: int) -> Tensor:
-    """Return a symbolic axis counted from the first one.
-
-    Raises:
-        DTypeError: If the axis is not an integer scalar.
-    """
+    """Return a symbolic axis counted from the first one."""
     if axis.ndim or not is_integer(axis.dtype):
         raise DTypeError(f"{op}: expected an integer scalar as axis, got {axis!r}.")
     return where(less(axis, 0), axis + ndim, axis)

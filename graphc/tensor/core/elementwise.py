@@ -200,11 +200,7 @@ def magnitude(dtype: str) -> tuple[str, str] | None:
 
 
 def broadcast_shapes(op: str, types: Sequence[ir.TensorType]) -> ir.Shape:
-    """Return the common shape: a static 1 broadcasts, an unknown length equals the others.
-
-    Raises:
-        ShapeError: Two known lengths differ and neither is 1.
-    """
+    """Return the common shape: a static 1 broadcasts, an unknown length equals the others."""
     first = types[0].shape
     if all(t.shape == first for t in types):
         return first

@@ -203,11 +203,7 @@ def complete_shape(static: Sequence[int | None], symbolic: Iterable[Any]) -> lis
 
 
 def list_entries(op: str, shape: Any) -> list[Any]:
-    """Return the entries of a shape: a list, a vector, or a single one.
-
-    Raises:
-        ShapeError: A symbolic vector has no static number of entries.
-    """
+    """Return the entries of a shape: a list, a vector, or a single one."""
     if isinstance(shape, np.ndarray):
         shape = shape.tolist()
     if not isinstance(shape, Tensor) or shape.ndim != 1:
@@ -298,11 +294,7 @@ def fill_shape(static: ir.Shape, symbolic: Sequence[ir.TensorType]) -> list[Any]
 
 
 def target_shape(static: ir.Shape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
-    """Return the static entries, and the values of the symbolic ones for None.
-
-    Raises:
-        ShapeError: An entry is below ``least``.
-    """
+    """Return the static entries, and the values of the symbolic ones for None."""
     shape = tuple(map(as_length, complete_shape(static, symbolic)))
     if not all(is_at_least(n, least) for n in shape):
         raise ShapeError(

@@ -544,11 +544,7 @@ def holds_mask(value: Any) -> bool:
 
 
 def import_dlpack(value: Any) -> Any:
-    """Return an array that NumPy reads by DLPack alone as NumPy's; other values as they are.
-
-    Raises:
-        TypeError: If the array is on another device, or NumPy lacks its dtype.
-    """
+    """Return an array that NumPy reads by DLPack alone as NumPy's; other values as they are."""
     if hasattr(value, "__array__") or not hasattr(value, "__dlpack__"):
         return value
     try:
@@ -701,12 +697,7 @@ def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
 
 
 def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
-    """Return axes as distinct, sorted, non-negative integers; None means all.
-
-    Raises:
-        AxisError: An axis does not exist, or is repeated.
-        DTypeError: An axis is not a static integer.
-    """
+    """Return axes as distinct, sorted, non-negative integers; None means all."""
     if axis is None:
         return tuple(range(ndim))
     static = known_axes(axis)

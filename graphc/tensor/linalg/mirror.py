@@ -34,11 +34,7 @@ class MatrixOp(Op):
 
 
 def check_floats(op: str, *types: TensorType | Tensor) -> None:
-    """Raise unless all are float32, float64, complex64 or complex128, and of one dtype.
-
-    Raises:
-        DTypeError: The dtypes differ, or are none of these.
-    """
+    """Raise unless all are float32, float64, complex64 or complex128, and of one dtype."""
     dtypes = {t.dtype for t in types}
     dtype = types[0].dtype
     if len(dtypes) > 1 or not is_inexact(dtype) or ew.wide_dtype_name(dtype) != dtype:
@@ -50,11 +46,7 @@ def check_floats(op: str, *types: TensorType | Tensor) -> None:
 
 
 def square(op: str, x: TensorType) -> TensorType:
-    """Return the type with both lengths of its square matrices, as far as one of them is known.
-
-    Raises:
-        ShapeError: The matrices are not square, or x has fewer than two axes.
-    """
+    """Return the type with both lengths of its square matrices, as far as one of them is known."""
     if x.ndim < 2 or not agree(*x.shape[-2:]):
         raise ShapeError(f"{op}({x!r}): expected square matrices in the last two axes.")
     n = common(*x.shape[-2:])
@@ -62,11 +54,7 @@ def square(op: str, x: TensorType) -> TensorType:
 
 
 def common_lengths(op: str, types: Sequence[TensorType], heads: Sequence[Shape]) -> Shape:
-    """Return the common length of each axis, None if no type states it.
-
-    Raises:
-        ShapeError: The numbers of axes or the lengths differ.
-    """
+    """Return the common length of each axis, None if no type states it."""
     if len({len(head) for head in heads}) == 1:
         axes = [*zip(*heads, strict=True)]
         if all(agree(*lengths) for lengths in axes):

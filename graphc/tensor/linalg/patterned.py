@@ -106,11 +106,7 @@ def block_diag(*matrices: TensorLike) -> Tensor:
 
 
 def _vectors(op: str, *values: Any) -> list[Tensor]:
-    """Return vectors in the last axis, of one dtype, whose axes in front are broadcast.
-
-    Raises:
-        ShapeError: One is a scalar.
-    """
+    """Return vectors in the last axis, of one dtype, whose axes in front are broadcast."""
     xs, _ = operands(op, [as_tensor(x) for x in values])
     for x in xs:
         if not x.ndim:

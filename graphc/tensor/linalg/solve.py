@@ -153,11 +153,7 @@ ASSUMPTIONS = {kind: kind for kind in SOLVERS} | {
 
 
 def assumption_name(op: str, assume: Any) -> str:
-    """Return the short name of an assumption.
-
-    Raises:
-        ArgumentError: There is no such kind of matrix.
-    """
+    """Return the short name of an assumption."""
     name = "gen" if assume is None else ASSUMPTIONS.get(str(assume).lower())
     if name is None:
         raise ArgumentError(

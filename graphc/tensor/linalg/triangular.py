@@ -163,12 +163,7 @@ def _common_length(xs: Sequence[Tensor], axis: int) -> int | Tensor:
 
 
 def with_columns(b: Tensor, b_ndim: int | None, op: str) -> tuple[Tensor, bool]:
-    """Return the right-hand sides as matrices, and whether they were vectors.
-
-    Raises:
-        ArgumentError: ``b_ndim`` is neither 1 nor 2.
-        ShapeError: b has fewer axes.
-    """
+    """Return the right-hand sides as matrices, and whether they were vectors."""
     b_ndim = min(b.ndim, 2) if b_ndim is None else b_ndim
     if b_ndim not in {1, 2}:
         raise ArgumentError(f"{op}: expected b_ndim 1 or 2, got {b_ndim!r}.")

@@ -73,11 +73,7 @@ class Convolution(Op):
         return a.with_shape((*groups, *rows, *columns, *self.spatial(a.shape, b.shape)))
 
     def spatial(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the result's spatial lengths, given the operands' shapes; None is unknown.
-
-        Raises:
-            ShapeError: An operand is empty, or b is longer than a and not ``full``.
-        """
+        """Return the result's spatial lengths, given the operands' shapes; None is unknown."""
         pairs = list(zip(a[self.first(0) :], b[self.first(1) :], strict=True))
         for n, k in pairs:
             short = isinstance(n, int) and isinstance(k, int) and not self.full and n < k
@@ -334,11 +330,7 @@ def full_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution])
 
 
 def valid_convolution(a: Tensor, b: Tensor, spatial: int, cls: type[Convolution]) -> Tensor:
-    """Return the sums in which all elements of the shorter operand take part.
-
-    Raises:
-        ShapeError: Neither is as long as the other on each axis.
-    """
+    """Return the sums in which all elements of the shorter operand take part."""
     sides = list(zip(_sizes(a, spatial), _sizes(b, spatial), strict=True))
     static = [(n, k) for n, k in sides if isinstance(n, int) and isinstance(k, int)]
     if any(n > k for n, k in static) and any(n < k for n, k in static):
