@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from graphc.errors import SymbolicValueError
+from graphc.tensor.core.methods import Symbolic
 
 if TYPE_CHECKING:
     from graphc.xtensor import indexing, math, reduction, shape
@@ -31,7 +31,7 @@ UFUNCS = {
 """NumPy's names of functions that have another one here."""
 
 
-class Methods:
+class Methods(Symbolic):
     """The operators and the methods with xarray's names, which align dimensions by name."""
 
     __slots__ = ()
@@ -177,15 +177,6 @@ class Methods:
     def __bool__(self) -> bool:
         raise self._refuse("The truth value", "Choose elementwise with graphc.xtensor.where.")
 
-    def __int__(self) -> int:
-        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
-
-    def __float__(self) -> float:
-        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
-
-    def __complex__(self) -> complex:
-        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
-
     def __index__(self) -> int:
         raise self._refuse("A Python integer", "Use x.eval({...}) for its value.")
 
@@ -197,14 +188,6 @@ class Methods:
 
     def __contains__(self, value: Any) -> bool:
         raise self._refuse("A search", "Use graphc.xtensor.math.equal(x, value).any().")
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._refuse(
-            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
-        )
-
-    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
-        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy)
 
 
 METHODS = {"cast": "astype", "conjugate": "conj"} | {

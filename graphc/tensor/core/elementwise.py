@@ -284,7 +284,7 @@ class Elementwise(ir.Op):
         row: The function's name, as in NumPy or ``scipy.special``.
         meaning: The result, in one line.
         domain: The dtype rule.
-        reference: The NumPy function.
+        reference: Function of NumPy arrays; by default NumPy's or SciPy's of this name.
         slope: Function of the result's gradient, the result and the operands, which returns the
             operands' gradients; None if there are none. For one that does not exist, it returns
             the error that a request for it raises.
@@ -563,8 +563,12 @@ def unary(
 ) -> Unary:
     """Register a function of one operand, with its gradient."""
     pullback = None if slope is None else _of_one(slope)
-    reference = reference or getattr(np, name)
+    reference = reference or _library_function(name)
     return _enter(Unary(name, meaning, domain, reference, pullback, 1, **columns))
+
+
+def _library_function(name: str) -> Callable[..., Any]:
+    return getattr(np, name, None) or from_scipy(name)
 
 
 def _of_one(slope: Callable[[Any, Any, Any], Any]) -> Pullback:
@@ -584,7 +588,7 @@ def binary(
     **columns: Unpack[Columns],
 ) -> Binary:
     """Register a function of two operands, with their gradients."""
-    reference = reference or getattr(np, name)
+    reference = reference or _library_function(name)
     return _enter(Binary(name, meaning, domain, reference, slope, 2, **columns))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from graphc.errors import SymbolicValueError
 from graphc.ir import Node
 
 if TYPE_CHECKING:
@@ -30,7 +31,30 @@ if TYPE_CHECKING:
     from graphc.tensor.statistics import statistics
 
 
-class TensorMethods(Node):
+class Symbolic:
+    """An array without a value, which refuses what needs one."""
+
+    __slots__ = ()
+
+    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
+        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy)
+
+    def __int__(self) -> int:
+        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._refuse(
+            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
+        )
+
+
+class TensorMethods(Symbolic, Node):
     """A node with the operators and methods that are functions of ``graphc.tensor``."""
 
     __slots__ = ()

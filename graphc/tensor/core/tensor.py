@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc import hooks, ir
 from graphc.config import config
-from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
+from graphc.errors import AxisError, DTypeError, ShapeError, remedy_for
 from graphc.site import expects_updates, unpacking_targets
 from graphc.tensor.core import dispatch
 from graphc.tensor.core.captured import warn_of_captured
@@ -146,9 +146,6 @@ class Tensor(TensorMethods):
 
     # Operations that need a value are refused.
 
-    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
-        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy)
-
     def __bool__(self) -> bool:
         raise self._refuse(
             "The truth value",
@@ -158,15 +155,6 @@ class Tensor(TensorMethods):
 
     def __len__(self) -> int:
         raise self._refuse("len()", "Use x.shape[0], or x.type.shape[0] where it is static.")
-
-    def __int__(self) -> int:
-        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
-
-    def __float__(self) -> float:
-        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
-
-    def __complex__(self) -> complex:
-        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
 
     def __index__(self) -> int:
         raise self._refuse(
@@ -310,11 +298,6 @@ class Tensor(TensorMethods):
 
     def __getitem__(self, index: Any) -> Tensor:
         return TABLE["getitem"](self, index)  # type: ignore[no-any-return]
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._refuse(
-            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
-        )
 
     def set(self, value: Any) -> Tensor:
         """Return x with the part ``x[index]`` replaced by a value, which broadcasts."""

@@ -418,12 +418,18 @@ def _scaled_slope(row: ew.Elementwise, v: Tensor, x: Tensor, side: Any) -> Any:
     return (below + above) / 2 - side * y
 
 
+def _along_x(name: str, slope: Callable[[Tensor, Tensor], Any]) -> Any:
+    def pullback(g: Any, y: Any, v: Any, x: Any) -> tuple[Any, Any]:
+        return ew.missing_gradient(name, "its order", v), g * slope(v, x)
+
+    return pullback
+
+
 j0 = ew.unary(
     "j0",
     "The Bessel function of the first kind of order 0",
     ew.real_inexact,
     lambda g, y, x: -g * j1(x),
-    ew.from_scipy("j0"),
     expand=_of_order(0.0),
     facts=ew.Facts(range=(-0.4028, 1.0), parity=1),
     definition="``1 / pi * ∫ cos(x * sin(t)) dt``, t from 0 to pi.",
@@ -434,7 +440,6 @@ j1: ew.Unary = ew.unary(
     "The Bessel function of the first kind of order 1",
     ew.real_inexact,
     lambda g, y, x: g * (j0(x) - jv(2, x)) / 2,
-    ew.from_scipy("j1"),
     expand=_of_order(1.0),
     facts=ew.Facts(range=(-0.5819, 0.5819), fixed=(0,), parity=-1),
     definition="``1 / pi * ∫ cos(x * sin(t) - t) dt``, t from 0 to pi.",
@@ -444,10 +449,7 @@ jv: ew.Binary = ew.binary(
     "jv",
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
     ew.real_inexact,
-    lambda g, y, v, x: (
-        ew.missing_gradient("jv", "its order", v),
-        g * _half_difference(jv, v, x),
-    ),
+    _along_x("jv", lambda v, x: _half_difference(jv, v, x)),
     _with_edges("jv", partial(_i_edge, at_infinity=np.nan)),
     expand=_jv,
     definition="The sum of ``(-1)**k * (x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over "
@@ -459,7 +461,7 @@ i0 = ew.unary(
     "The modified Bessel function of the first kind of order 0",
     ew.real_inexact,
     lambda g, y, x: g * i1(x),
-    ew.from_scipy("i0"),
+    ew.from_scipy("i0"),  # NumPy's has other digits
     expand=wide(lambda x: ew.where(ew.less(abs(x), np.inf), iv(0, x), np.nan)),
     facts=ew.Facts(range=(1.0, math.inf), positive=True, parity=1),
     definition="``1 / pi * ∫ exp(x * cos(t)) dt``, t from 0 to pi.",
@@ -470,7 +472,6 @@ i1: ew.Unary = ew.unary(
     "The modified Bessel function of the first kind of order 1",
     ew.real_inexact,
     lambda g, y, x: g * (i0(x) + iv(2, x)) / 2,
-    ew.from_scipy("i1"),
     expand=wide(lambda x: ew.where(ew.less(abs(x), np.inf), iv(1, x), np.nan)),
     facts=ew.Facts(trend=ew.RISING, fixed=(0,), parity=-1),
     definition="``1 / pi * ∫ exp(x * cos(t)) * cos(t) dt``, t from 0 to pi.",
@@ -481,7 +482,6 @@ i0e = ew.unary(
     "exp(-|x|) * i0(x)",
     ew.real_inexact,
     lambda g, y, x: g * (i1e(x) - ew.sign(x) * y),
-    ew.from_scipy("i0e"),
     expand=wide(lambda x: ew.where(ew.equal(abs(x), np.inf), 0, ive(0, x))),
     facts=ew.Facts(range=(0.0, 1.0), positive=True, parity=1),
 )
@@ -490,7 +490,6 @@ i1e: ew.Unary = ew.unary(
     "exp(-|x|) * i1(x)",
     ew.real_inexact,
     lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - ew.sign(x) * y),
-    ew.from_scipy("i1e"),
     expand=wide(lambda x: ew.where(ew.equal(abs(x), np.inf), 0, ive(1, x))),
     facts=ew.Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
 )
@@ -498,10 +497,7 @@ iv: ew.Binary = ew.binary(
     "iv",
     "The modified Bessel function of the first kind, of order v",
     ew.real_inexact,
-    lambda g, y, v, x: (
-        ew.missing_gradient("iv", "its order", v),
-        g * _half_sum(iv, v, x),
-    ),
+    _along_x("iv", lambda v, x: _half_sum(iv, v, x)),
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
     expand=_iv,
     definition="The sum of ``(x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over k = 0, 1, "
@@ -512,10 +508,7 @@ ive: ew.Binary = ew.binary(
     "ive",
     "exp(-|x|) * iv(v, x)",
     ew.real_inexact,
-    lambda g, y, v, x: (
-        ew.missing_gradient("ive", "its order", v),
-        g * _scaled_slope(ive, v, x, ew.sign(x)),
-    ),
+    _along_x("ive", lambda v, x: _scaled_slope(ive, v, x, ew.sign(x))),
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
     expand=_ive,
 )
@@ -523,10 +516,7 @@ kv: ew.Binary = ew.binary(
     "kv",
     "The modified Bessel function of the second kind, of order v",
     ew.real_inexact,
-    lambda g, y, v, x: (
-        ew.missing_gradient("kv", "its order", v),
-        -g * _half_sum(kv, v, x),
-    ),
+    _along_x("kv", lambda v, x: -_half_sum(kv, v, x)),
     _with_edges("kv", _k_edge),
     expand=_kv,
     facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.REALS, ew.NONNEGATIVE)),
@@ -537,10 +527,7 @@ kve: ew.Binary = ew.binary(
     "kve",
     "exp(x) * kv(v, x)",
     ew.real_inexact,
-    lambda g, y, v, x: (
-        ew.missing_gradient("kve", "its order", v),
-        -g * _scaled_slope(kve, v, x, 1),
-    ),
+    _along_x("kve", lambda v, x: -_scaled_slope(kve, v, x, 1)),
     _with_edges("kve", _k_edge),
     expand=_kve,
     facts=ew.Facts(range=ew.NONNEGATIVE, support=(ew.REALS, ew.NONNEGATIVE)),

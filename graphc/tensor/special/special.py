@@ -45,7 +45,6 @@ erf = ew.unary(
     "The error function",
     ew.real_inexact,
     lambda g, y, x: g * (2 / ROOT_PI) * exp(-x * x),
-    ew.from_scipy("erf"),
     expand=erf_in_parts,
     facts=ew.Facts(range=(-1.0, 1.0), trend=ew.RISING, fixed=(0,), parity=-1),
     definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from 0 to x.",
@@ -56,7 +55,6 @@ erfc = ew.unary(
     "1 - erf(x), exact for a large x",
     ew.real_inexact,
     lambda g, y, x: -g * (2 / ROOT_PI) * exp(-x * x),
-    ew.from_scipy("erfc"),
     expand=erfc_in_parts,
     facts=ew.Facts(range=(0.0, 2.0), positive=True, trend=ew.FALLING),
     definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from x to inf.",
@@ -68,7 +66,6 @@ erfinv = ew.unary(
     "The inverse of erf: the x with erf(x) = y",
     ew.real_inexact,
     lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
-    ew.from_scipy("erfinv"),
     expand=erfinv_in_parts,
     facts=ew.Facts(
         poles=(-1.0, 1.0), trend=ew.RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1
@@ -90,7 +87,6 @@ erfcinv = ew.unary(
     "The inverse of erfc: the x with erfc(x) = y",
     ew.real_inexact,
     lambda g, x, y: -g * (ROOT_PI / 2) * exp(x * x),
-    ew.from_scipy("erfcinv"),
     expand=_erfcinv,
     facts=ew.Facts(poles=(0.0, 2.0), trend=ew.FALLING, support=((0.0, 2.0),)),
     source="DLMF 7.17.1",
@@ -108,7 +104,6 @@ erfcx: ew.Unary = ew.unary(
     "exp(x * x) * erfc(x), finite where erfc underflows",
     ew.real_inexact,
     lambda g, y, x: g * _erfcx_slope(y, x),
-    ew.from_scipy("erfcx"),
     expand=_erfcx,
     facts=ew.Facts(range=ew.NONNEGATIVE, positive=True, trend=ew.FALLING),
     source="DLMF 7.2.3, at an imaginary argument",
@@ -135,7 +130,6 @@ ndtr = ew.unary(
     "The standard normal distribution function: the probability of a value below x",
     ew.real_inexact,
     lambda g, y, x: g * _density(x),
-    ew.from_scipy("ndtr"),
     expand=wide(lambda x: erfc(-ROOT_HALF * x) / 2),
     facts=ew.Facts(range=(0.0, 1.0), positive=True, trend=ew.RISING),
     definition="``1 / sqrt(2 * pi) * ∫ exp(-t**2 / 2) dt``, t from -inf to x.",
@@ -146,7 +140,6 @@ ndtri = ew.unary(
     "The inverse of ndtr: the x with ndtr(x) = y",
     ew.real_inexact,
     lambda g, x, y: g / _density(x),
-    ew.from_scipy("ndtri"),
     expand=ndtri_in_parts,
     facts=ew.Facts(poles=(0.0, 1.0), trend=ew.RISING, support=((0.0, 1.0),)),
 )
@@ -170,7 +163,6 @@ log_ndtr = ew.unary(
     "The logarithm of ndtr, finite where ndtr underflows",
     ew.real_inexact,
     lambda g, y, x: g * _hazard(x),
-    ew.from_scipy("log_ndtr"),
     expand=_log_ndtr,
     facts=ew.Facts(range=(-math.inf, 0.0), trend=ew.RISING),
 )
@@ -195,7 +187,6 @@ ndtri_exp = ew.unary(
     "The inverse of log_ndtr: the x with log_ndtr(x) = y",
     ew.real_inexact,
     lambda g, x, y: g / _hazard(x),
-    ew.from_scipy("ndtri_exp"),
     expand=_ndtri_exp,
     facts=ew.Facts(poles=(0.0,), trend=ew.RISING, support=((-math.inf, 0.0),)),
 )
@@ -266,7 +257,6 @@ logit = ew.unary(
     "log(p / (1 - p)), the inverse of sigmoid",
     ew.real_inexact,
     lambda g, y, p: g / (p * (1 - p)),
-    ew.from_scipy("logit"),
     expand=_logit,
     facts=ew.Facts(poles=(0.0, 1.0), trend=ew.RISING, support=((0.0, 1.0),)),
 )
@@ -295,7 +285,6 @@ xlogy: ew.Binary = ew.binary(
     "x * log(y), 0 where x is 0",
     ew.real_inexact,
     lambda g, z, x, y: (g * log(y), g * _ratio(x, y)),
-    ew.from_scipy("xlogy"),
     expand=_xlogy,
 )
 xlog1py = ew.binary(
@@ -303,7 +292,6 @@ xlog1py = ew.binary(
     "x * log(1 + y), 0 where x is 0, exact for a small y",
     ew.real_inexact,
     lambda g, z, x, y: (g * log1p(y), g * _ratio(x, 1 + y)),
-    ew.from_scipy("xlog1py"),
     expand=_xlog1py,
 )
 entr = ew.unary(
@@ -311,7 +299,6 @@ entr = ew.unary(
     "-x * log(x), the entropy of a probability x; 0 at 0, -inf below",
     ew.real_inexact,
     lambda g, y, x: -g * (1 + log(x)),
-    ew.from_scipy("entr"),
     expand=single(
         lambda x: ew.where(ew.less(x, 0), -np.inf, -xlogy(x, ew.where(ew.less(x, 0), 1, x)))
     ),
@@ -350,7 +337,6 @@ rel_entr = ew.binary(
     "x * log(x / y), a term of the relative entropy; 0 where x is 0, inf for negative numbers",
     ew.real_inexact,
     lambda g, z, x, y: (g * (1 + log(x) - log(y)), -g * _ratio(x, y)),
-    ew.from_scipy("rel_entr"),
     expand=_rel_entr,
 )
 kl_div = ew.binary(
@@ -358,7 +344,6 @@ kl_div = ew.binary(
     "x * log(x / y) - x + y, a term of the Kullback-Leibler divergence; inf for negative numbers",
     ew.real_inexact,
     lambda g, z, x, y: (g * (log(x) - log(y)), g * (1 - _ratio(x, y))),
-    ew.from_scipy("kl_div"),
     expand=_kl_div,
     facts=ew.Facts(range=ew.NONNEGATIVE),
 )
@@ -397,7 +382,6 @@ expi = ew.unary(
     "The exponential integral Ei: the integral of exp(t) / t up to x; relative error about 1e-13",
     ew.real_inexact,
     lambda g, y, x: g * exp(x) / x,
-    ew.from_scipy("expi"),
     expand=_expi,
     facts=ew.Facts(poles=(0.0,)),
     definition="``∫ exp(t) / t dt``, t from -inf to x; the principal value for x > 0.",
