@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.compile.checkpoint import variables_in
 from graphc.errors import DistributedError
+from graphc.ir.containers import unwrap
 from graphc.ir.walk import dependent
-from graphc.ir.wrapper import unwrap
 from graphc.link.jax.distributed import allgather, process
 from graphc.tensor.core.all_sum import holds_sums
 

@@ -25,7 +25,7 @@ from graphc.compile.streams import RandomStream
 from graphc.errors import ArgumentError, CheckpointError
 from graphc.implicit.node import ImplicitTensor
 from graphc.ir import numpy_dtype
-from graphc.ir.wrapper import unwrap
+from graphc.ir.containers import unwrap
 from graphc.link import load
 from graphc.link.jax import distributed
 

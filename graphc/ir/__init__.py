@@ -2,13 +2,18 @@
 
 from graphc.ir.containers import (
     STATIC,
+    Wrapper,
     flatten,
     flatten_like,
     is_container,
     objects_with_static_fields,
     paths,
     rebuild,
+    unwrap,
+    unwrap_all,
+    unwrap_pair,
     value_class,
+    wrap_like,
 )
 from graphc.ir.dtypes import (
     DTYPES,
@@ -58,7 +63,6 @@ from graphc.ir.walk import (
     to_gathered_form,
     unfold,
 )
-from graphc.ir.wrapper import Wrapper, unwrap, unwrap_all, unwrap_pair, wrap_like
 
 __all__ = [
     "BESIDE",

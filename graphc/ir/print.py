@@ -8,11 +8,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from graphc.errors import ArgumentError
+from graphc.ir.containers import unwrap
 from graphc.ir.graph import Graph
 from graphc.ir.line import Writer
 from graphc.ir.node import Constant, Input, Leaf, Node
 from graphc.ir.op import parameters_of
-from graphc.ir.wrapper import unwrap
 
 DEEPEST = 40
 """Trees continue from a new root below this depth, which bounds the indentation."""

@@ -10,7 +10,7 @@ from time import perf_counter
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, replace_nodes
-from graphc.ir.check import check, check_same_interface
+from graphc.ir.graph import check, check_same_interface
 from graphc.rewrite.engine import Chosen, RuleApplication, Sweep, index_of
 from graphc.rewrite.loops.stage import Loops
 from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule

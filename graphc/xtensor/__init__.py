@@ -23,8 +23,7 @@ from graphc.xtensor import (
     vectorization as vectorization,
 )
 from graphc.xtensor.math import dot, where
-from graphc.xtensor.shape import broadcast, concat, full_like, ones_like, zeros_like
-from graphc.xtensor.sharding import shard
+from graphc.xtensor.shape import broadcast, concat, full_like, ones_like, shard, zeros_like
 from graphc.xtensor.type import (
     XTensor,
     XTensorType,

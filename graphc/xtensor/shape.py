@@ -1,4 +1,4 @@
-"""Operations on dimensions: permute, merge, split, add, remove, join and fill."""
+"""Operations on dimensions: permute, merge, split, add, remove, join, fill and shard."""
 
 from __future__ import annotations
 
@@ -395,3 +395,28 @@ def ones_like(x: Any, dtype: Any = None) -> XTensor:
 def zeros_like(x: Any, dtype: Any = None) -> XTensor:
     """Return an array of zeros; arguments as for ``full_like``."""
     return full_like(x, 0, dtype)
+
+
+def shard(x: Any, sharding: Any) -> XTensor:
+    """Return the array with a declared sharding, for a mode with a mesh of devices.
+
+    Without a mesh it is the array itself: see ``graphc.tensor.shard``.
+
+    Args:
+        x: An array with named dimensions.
+        sharding: A dict of dimensions and the axes of the mesh that shard them: each a name, a
+            tuple of names, None, or ``"*"`` where the compiler may choose. Other dimensions are
+            replicated. A tuple goes by position.
+
+    Raises:
+        ShardingError: There is no such dimension, or an axis of the mesh occurs twice; when a
+            function is compiled: the mesh has no such axis, or a length cannot be sharded.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("city", "year"))
+        >>> shard(x, {"year": "data"})
+        shard(x, sharding=(None, 'data')): float64[city=?, year=?]
+    """
+    named = as_xtensor(x)
+    return named.alike(gt.shard(named.values, named.positional(sharding)))

@@ -23,7 +23,7 @@ from graphc.errors import (
     ShapeError,
 )
 from graphc.ir import Graph, Node, TensorType, toposort
-from graphc.ir.check import check
+from graphc.ir.graph import check
 from graphc.link import names
 from graphc.loop import Loop
 from graphc.loop.branch import Switch, choice

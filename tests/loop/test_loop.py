@@ -20,7 +20,7 @@ from graphc.errors import (
     ShapeError,
 )
 from graphc.ir import Graph, Input, Leaf, Node, TensorType, toposort
-from graphc.ir.check import check
+from graphc.ir.graph import check
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.loop import Loop
 from graphc.loop.step import Formal, LoopStep

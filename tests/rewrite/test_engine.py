@@ -11,7 +11,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError
 from graphc.ir import Graph, Node, pprint, toposort
-from graphc.ir.check import check
+from graphc.ir.graph import check
 from graphc.rewrite import Equation, optimize
 from graphc.rewrite.engine import RuleIndex, Sweep
 from graphc.rewrite.rule import EquationRule, NodeRule

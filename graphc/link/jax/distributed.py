@@ -11,8 +11,8 @@ import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 
 from graphc.errors import ArgumentError, ShardingError
+from graphc.ir.containers import unwrap
 from graphc.ir.sharding import as_sharding, value_sharding
-from graphc.ir.wrapper import unwrap
 from graphc.link.jax.mesh import MeshLayout, layout_of
 from graphc.tensor.core.all_sum import ProcessGroup, join, process_group
 

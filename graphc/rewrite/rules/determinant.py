@@ -7,11 +7,10 @@ from functools import reduce
 from typing import Any
 
 from graphc.ir import Node, Pick, is_complex, picks
-from graphc.rewrite.facts.blocks import square_blocks
 from graphc.rewrite.facts.facts import Definiteness
 from graphc.rewrite.facts.lengths import Known, admit, fit_to, inputs_with_checks, length_of
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
-from graphc.rewrite.facts.solvers import WHOLE, better
+from graphc.rewrite.facts.solvers import WHOLE, better, square_blocks
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import CHEAP, OTHER_SIDE, is_transpose

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from graphc.ir import Node
-from graphc.rewrite.facts.blocks import block_diagonal, square_blocks
 from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, lengths_of
 from graphc.rewrite.facts.matrices import is_square, kron_factors, times
-from graphc.rewrite.facts.solvers import WHOLE, better
+from graphc.rewrite.facts.solvers import WHOLE, better, block_diagonal, square_blocks
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import OTHER_SIDE, is_transpose, solve_with
 from graphc.tensor.arrays.diagonal import FromDiagonal, MatrixDiagonal

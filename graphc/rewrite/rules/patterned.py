@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Node
-from graphc.rewrite.facts.blocks import block_diagonal, rows_for, square_blocks
 from graphc.rewrite.facts.facts import Definiteness
 from graphc.rewrite.facts.lengths import admit, equal_lengths, length_of, with_lengths
 from graphc.rewrite.facts.matrices import MatrixFactor, factors_of, times
+from graphc.rewrite.facts.solvers import block_diagonal, rows_for, square_blocks
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import is_transpose

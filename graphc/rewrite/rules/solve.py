@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir import Node, is_complex
-from graphc.rewrite.facts.blocks import rows_for, square_blocks
 from graphc.rewrite.facts.lengths import admit, fit_to, inputs_with_checks, length_of, with_lengths
 from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors, times
-from graphc.rewrite.facts.solvers import KINDS, WHOLE, better, reads_all
+from graphc.rewrite.facts.solvers import KINDS, WHOLE, better, reads_all, rows_for, square_blocks
 from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.arrays.create import eye

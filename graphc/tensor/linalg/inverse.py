@@ -16,8 +16,7 @@ from graphc.tensor.core.axes import transpose
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.tensor import Tensor, TensorLike, axes_of, function
-from graphc.tensor.linalg.cholesky import lower_factor
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import CholeskyInverse, lower_factor
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.lu import check_square
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square

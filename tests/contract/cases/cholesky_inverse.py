@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.linalg.cholesky_inverse."""
+"""Cases of inverses, of graphc.tensor.linalg.cholesky."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.tensor.core.tensor import Tensor
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import CholeskyInverse
 from tests.contract.case import Case
 
 DTYPES = ("float32", "float64", "complex128")

@@ -12,8 +12,7 @@ from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.ir import is_complex
 from graphc.loop import scan
 from graphc.tensor.core.shape import lengths
-from graphc.tensor.linalg.cholesky import Cholesky
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
 from graphc.tensor.linalg.lu import LU, PivotsToPermutation
 from graphc.tensor.linalg.qr import Orthogonal
 from graphc.tensor.linalg.triangular import SolveTriangular

@@ -9,7 +9,7 @@ from typing import Any
 import graphc.tensor as gt
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
 from graphc.tensor import Tensor
-from graphc.tensor.signal.patches import MOST, dilate, pad_or_crop, patches
+from graphc.tensor.signal.images import MOST, dilate, pad_or_crop, patches
 
 
 def _broadcast(eqn: JaxprEquation, x: Tensor, *_: Tensor) -> Tensor:

@@ -15,8 +15,7 @@ from jax.export import is_symbolic_dim
 from graphc.ir import Node, Op, TensorType
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import refuse
-from graphc.tensor.linalg.cholesky import Cholesky
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
 from graphc.tensor.linalg.dot import DotGeneral
 from graphc.tensor.linalg.eigen import Eig, Eigh, Eigvals, Eigvalsh
 from graphc.tensor.linalg.equations import Sylvester

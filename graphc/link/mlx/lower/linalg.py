@@ -12,8 +12,7 @@ from graphc.implicit.structures import toeplitz
 from graphc.link.mlx.arrays import are_dynamic, contiguous, reshape_array
 from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.lower.reduce import sum_along, sum_in_float64
-from graphc.tensor.linalg.cholesky import Cholesky
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
 from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
 from graphc.tensor.linalg.eigen import Eig, Eigh, Eigvals, Eigvalsh
 from graphc.tensor.linalg.lu import LU

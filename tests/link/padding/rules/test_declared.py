@@ -27,8 +27,7 @@ from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.axes import Squeeze
 from graphc.tensor.core.elementwise import Where
 from graphc.tensor.linalg.banded import SolveBanded
-from graphc.tensor.linalg.cholesky import Cholesky
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
 from graphc.tensor.linalg.dot import DotGeneral
 from graphc.tensor.linalg.eigen import Eig, Eigh, Eigvals, Eigvalsh
 from graphc.tensor.linalg.equations import DiscreteRiccati, Sylvester
