@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, numpy_dtype, real_dtype
-from graphc.rewrite.facts.dtypes import limits
+from graphc.ir.dtypes import limits
 from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import number_of
 from graphc.tensor.core.elementwise import add, multiply, negative, subtract

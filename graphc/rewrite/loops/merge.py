@@ -9,8 +9,7 @@ from typing import Any
 
 from graphc.ir import Constant, Graph, Node, Pick, replace_nodes
 from graphc.loop.loop import Loop
-from graphc.rewrite.loops.body import Body, Key
-from graphc.rewrite.loops.dead import Live, inputs_of
+from graphc.rewrite.loops.body import Body, Key, Live, inputs_of
 
 
 @dataclass(slots=True, eq=False)

@@ -15,8 +15,7 @@ from typing import Any
 from graphc.ir import Graph, Node, Op, Pick, dependencies_first
 from graphc.loop.sink import sink_into_branches
 from graphc.rewrite.engine import RuleApplication
-from graphc.rewrite.loops.body import Body, Key
-from graphc.rewrite.loops.dead import Live, inputs_of, is_all_live, liveness
+from graphc.rewrite.loops.body import Body, Key, Live, inputs_of, is_all_live, liveness
 from graphc.rewrite.loops.merge import LoopGroup, alone, backwards, forwards, share, stay
 from graphc.rewrite.rule import LOOPS, Rule, StageRule, stage_rule
 from graphc.site import derived_from

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from graphc.ir import Node, is_float
+from graphc.ir.dtypes import limits
 from graphc.rewrite.algebra import factors as algebra
-from graphc.rewrite.facts.dtypes import limits
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.rewrite.rules.reduce import sum_and_restored_axes

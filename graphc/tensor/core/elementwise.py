@@ -18,6 +18,7 @@ import numpy as np
 
 from graphc import ir
 from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from graphc.ir.dtypes import is_whole
 from graphc.ir.lengths import agree, common
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.ir.types import OfInstance
@@ -141,11 +142,6 @@ def real_or_bool(dtype: str) -> tuple[str, str] | None:
 def real_numeric(dtype: str) -> tuple[str, str] | None:
     """Accept real numbers, unchanged."""
     return None if ir.is_complex(dtype) or dtype == "bool" else (dtype, dtype)
-
-
-def is_whole(dtype: str) -> bool:
-    """Return whether every value is an integer: of integer and bool dtypes."""
-    return not ir.is_inexact(dtype)
 
 
 def is_real(dtype: str) -> bool:

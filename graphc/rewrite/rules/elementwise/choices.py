@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from graphc.ir import Constant, Node, is_complex, is_inexact, is_integer, is_numeric, real_dtype
-from graphc.rewrite.facts.dtypes import is_bool
+from graphc.ir.dtypes import is_bool
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import UNIFORM, enter_equation, number_of, rewrite, scalar_value
 from graphc.tensor.core.elementwise import (

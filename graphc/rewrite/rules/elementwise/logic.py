@@ -9,9 +9,9 @@ import numpy as np
 from graphc.intervals.interval import numbers_of
 from graphc.intervals.rules import image
 from graphc.ir import Constant, Node, is_inexact, is_integer
+from graphc.ir.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
 from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
-from graphc.rewrite.facts.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import enter_equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like

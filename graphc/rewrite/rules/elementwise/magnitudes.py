@@ -6,9 +6,9 @@ import math
 from functools import partial
 
 from graphc.ir import Node, is_complex, is_float, is_inexact, is_numeric
+from graphc.ir.dtypes import is_ordered, is_real, is_whole
 from graphc.rewrite.algebra.sums import real_number
 from graphc.rewrite.facts.bounds import bounds_of
-from graphc.rewrite.facts.dtypes import is_ordered, is_real, is_whole
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import enter_equation, number_of, rewrite
 from graphc.tensor.arrays.create import ones_like, zeros_like

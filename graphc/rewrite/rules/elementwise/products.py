@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Node, is_float, is_inexact, is_integer, is_numeric
+from graphc.ir.dtypes import is_real, is_signed, limits
 from graphc.rewrite.algebra import products
 from graphc.rewrite.algebra.sums import round_to_dtype
 from graphc.rewrite.facts.bounds import bounds_of
-from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
 from graphc.rewrite.facts.lengths import fit_to
 from graphc.rewrite.rule import Equation, enter_equation, equation, number_of, rewrite, scalar_value
 from graphc.tensor.arrays.create import ones_like, zeros_like

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
+from graphc.ir.dtypes import is_real, limits
 from graphc.rewrite.algebra import sums
-from graphc.rewrite.facts.dtypes import is_real, limits
 from graphc.rewrite.facts.lengths import equal_lengths, fit_to
 from graphc.rewrite.rule import UNIFORM, Equation, enter_equation, equation, rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
