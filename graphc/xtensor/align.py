@@ -23,11 +23,7 @@ Dim = str | Iterable[str] | EllipsisType | None
 
 
 def check_dims(title: str, names: Any) -> Dims:
-    """Return names of dimensions as a tuple; one string is one name.
-
-    Raises:
-        ArgumentError: If a name is no string, or comes twice.
-    """
+    """Return names of dimensions as a tuple; one string is one name."""
     is_one = isinstance(names, str) or not isinstance(names, Iterable)
     dims = (names,) if is_one else tuple(names)
     wrong = [dim for dim in dims if not isinstance(dim, str)]
@@ -43,11 +39,7 @@ def check_dims(title: str, names: Any) -> Dims:
 
 
 def select_dims(title: str, x: XTensor, dim: Dim) -> Dims:
-    """Return the dimensions that an argument ``dim`` names; all for None and ``...``.
-
-    Raises:
-        AxisError: If the array lacks a dimension.
-    """
+    """Return the dimensions that an argument ``dim`` names; all for None and ``...``."""
     if dim is None or dim is Ellipsis:
         return x.dims
     dims = check_dims(title, dim)
@@ -64,9 +56,6 @@ def by_position(title: str, dims: Dims, sharding: Any) -> Any:
         title: The array, in messages.
         dims: The dimensions.
         sharding: A dict; dimensions that it lacks have the entry None.
-
-    Raises:
-        ShardingError: If ``sharding`` names a dimension that is not in ``dims``.
     """
     if not isinstance(sharding, Mapping):
         return sharding
@@ -95,9 +84,6 @@ def dim_lengths(
         title: The function, in messages.
         xs: The arrays.
         apart: Dimensions whose lengths may differ, which are excluded.
-
-    Raises:
-        ShapeError: If a dimension has two lengths.
     """
     lengths: dict[str, int | None] = {}
     first: dict[str, XTensor] = {}

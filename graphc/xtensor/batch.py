@@ -12,11 +12,7 @@ from graphc.xtensor.type import as_xtensor
 
 
 def core_of(title: str, dims: Any, n: Sequence[int]) -> Dims:
-    """Return the names of ``n`` core dimensions.
-
-    Raises:
-        AxisError: If the number of names is not in ``n``.
-    """
+    """Return the names of ``n`` core dimensions."""
     names = check_dims(title, dims)
     if len(names) not in n:
         several = " or ".join(map(str, n))

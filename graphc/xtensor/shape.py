@@ -35,12 +35,7 @@ __all__ = [
 
 
 def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None:
-    """Raise, warn or do nothing about a dimension that an array lacks.
-
-    Raises:
-        AxisError: If ``missing_dims`` is ``"raise"``.
-        ArgumentError: If there is no such choice.
-    """
+    """Raise, warn or do nothing about a dimension that an array lacks."""
     if missing_dims not in {"raise", "warn", "ignore"}:
         raise ArgumentError(
             f"{title}: missing_dims={missing_dims!r}.", "Use 'raise', 'warn' or 'ignore'."
