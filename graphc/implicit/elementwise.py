@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from graphc.implicit.structured import (
 )
 from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
 from graphc.ir import dtype_name, is_inexact
 
 Shape = tuple[int | None, ...]
@@ -300,16 +300,10 @@ def _scalar(x: Any) -> Any:
     return reshape(x, ()) if _lengths(x) else x
 
 
-def _fits(lengths: Sequence[int | None], shape: Shape) -> bool:
-    """Return whether two shapes agree in the lengths that are known."""
-    pairs = zip(lengths, shape, strict=False)
-    return len(lengths) == len(shape) and all(n == m or None in {n, m} for n, m in pairs)
-
-
 def _broadcast(x: Any, shape: Shape, like: Any = None) -> Any:
     """Broadcast an array to a shape; ``like`` has the lengths that are unknown."""
     lengths = _lengths(x)
-    if _fits(lengths, shape):
+    if shapes_fit(lengths, shape):
         return x
     axes = tuple(range(len(shape) - len(lengths), len(shape)))
     wanted = shape if None not in shape or like is None else numpy_like(like).shape_of(like)
