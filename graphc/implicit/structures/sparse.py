@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, starmap
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,7 +37,7 @@ from graphc.implicit.structures.stacked import (
     product,
     reduce_in_dtype,
 )
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
 from graphc.ir import is_inexact
 from graphc.tensor.arrays.diagonal import diagonal_length
 
@@ -120,9 +121,8 @@ class Sparse(Stacked):
                     "Indices are integers.",
                 )
         short = any(len(shape) < own[name] for name, shape in shapes.items())
-        if short or not _shapes_agree(
-            [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
-        ):
+        leading = [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
+        if short or not all(starmap(shapes_fit, combinations(leading, 2))):
             raise ImplicitArrayError(
                 f"{type(self).__name__}: fields of shapes {shapes}.",
                 "All fields have equal leading axes.",
@@ -392,13 +392,6 @@ class Sparse(Stacked):
             return NotImplemented
         x = self.coalesce()
         return extreme(x, name) if len(axes) == 2 else extreme_along(x, name, axes[0])
-
-
-def _shapes_agree(shapes: Sequence[tuple[int | None, ...]]) -> bool:
-    """Return whether shapes are equal where their lengths are known."""
-    return len({*map(len, shapes)}) == 1 and all(
-        len({*lengths} - {None}) <= 1 for lengths in zip(*shapes, strict=True)
-    )
 
 
 @runtime_checkable
