@@ -301,14 +301,16 @@ def on_lengths(node: Node, values: Sequence[Any]) -> Any:
     """Apply an operation that declares no padding to the valid elements of buffers, by NumPy."""
     lengths = law(node.op, tuple([x.type for x in node.inputs])).results
     shapes = [[_length(node, n, values) for n in shape] for shape in lengths]
-    if len(shapes) != (len(node.type.items) if isinstance(node.type, TupleType) else 1):
+    types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+    if len(shapes) != len(types):
         raise unknown_length(node)
     sizes = [[None if as_count(n).is_exact else bound(n) for n in shape] for shape in shapes]
     if not all(n is None or isinstance(n, int) for shape in sizes for n in shape):
         raise unknown_length(node)
+    buffers = tuple([x.with_shape(tuple(n)) for x, n in zip(types, sizes, strict=True)])
     axes = tuple([x.axes if isinstance(x, PaddedArray) else () for x in values])
     counts = [n for x in values if isinstance(x, PaddedArray) for n in x.counts if n is not None]
-    op = OnLengths(node.op, axes, tuple(map(tuple, sizes)))
+    op = OnLengths(node.op, axes, buffers, isinstance(node.type, TupleType))
     return _pad_results(node, apply(node, [*_with_nodes(node, values), *counts], op), shapes, 0)
 
 
