@@ -65,13 +65,13 @@ def compile(
     if not spec.is_padded(options):
         return exact
     # Most programs are for exact lengths.
-    from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
+    from graphc.link.mlx.buckets import MLXBuckets  # noqa: PLC0415
 
     def compile_padded(padded: Graph) -> Executable:
         new = Program(padded, backend, analyse(padded))
         facts = backend.facts(new)
         new_spec = CallSpec.of(padded, new.host, single=False, facts=facts)
-        return compile_exact(new_spec, lambda: new, options, (), PaddedContext(context))
+        return compile_exact(new_spec, lambda: new, options, (), context, lengths=1)
 
     return MLXBuckets(exact, program, spec, options, compile_padded)
 
@@ -82,17 +82,19 @@ def compile_exact(
     options: Mapping[str, Any],
     donated: tuple[int, ...],
     context: CompileContext,
+    lengths: int = 0,
 ) -> Executable:
     """Return a function that runs the program's segments and evaluates its outputs once.
 
-    The function holds no arrays but the program's constants: functions of equal structure share it.
+    The last ``lengths`` arguments are lengths of the others; no call of a user has them. The
+    function holds no arrays but the program's constants: functions of equal structure share it.
     """
     if options.get("compile", True):
         prepare_compiler(arrays.device_of(options))
     whole_program = program()
     tier = tier_of(options, whole_program.graph.key, at_once=holds_sums(whole_program.graph.nodes))
     segments = Segments(whole_program, {**options, "compile": tier})
-    watch = Watch(spec, context, is_large=segments.is_large)
+    watch = Watch(spec, context, lengths, is_large=segments.is_large)
     timed = tier if isinstance(tier, Tier) else None
     # The user's operation may call the function that it is part of.
     lock = threading.RLock()
