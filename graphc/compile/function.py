@@ -470,11 +470,11 @@ class Function(Generic[Result]):
         if not self._is_new:
             return self._call_by_position(args, kwargs)
         with counted_call(self):
-            if self.stats.calls >= WORTHWHILE_CALLS:
+            if self.record.counted >= WORTHWHILE_CALLS:
                 self._settle()
             elif not self._compared and self._signature.updated and self.mode.name == "MLX":
                 self._refuse_different()
-            if self.stats.calls == 1:
+            if self.record.counted == 1:
                 self._warn_of_narrowing()
             return self._call_by_position(args, kwargs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -108,6 +109,29 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_folder_is_a_mode_and_every_file_of_lowerings_is_read(added: str) -> None:
     assert added in names()
     assert [op.name for op in load(added).lowerings] == ["negative"]
+
+
+@pytest.mark.parametrize("mode", ["JAX", "MLX"])
+def test_load_enters_the_lowerings_of_a_package_that_is_imported_later(mode: str) -> None:
+    packages = "graphc.attention, graphc.implicit.quantized, graphc.random"
+    lines = [
+        f"import {packages}",
+        f"from graphc.link import load; found = load({mode!r}).lowerings",
+    ]
+    report = "print(sorted(getattr(op, '__qualname__', None) or op.name for op in found))"
+    first, later = (
+        subprocess.run(
+            [sys.executable, "-c", "\n".join([*order, report])],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for order in (lines, lines[::-1])
+    )
+    assert first == later
+    assert "Threefry" in later
+    assert "FlexGradient" in later
+    assert "QuantizedMatmul" in later
 
 
 def test_a_library_that_is_not_installed_is_named(
