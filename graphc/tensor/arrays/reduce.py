@@ -18,6 +18,7 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze, transpose
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import (
+    AxisOp,
     lengths,
     ravel,
     reshape,
@@ -42,7 +43,7 @@ def expand_like(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction(Op):
+class Reduction(AxisOp):
     """One value for each slice along ``axes``, which are distinct, non-negative and sorted."""
 
     axes: tuple[int, ...]
@@ -66,9 +67,6 @@ class Reduction(Op):
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.identity(type.numpy_dtype) if axis in self.axes else "any"
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(shifted_axes(self.axes)), x)
 
 
 class Sum(Reduction):
@@ -235,7 +233,7 @@ class Any_(Logical):  # noqa: N801 (typing has Any)
 
 
 @dataclass(frozen=True, slots=True)
-class ArgExtreme(Op):
+class ArgExtreme(AxisOp):
     """The index of the first extreme value along an axis, or of the first NaN; int64."""
 
     axis: int
@@ -251,9 +249,6 @@ class ArgExtreme(Op):
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.extreme((self.axis,)).padding_for(i, axis, type)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(self.axis + 1), x)
 
 
 class ArgMax(ArgExtreme):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -310,6 +310,19 @@ def target_shape(static: ir.Shape, symbolic: Sequence[Any], least: int = 0) -> t
 def shifted_axes(axes: Iterable[int]) -> tuple[int, ...]:
     """Return the axes' numbers behind a new leading axis."""
     return tuple(axis + 1 for axis in axes)
+
+
+class AxisOp(ir.Op):
+    """An operation along ``axis`` or ``axes``, which follow the leading axis of a batch."""
+
+    __slots__ = ()
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Any:
+        op: Any = self
+        name = "axis" if hasattr(op, "axis") else "axes"
+        axes = getattr(op, name)
+        after = axes + 1 if name == "axis" else shifted_axes(axes)
+        return x.make(replace(op, **{name: after}), x, *symbolic)
 
 
 def with_batch_length(size: int | Tensor, symbolic: Sequence[Tensor]) -> tuple[Any, ...]:
