@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -118,6 +118,10 @@ class Extreme(Reduction):
 
     __slots__ = ()
 
+    reference: ClassVar[Callable[..., Any]]
+    has_default: ClassVar[bool] = False
+    """Whether an empty slice has a value: the one that every other value replaces."""
+
     def infer(self, x: TensorType) -> TensorType:
         if is_complex(x.dtype):
             raise DTypeError(f"{self.name}({x!r}): complex numbers are not ordered.")
@@ -125,12 +129,17 @@ class Extreme(Reduction):
         return Reduction.infer(self, x)
 
     def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Raise if a slice is empty, since it has no extreme value."""
-        if 0 in [shape[axis] for axis in self.axes]:
+        """Raise if a slice is empty and has no value."""
+        if not self.has_default and 0 in [shape[axis] for axis in self.axes]:
             raise ShapeError(
                 f"{self.name} over axes {self.axes} of shape {tuple(shape)}: a slice is empty.",
                 "Test the length first: an empty slice has no such value.",
             )
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.refuse_empty(np.shape(x))
+        default = {"initial": self.identity(x.dtype)} if self.has_default else {}
+        return self.reference(x, self.axes, **default)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         chosen = ew.equal(x, restore_axes(y, self.axes))
@@ -144,50 +153,34 @@ class Max(Extreme):
     """The largest of each slice; NaN where it holds one."""
 
     __slots__ = ()
+    reference = staticmethod(np.max)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         return dtype_range(dtype)[0]
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        self.refuse_empty(np.shape(x))
-        return np.max(x, self.axes)
 
 
 class MaxWithDefault(Max):
     """The largest of each slice; the lowest value of the dtype for an empty one."""
 
     __slots__ = ()
-
-    def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Accept an empty slice, which has a default."""
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.max(x, self.axes, initial=dtype_range(x.dtype)[0])
+    has_default = True
 
 
 class Min(Extreme):
     """The smallest of each slice; NaN where it holds one."""
 
     __slots__ = ()
+    reference = staticmethod(np.min)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         return dtype_range(dtype)[1]
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        self.refuse_empty(np.shape(x))
-        return np.min(x, self.axes)
 
 
 class MinWithDefault(Min):
     """The smallest of each slice; the highest value of the dtype for an empty one."""
 
     __slots__ = ()
-
-    def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Accept an empty slice, which has a default."""
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.min(x, self.axes, initial=dtype_range(x.dtype)[1])
+    has_default = True
 
 
 def dtype_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
@@ -205,6 +198,11 @@ class Logical(Reduction):
 
     __slots__ = ()
 
+    reference: ClassVar[Callable[..., Any]]
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return self.reference(x, self.axes)
+
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype != "bool":
             raise DTypeError(f"{self.name}({x!r}): expected bool.")
@@ -216,9 +214,7 @@ class All(Logical):
 
     __slots__ = ()
     neutral = 1
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.all(x, self.axes)
+    reference = staticmethod(np.all)
 
 
 class Any_(Logical):  # noqa: N801 (typing has Any)
@@ -227,9 +223,7 @@ class Any_(Logical):  # noqa: N801 (typing has Any)
     __slots__ = ()
     name = "any"
     neutral = 0
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.any(x, self.axes)
+    reference = staticmethod(np.any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +232,7 @@ class ArgExtreme(AxisOp):
 
     axis: int
     extreme: ClassVar[type[Extreme]]
+    reference: ClassVar[Callable[..., Any]]
 
     @property
     def name(self) -> str:
@@ -250,16 +245,17 @@ class ArgExtreme(AxisOp):
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.extreme((self.axis,)).padding_for(i, axis, type)
 
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.extreme((self.axis,)).refuse_empty(np.shape(x))
+        return self.reference(x, self.axis)
+
 
 class ArgMax(ArgExtreme):
     """The index of the first largest value along an axis, or of the first NaN."""
 
     __slots__ = ()
     extreme = Max
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        Max((self.axis,)).refuse_empty(np.shape(x))
-        return np.argmax(x, self.axis)
+    reference = staticmethod(np.argmax)
 
 
 class ArgMin(ArgExtreme):
@@ -267,10 +263,7 @@ class ArgMin(ArgExtreme):
 
     __slots__ = ()
     extreme = Min
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        Min((self.axis,)).refuse_empty(np.shape(x))
-        return np.argmin(x, self.axis)
+    reference = staticmethod(np.argmin)
 
 
 def _reduce(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
