@@ -84,12 +84,9 @@ class Fourier(AxisOp):
         transform = np.fft.ifftn if self.inverse else np.fft.fftn
         return transform(x, axes=self.axes, norm=self.norm).astype(x.dtype, copy=False)  # type: ignore[arg-type]
 
-    def conjugate_transpose(self) -> Fourier:
-        """Return the conjugate transpose."""
-        return replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
-
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (Tensor.make(self.conjugate_transpose(), g),)
+        adjoint = replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
+        return (Tensor.make(adjoint, g),)
 
 
 @dataclass(frozen=True, slots=True)
