@@ -32,9 +32,7 @@ class Barrier(Op):
 class GradStop(Barrier):
     """An identity that no derivative passes."""
 
-    @property
-    def name(self) -> str:
-        return "disconnected_grad"
+    name = "disconnected_grad"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
         return (None,)
@@ -47,9 +45,7 @@ class GradStop(Barrier):
 class GradZero(Barrier):
     """An identity with the derivative zero."""
 
-    @property
-    def name(self) -> str:
-        return "zero_grad"
+    name = "zero_grad"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (zeros_like(x),)
@@ -64,10 +60,7 @@ class GradClip(Barrier):
 
     low: float
     high: float
-
-    @property
-    def name(self) -> str:
-        return "grad_clip"
+    name = "grad_clip"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (clip(g, self.low, self.high),)
@@ -82,10 +75,7 @@ class GradScale(Barrier):
     """An identity whose derivative is multiplied by a number."""
 
     multiplier: float
-
-    @property
-    def name(self) -> str:
-        return "grad_scale"
+    name = "grad_scale"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (g * self.multiplier,)

@@ -284,9 +284,7 @@ class Wald(ReparameterizedDraw):
     roots, The American Statistician 30(2), 1976.
     """
 
-    @property
-    def name(self) -> str:
-        return "random_wald"
+    name = "random_wald"
 
     def draw(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Return one of two reciprocal roots, chosen by the uniform number u."""

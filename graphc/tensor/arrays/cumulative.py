@@ -43,10 +43,6 @@ class Cumulative(AxisOp):
     reverse: bool = False
     reduction: ClassVar[type[reduce.Reduction]]
 
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
-
     def infer(self, x: TensorType) -> TensorType:
         return x
 

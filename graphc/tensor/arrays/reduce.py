@@ -49,10 +49,6 @@ class Reduction(AxisOp):
     axes: tuple[int, ...]
     neutral: ClassVar[Any] = None
 
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
-
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         axes = self.axes[0] if len(self.axes) == 1 else self.axes
         is_whole = len(self.axes) == inputs[0].type.ndim
@@ -233,10 +229,6 @@ class ArgExtreme(AxisOp):
     axis: int
     extreme: ClassVar[type[Extreme]]
     reference: ClassVar[Callable[..., Any]]
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
 
     def infer(self, x: TensorType) -> TensorType:
         extreme = Max((self.axis,)).infer(x)

@@ -317,6 +317,10 @@ class AxisOp(ir.Op):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Any:
         op: Any = self
         name = "axis" if hasattr(op, "axis") else "axes"
