@@ -6,26 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType, Wrapper, unwrap, wrap_like
+from graphc.ir import Op, Wrapper, unwrap, wrap_like
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
+from graphc.tensor.core.shape import SameArray
 
 X = TypeVar("X", bound=Tensor | Wrapper)
 
 
-class Barrier(Op):
+class Barrier(SameArray):
     """An identity operation; backends read its input instead."""
 
     __slots__ = ()
     core_ndim = 0
-
-    def infer(self, x: TensorType) -> TensorType:
-        return x
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ class GradZero(Barrier):
 
 @dataclass(frozen=True, slots=True)
 class GradClip(Barrier):
-    """An identity whose gradient is clipped between two numbers."""
+    """An identity whose gradient is clipped between two numbers; tangents are not."""
 
     low: float
     high: float
@@ -64,10 +57,6 @@ class GradClip(Barrier):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (clip(g, self.low, self.high),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        # Only gradients are clipped, and a tangent is none.
-        return tangents[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,6 +312,27 @@ def shifted_axes(axes: Iterable[int]) -> tuple[int, ...]:
     return tuple(axis + 1 for axis in axes)
 
 
+class SameArray(ir.Op):
+    """An operation that returns its first input; the others hold for all elements of a batch."""
+
+    __slots__ = ()
+
+    def infer(self, *types: Any) -> Any:
+        return types[0]
+
+    def perform(self, *values: Any) -> Any:
+        return values[0]
+
+    def pullback(self, g: Any, y: Any, *inputs: Any) -> Sequence[Any]:
+        return (g, *[None] * (len(inputs) - 1))
+
+    def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
+        return tangents[0]
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
+        return Tensor.make(self, *inputs)
+
+
 class AxisOp(ir.Op):
     """An operation along ``axis`` or ``axes``, which follow the leading axis of a batch."""
 
