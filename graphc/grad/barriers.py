@@ -6,35 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType, Wrapper, unwrap, wrap_like
+from graphc.ir import Op, Wrapper, unwrap, wrap_like
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
+from graphc.tensor.core.shape import SameArray
 
 X = TypeVar("X", bound=Tensor | Wrapper)
 
 
-class Barrier(Op):
+class Barrier(SameArray):
     """An identity operation; backends read its input instead."""
 
     __slots__ = ()
     core_ndim = 0
-
-    def infer(self, x: TensorType) -> TensorType:
-        return x
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return x
 
 
 @dataclass(frozen=True, slots=True)
 class GradStop(Barrier):
     """An identity that no derivative passes."""
 
-    @property
-    def name(self) -> str:
-        return "disconnected_grad"
+    name = "disconnected_grad"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
         return (None,)
@@ -47,9 +38,7 @@ class GradStop(Barrier):
 class GradZero(Barrier):
     """An identity with the derivative zero."""
 
-    @property
-    def name(self) -> str:
-        return "zero_grad"
+    name = "zero_grad"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (zeros_like(x),)
@@ -60,21 +49,14 @@ class GradZero(Barrier):
 
 @dataclass(frozen=True, slots=True)
 class GradClip(Barrier):
-    """An identity whose gradient is clipped between two numbers."""
+    """An identity whose gradient is clipped between two numbers; tangents are not."""
 
     low: float
     high: float
-
-    @property
-    def name(self) -> str:
-        return "grad_clip"
+    name = "grad_clip"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (clip(g, self.low, self.high),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        # Only gradients are clipped, and a tangent is none.
-        return tangents[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +64,7 @@ class GradScale(Barrier):
     """An identity whose derivative is multiplied by a number."""
 
     multiplier: float
-
-    @property
-    def name(self) -> str:
-        return "grad_scale"
+    name = "grad_scale"
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (g * self.multiplier,)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import UnsupportedOperationError
-from graphc.ir import Node, TensorType, toposort
+from graphc.ir import TensorType, toposort
 from graphc.loop.build import build
 from graphc.loop.step import LoopStep
 from graphc.tensor.arrays.broadcast import batch_of
@@ -76,7 +76,7 @@ class _BatchedLoop:
             if flag
         }
         batched = over_batch(step.outputs, swaps) if swaps else step.outputs
-        self.depends = [_depends_on(y, swaps) for y in step.outputs]
+        self.depends = [not {*toposort([y])}.isdisjoint(swaps) for y in step.outputs]
         pairs = zip(step.outputs, batched, self.depends, strict=True)
         outputs = [wide if flag else y for y, wide, flag in pairs]
         consts = [swaps.get(x, x) for x in step.consts]
@@ -177,7 +177,3 @@ class _BatchedLoop:
 def _update(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
     mask = expand_dims(active, tuple(range(1, new.ndim)))
     return where(mask, new, old)
-
-
-def _depends_on(y: Node, swaps: Any) -> bool:
-    return any(x in swaps for x in toposort([y]))

@@ -38,10 +38,7 @@ class Switch(ir.Op):
 
     branches: tuple[ir.Graph, ...]
     label: str | None = None
-
-    @property
-    def name(self) -> str:
-        return "switch"
+    name = "switch"
 
     def __repr__(self) -> str:
         arguments = [f"{self.label!r}"] if self.label else []

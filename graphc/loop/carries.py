@@ -96,8 +96,9 @@ def _narrowest(
     trials: _Trials[Any], begun: Dtypes, seen: set[str]
 ) -> tuple[Dtypes, list[str]] | None:
     """Return dtypes reached from the narrowest ones, and these; None if the step rejects them."""
+    narrow = "bfloat16" if "bfloat16" in seen else "float16"
     for integer in _narrowest_integers(trials.first, seen):
-        least = ["bool", integer, _narrowest_float(seen), "complex64"]
+        least = ["bool", integer, narrow, "complex64"]
         try:
             with np.errstate(over="ignore"):  # 1e10 as a float16
                 return trials.settle({i: least[_kind(d)] for i, d in begun.items()}, least), least
@@ -135,10 +136,6 @@ def _narrowest_integers(first: Sequence[Any], seen: set[str]) -> list[str]:
     if not unsigned or any(x < 0 for x in first if type(x) is int):
         return ["int8"]
     return ["uint8", "uint16", "uint32"]
-
-
-def _narrowest_float(seen: set[str]) -> str:
-    return "bfloat16" if "bfloat16" in seen else "float16"
 
 
 def after(value: Any, carry: Tensor | None) -> Tensor:

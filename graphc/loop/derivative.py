@@ -204,11 +204,10 @@ class _BackwardLoop:
             return results
         split = len(init)
         side = (0, skipped) if op.reverse else (skipped, 0)
-        return [*results[:split], *(_pad_rows(row, side) for row in results[split:])]
-
-
-def _pad_rows(x: Tensor, side: tuple[Any, Any]) -> Tensor:
-    return pad(x, [side, *[(0, 0)] * (x.ndim - 1)])
+        return [
+            *results[:split],
+            *(pad(x, [side, *[(0, 0)] * (x.ndim - 1)]) for x in results[split:]),
+        ]
 
 
 def push_forward_loop(

@@ -61,10 +61,7 @@ class Loop(Op):
     recompute: bool = False
     unroll: int = 1
     label: str | None = None
-
-    @property
-    def name(self) -> str:
-        return "loop"
+    name = "loop"
 
     def __repr__(self) -> str:
         arguments = [f"{self.label!r}"] if self.label else []

@@ -82,7 +82,11 @@ class ScanArguments:
 
     def __post_init__(self) -> None:
         self.first = [x for s in self.states for x in s.first()]
-        self.non_sequences = [_as_non_sequence(x) for x in self.non_sequences]
+        # A step gives Python numbers their dtype.
+        self.non_sequences = [
+            x if is_number(x) or isinstance(x, ir.Wrapper) else as_tensor(x)
+            for x in self.non_sequences
+        ]
 
     def run(
         self,
@@ -288,11 +292,6 @@ def _is_updates(value: Any) -> bool:
     return isinstance(value, Mapping) or (
         pairs and all(isinstance(x, tuple) and len(x) == 2 and _is_shared(x[0]) for x in value)
     )
-
-
-def _as_non_sequence(x: Any) -> Any:
-    """Convert a non-sequence to an array, except Python numbers: the step gives them a dtype."""
-    return x if is_number(x) or isinstance(x, ir.Wrapper) else as_tensor(x)
 
 
 def _count_phrase(n: int, singular: str, plural: str) -> str:

@@ -314,7 +314,8 @@ def _public(
 ) -> Callable[..., Any]:
     title = sampler.__name__
     parameters = [*inspect.signature(sampler).parameters.values()][3:]
-    annotated = [p.replace(annotation=_annotation(p)) for p in parameters]
+    kinds = ["TensorLike | None" if p.default is None else "TensorLike" for p in parameters]
+    annotated = [p.replace(annotation=kind) for p, kind in zip(parameters, kinds, strict=True)]
     signature = inspect.Signature([*annotated, *COMMON_PARAMETERS], return_annotation="Drawn")
     ranks = dict(zip([p.name for p in parameters], cores or [0] * len(parameters), strict=True))
 
@@ -352,10 +353,6 @@ def _bind_arguments(
         raise ArgumentError(f"{title}: {error}.", f"Its arguments are {signature}.") from None
     bound.apply_defaults()
     return bound.arguments
-
-
-def _annotation(parameter: inspect.Parameter) -> str:
-    return "TensorLike | None" if parameter.default is None else "TensorLike"
 
 
 def _by_name(name: str, default: Any, annotation: str) -> inspect.Parameter:

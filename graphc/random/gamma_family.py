@@ -87,9 +87,7 @@ def _draw_high_shape(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor,
 class Gamma(ReparameterizedDraw):
     """A gamma draw of rate 1 for each key and shape a."""
 
-    @property
-    def name(self) -> str:
-        return "random_gamma"
+    name = "random_gamma"
 
     def draw(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Draw with a, or with a + 1 times a power of a uniform number if a is below 1."""
@@ -108,9 +106,7 @@ class Gamma(ReparameterizedDraw):
 class LogGamma(ReparameterizedDraw):
     """The logarithm of a gamma draw; with a small shape, the draw may underflow."""
 
-    @property
-    def name(self) -> str:
-        return "random_log_gamma"
+    name = "random_log_gamma"
 
     def draw(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Draw with a, or with a + 1 minus an exponential draw over a if a is below 1."""

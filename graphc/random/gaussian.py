@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,17 +186,9 @@ def truncnorm(  # noqa: PLR0913, PLR0917
     return distributions.nan_unless(ew.less_equal(a, b), loc + scale * ew.clip(x, first, last))
 
 
-def _by_cholesky(cov: Tensor) -> Tensor:
-    return cholesky(cov)
-
-
 def _by_svd(cov: Tensor) -> Tensor:
     u, s, _ = svd(cov)
     return _symmetric_root(s, u)
-
-
-def _by_eigh(cov: Tensor) -> Tensor:
-    return _symmetric_root(*eigh(cov))
 
 
 def _symmetric_root(w: Tensor, v: Tensor) -> Tensor:
@@ -203,7 +196,11 @@ def _symmetric_root(w: Tensor, v: Tensor) -> Tensor:
     return (v * ew.sqrt(ew.maximum(w, 0))[..., None, :]) @ v.mT
 
 
-ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
+ROOTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cholesky": cholesky,
+    "svd": _by_svd,
+    "eigh": lambda cov: _symmetric_root(*eigh(cov)),
+}
 """Functions from a covariance C to a matrix R with R @ R.T == C."""
 
 
@@ -287,9 +284,7 @@ class Wald(ReparameterizedDraw):
     roots, The American Statistician 30(2), 1976.
     """
 
-    @property
-    def name(self) -> str:
-        return "random_wald"
+    name = "random_wald"
 
     def draw(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Return one of two reciprocal roots, chosen by the uniform number u."""

@@ -115,9 +115,7 @@ GeneratorInput.node_class = Generator
 class AsGenerator(Composite):
     """The identity from a key to a generator."""
 
-    @property
-    def name(self) -> str:
-        return "generator"
+    name = "generator"
 
     def infer(self, key: TensorType) -> TensorType:
         return key

@@ -35,10 +35,7 @@ class Threefry(Op):
     """
 
     core_ndim = 0
-
-    @property
-    def name(self) -> str:
-        return "threefry"
+    name = "threefry"
 
     def infer(self, *types: TensorType) -> TupleType:
         if any(t.dtype != "uint32" for t in types):

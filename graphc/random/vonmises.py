@@ -94,9 +94,7 @@ class VonMises(ReparameterizedDraw):
     28(2), 1979; written so that no digits are lost whatever kappa is.
     """
 
-    @property
-    def name(self) -> str:
-        return "random_vonmises"
+    name = "random_vonmises"
 
     def draw(self, k0: Tensor, k1: Tensor, kappa: Tensor) -> Tensor:  # type: ignore[override]
         """Draw angles of a wrapped Cauchy distribution, with rejection."""

@@ -15,7 +15,7 @@ from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
-from graphc.tensor.core.shape import are_equal, entries, fill_shape, length, shifted_axes
+from graphc.tensor.core.shape import AxisOp, are_equal, entries, fill_shape, length
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -46,7 +46,7 @@ def needs_elements(op: Op, n: int | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fourier(Op):
+class Fourier(AxisOp):
     """The discrete Fourier transform of complex numbers over some axes, or its inverse.
 
     Element k of the result is the sum of ``x[j] * exp(-2j * pi * j * k / n)``, with the sign of
@@ -84,19 +84,13 @@ class Fourier(Op):
         transform = np.fft.ifftn if self.inverse else np.fft.fftn
         return transform(x, axes=self.axes, norm=self.norm).astype(x.dtype, copy=False)  # type: ignore[arg-type]
 
-    def conjugate_transpose(self) -> Fourier:
-        """Return the conjugate transpose."""
-        return replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
-
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (Tensor.make(self.conjugate_transpose(), g),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(replace(self, axes=shifted_axes(self.axes)), x)
+        adjoint = replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
+        return (Tensor.make(adjoint, g),)
 
 
 @dataclass(frozen=True, slots=True)
-class RealFourier(Op):
+class RealFourier(AxisOp):
     """The first half, n // 2 + 1 elements, of the transform of n real numbers along an axis.
 
     The other half is its mirrored conjugate.
@@ -135,12 +129,9 @@ class RealFourier(Op):
         once = g / _multiplicity(n, g, self.axis)
         return (_hermitian(once, n, self.axis, MIRRORED[self.norm]),)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(replace(self, axis=self.axis + 1), x)
-
 
 @dataclass(frozen=True, slots=True)
-class HermitianFourier(Op):
+class HermitianFourier(AxisOp):
     """The inverse of ``RealFourier``: n real numbers from half of a Hermitian spectrum.
 
     An input has n // 2 + 1 elements along the axis; imaginary parts of the first, and for even n
@@ -194,9 +185,6 @@ class HermitianFourier(Op):
         half = Tensor.make(RealFourier(self.axis, MIRRORED[self.norm]), g)
         n = symbolic[0] if self.n is None else self.n
         return (half * _multiplicity(n, x, self.axis), *(None for _ in symbolic))
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
-        return Tensor.make(replace(self, axis=self.axis + 1), x, *symbolic)
 
 
 COMPLEX_OF = {"float32": "complex64", "float64": "complex128"}

@@ -9,8 +9,7 @@ from typing import Any
 
 from graphc import tensor
 from graphc.errors import ArgumentError, AxisError
-from graphc.tensor.core.runtime import Runtime
-from graphc.tensor.core.tensor import WEAK
+from graphc.tensor.core.tensor import is_weak
 from graphc.xtensor.align import Dim, align, check_dims, dim_lengths, select_dims, with_lengths
 from graphc.xtensor.methods import TABLE, method
 from graphc.xtensor.type import XTensor, as_xtensor
@@ -24,15 +23,10 @@ def apply_by_name(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTens
         f: The function.
         xs: Arrays with named dimensions; scalars; and None, which is passed unchanged.
     """
-    operands = [x if x is None or _is_weak(x) else _operand(title, x) for x in xs]
+    operands = [x if x is None or is_weak(x) else _operand(title, x) for x in xs]
     named = [x for x in operands if isinstance(x, XTensor)]
     arrays, dims = align(title, operands, named)
     return XTensor(f(*arrays), dims)
-
-
-def _is_weak(x: Any) -> bool:
-    # Python's numbers take the dtype of the other operands.
-    return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
 
 
 def _operand(title: str, x: Any) -> XTensor:

@@ -7,23 +7,8 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.xtensor.align import Dim, select_dims
-from graphc.xtensor.methods import method
+from graphc.xtensor.methods import TABLE, method
 from graphc.xtensor.type import XTensor, as_xtensor
-
-__all__ = [
-    "all",
-    "any",
-    "cumprod",
-    "cumsum",
-    "diff",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "std",
-    "sum",
-    "var",
-]
 
 
 def _reduce(title: str, f: Callable[..., Any], x: Any, dim: Dim, **options: Any) -> XTensor:
@@ -142,3 +127,6 @@ def diff(x: Any, dim: str, n: int = 1) -> XTensor:
     x = as_xtensor(x)
     (each,) = select_dims("diff", x, dim)
     return XTensor(gt.diff(x.values, n=n, axis=x.dims.index(each)), x.dims)
+
+
+__all__ = [name for name, value in globals().items() if value in TABLE.values()]

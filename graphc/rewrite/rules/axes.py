@@ -198,14 +198,11 @@ def index_of_transpose(node: Node, op: Index) -> Node | None:
     return transpose(index_by(inner.inputs[0], old_index), order_left)
 
 
-def _moves_axes(x: Node) -> bool:
-    return isinstance(x.op, ExpandDims | Transpose) or is_reversal(x)
-
-
 @rewrite("canonicalize", Elementwise, Where, Cast, beside=[ExpandDims, Transpose, Index])
 def function_of_moved_axes(node: Node, op: Elementwise | Where | Cast) -> Node | None:
     """``x.T + y.T`` is ``(x + y).T``, and so for inserted and reversed axes."""
-    moved = next((x for x in node.inputs if _moves_axes(x)), None)
+    kinds = ExpandDims | Transpose
+    moved = next((x for x in node.inputs if isinstance(x.op, kinds) or is_reversal(x)), None)
     if moved is None:
         return None
     bare = []

@@ -17,10 +17,6 @@ from graphc.tensor.linalg.assume import Assume
 from graphc.tensor.linalg.dot import DotGeneral
 
 
-def _diagonal(x: Node) -> Tensor:
-    return Tensor.make(MatrixDiagonal(0), x)
-
-
 @rewrite("canonicalize", MatrixDiagonal, beside=[FromDiagonal, Eye, Assume, Transpose])
 def diagonal_of_rearranged(node: Node, op: MatrixDiagonal) -> Node | None:
     """``diagonal(diag(d))`` is ``d``, and ``diagonal(a.T)`` is ``diagonal(a)``."""
@@ -84,5 +80,5 @@ def diagonal_of_kron(node: Node, op: MatrixDiagonal) -> Node | None:
     pair = kron_factors(x)
     if pair is None or op.offset or not (is_square(pair.a) and is_square(pair.b)):
         return None
-    a, b = map(_diagonal, pair)
+    a, b = (Tensor.make(MatrixDiagonal(0), x) for x in pair)
     return fit_to(ravel(a[:, None] * b), node)

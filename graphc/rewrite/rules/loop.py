@@ -155,14 +155,9 @@ def _free_reversal(x: Node) -> Node | None:
 # Loops of no step or one.
 
 
-def _steps(loop: Node) -> int | None:
-    op: Loop = loop.op  # type: ignore[assignment]
-    return op.steps
-
-
 def results_of_no_step(loop: Node) -> Results | None:
     """Return the initial carries, and no rows."""
-    if _steps(loop) != 0:
+    if loop.op.steps != 0:  # type: ignore[attr-defined]
         return None
     body = AnalysedLoop.at(loop)
     # Rows have the shape of a batch of no steps.
@@ -179,7 +174,7 @@ def results_of_no_step(loop: Node) -> Results | None:
 
 def results_of_one_step(loop: Node) -> Results | None:
     """Return the step's outputs for the initial carries and the only elements."""
-    if _steps(loop) != 1:
+    if loop.op.steps != 1:  # type: ignore[attr-defined]
         return None
     body = AnalysedLoop.at(loop)
     values: dict[Any, Node] = dict(zip(body.carries, body.operands.init, strict=True))

@@ -428,7 +428,7 @@ def arange(
         start, stop, step = map(_python_number, (start, stop, step))
         return Tensor.make(StaticArange(start, stop, step, kind))
     xs, common = operands("arange", [_widen(x) for x in (start, stop, step)])
-    if ir.is_complex(common) or any_axes(xs):
+    if ir.is_complex(common) or [x for x in xs if x.ndim]:
         raise DTypeError(f"arange{tuple(xs)}: expected real scalars.")
     y = Tensor.make(Arange(common), *xs)
     return y if dtype is None else cast(y, dtype)
@@ -437,11 +437,6 @@ def arange(
 def all_numbers(*values: Any) -> bool:
     """Return whether all are real Python or NumPy numbers."""
     return not [x for x in values if not isinstance(x, int | float | np.integer | np.floating)]
-
-
-def any_axes(xs: list[Tensor]) -> bool:
-    """Return whether any of the arrays has an axis."""
-    return bool([x for x in xs if x.ndim])
 
 
 def _python_number(x: Any) -> float:

@@ -21,7 +21,7 @@ from graphc.tensor.arrays.select import put_along_axis
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.exponential import exp, log
-from graphc.tensor.core.shape import length, ravel
+from graphc.tensor.core.shape import AxisOp, length, ravel
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Cumulative(Op):
+class Cumulative(AxisOp):
     """The reduction of the elements up to and including each one along an axis.
 
     Attributes:
@@ -42,10 +42,6 @@ class Cumulative(Op):
     axis: int
     reverse: bool = False
     reduction: ClassVar[type[reduce.Reduction]]
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
 
     def infer(self, x: TensorType) -> TensorType:
         return x
@@ -61,9 +57,6 @@ class Cumulative(Op):
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.reduction((self.axis,)).padding_for(i, axis, type) if self.reverse else "any"
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(self.axis + 1, self.reverse), x)
 
 
 class CumSum(Cumulative):

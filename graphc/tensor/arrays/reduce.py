@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze, transpose
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import (
+    AxisOp,
     lengths,
     ravel,
     reshape,
@@ -42,15 +43,11 @@ def expand_like(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction(Op):
+class Reduction(AxisOp):
     """One value for each slice along ``axes``, which are distinct, non-negative and sorted."""
 
     axes: tuple[int, ...]
     neutral: ClassVar[Any] = None
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
 
     def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
         axes = self.axes[0] if len(self.axes) == 1 else self.axes
@@ -66,9 +63,6 @@ class Reduction(Op):
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.identity(type.numpy_dtype) if axis in self.axes else "any"
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(shifted_axes(self.axes)), x)
 
 
 class Sum(Reduction):
@@ -120,6 +114,10 @@ class Extreme(Reduction):
 
     __slots__ = ()
 
+    reference: ClassVar[Callable[..., Any]]
+    has_default: ClassVar[bool] = False
+    """Whether an empty slice has a value: the one that every other value replaces."""
+
     def infer(self, x: TensorType) -> TensorType:
         if is_complex(x.dtype):
             raise DTypeError(f"{self.name}({x!r}): complex numbers are not ordered.")
@@ -127,12 +125,17 @@ class Extreme(Reduction):
         return Reduction.infer(self, x)
 
     def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Raise if a slice is empty, since it has no extreme value."""
-        if 0 in [shape[axis] for axis in self.axes]:
+        """Raise if a slice is empty and has no value."""
+        if not self.has_default and 0 in [shape[axis] for axis in self.axes]:
             raise ShapeError(
                 f"{self.name} over axes {self.axes} of shape {tuple(shape)}: a slice is empty.",
                 "Test the length first: an empty slice has no such value.",
             )
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.refuse_empty(np.shape(x))
+        default = {"initial": self.identity(x.dtype)} if self.has_default else {}
+        return self.reference(x, self.axes, **default)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         chosen = ew.equal(x, restore_axes(y, self.axes))
@@ -146,50 +149,34 @@ class Max(Extreme):
     """The largest of each slice; NaN where it holds one."""
 
     __slots__ = ()
+    reference = staticmethod(np.max)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         return dtype_range(dtype)[0]
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        self.refuse_empty(np.shape(x))
-        return np.max(x, self.axes)
 
 
 class MaxWithDefault(Max):
     """The largest of each slice; the lowest value of the dtype for an empty one."""
 
     __slots__ = ()
-
-    def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Accept an empty slice, which has a default."""
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.max(x, self.axes, initial=dtype_range(x.dtype)[0])
+    has_default = True
 
 
 class Min(Extreme):
     """The smallest of each slice; NaN where it holds one."""
 
     __slots__ = ()
+    reference = staticmethod(np.min)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         return dtype_range(dtype)[1]
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        self.refuse_empty(np.shape(x))
-        return np.min(x, self.axes)
 
 
 class MinWithDefault(Min):
     """The smallest of each slice; the highest value of the dtype for an empty one."""
 
     __slots__ = ()
-
-    def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """Accept an empty slice, which has a default."""
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.min(x, self.axes, initial=dtype_range(x.dtype)[1])
+    has_default = True
 
 
 def dtype_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
@@ -207,6 +194,11 @@ class Logical(Reduction):
 
     __slots__ = ()
 
+    reference: ClassVar[Callable[..., Any]]
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return self.reference(x, self.axes)
+
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype != "bool":
             raise DTypeError(f"{self.name}({x!r}): expected bool.")
@@ -218,9 +210,7 @@ class All(Logical):
 
     __slots__ = ()
     neutral = 1
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.all(x, self.axes)
+    reference = staticmethod(np.all)
 
 
 class Any_(Logical):  # noqa: N801 (typing has Any)
@@ -229,21 +219,16 @@ class Any_(Logical):  # noqa: N801 (typing has Any)
     __slots__ = ()
     name = "any"
     neutral = 0
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.any(x, self.axes)
+    reference = staticmethod(np.any)
 
 
 @dataclass(frozen=True, slots=True)
-class ArgExtreme(Op):
+class ArgExtreme(AxisOp):
     """The index of the first extreme value along an axis, or of the first NaN; int64."""
 
     axis: int
     extreme: ClassVar[type[Extreme]]
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
+    reference: ClassVar[Callable[..., Any]]
 
     def infer(self, x: TensorType) -> TensorType:
         extreme = Max((self.axis,)).infer(x)
@@ -252,8 +237,9 @@ class ArgExtreme(Op):
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return self.extreme((self.axis,)).padding_for(i, axis, type)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(self.axis + 1), x)
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.extreme((self.axis,)).refuse_empty(np.shape(x))
+        return self.reference(x, self.axis)
 
 
 class ArgMax(ArgExtreme):
@@ -261,10 +247,7 @@ class ArgMax(ArgExtreme):
 
     __slots__ = ()
     extreme = Max
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        Max((self.axis,)).refuse_empty(np.shape(x))
-        return np.argmax(x, self.axis)
+    reference = staticmethod(np.argmax)
 
 
 class ArgMin(ArgExtreme):
@@ -272,10 +255,7 @@ class ArgMin(ArgExtreme):
 
     __slots__ = ()
     extreme = Min
-
-    def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        Min((self.axis,)).refuse_empty(np.shape(x))
-        return np.argmin(x, self.axis)
+    reference = staticmethod(np.argmin)
 
 
 def _reduce(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:

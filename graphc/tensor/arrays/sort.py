@@ -18,7 +18,7 @@ from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.select import put_along_axis, take, take_along_axis
 from graphc.tensor.core.axes import around_axis, from_front, is_symbolic, slice_at_axis
 from graphc.tensor.core.elementwise import wide_dtype
-from graphc.tensor.core.shape import length, lengths, ravel, reshape
+from graphc.tensor.core.shape import AxisOp, length, lengths, ravel, reshape
 from graphc.tensor.core.specify import specify
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function, operands
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Sort(Op):
+class Sort(AxisOp):
     """The elements of each slice along an axis, in ascending order."""
 
     axis: int
@@ -53,12 +53,9 @@ class Sort(Op):
             return None
         return take_along_axis(tangents[0], Tensor.make(ArgSort(self.axis), x), self.axis)
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(Sort(self.axis + 1), x)
-
 
 @dataclass(frozen=True, slots=True)
-class ArgSort(Op):
+class ArgSort(AxisOp):
     """The positions that sort each slice along an axis in ascending order, stable."""
 
     axis: int
@@ -72,9 +69,6 @@ class ArgSort(Op):
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.argsort(comparable(x), self.axis, kind="stable")
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(ArgSort(self.axis + 1), x)
 
 
 def comparable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Node, Op, Pick, Shape as StaticShape, TensorType, TupleType
+from graphc.ir import Node, Pick, Shape as StaticShape, TensorType, TupleType
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.core.axes import slice_at_axis, squeeze
 from graphc.tensor.core.elementwise import repeated_like, split_mask, where as select
-from graphc.tensor.core.shape import are_equal, entries, fill_shape, length, target_shape
+from graphc.tensor.core.shape import AxisOp, are_equal, entries, fill_shape, length, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 __all__ = ["array_split", "dsplit", "hsplit", "split", "unstack", "vsplit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Split(Op):
+class Split(AxisOp):
     """Consecutive parts of these lengths along an axis, a tuple; None stands for an input."""
 
     axis: int
@@ -82,9 +82,6 @@ class Split(Op):
             return [None] * len(self.sizes)
         pushed = Node.make(self, tangents[0], *symbolic)
         return [Tensor.make(Pick(i), pushed) for i in range(len(self.sizes))]
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Node:
-        return Node.make(Split(self.axis + 1, self.sizes), x, *symbolic)
 
 
 def parts_of(x: Tensor, sizes: Any, axis: int) -> list[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, CheckError, DTypeError, GraphcError
-from graphc.ir import Node, Op, TensorType
+from graphc.ir import TensorType
+from graphc.tensor.core.shape import SameArray
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @dataclass(frozen=True)
-class CheckAndRaise(Op):
+class CheckAndRaise(SameArray):
     """An array, returned if all conditions hold; otherwise a given exception is raised.
 
     A call with an array and conditions returns the array. The conditions hold if all their elements
@@ -70,9 +70,6 @@ class CheckAndRaise(Op):
 
     name = "check_and_raise"
 
-    def infer(self, x: TensorType, *conditions: TensorType) -> TensorType:
-        return x
-
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return 1 if i else "any"
 
@@ -81,16 +78,6 @@ class CheckAndRaise(Op):
             kind: Any = self.exc_type
             raise error_class(kind)(self.msg)
         return x
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor, *conditions: Tensor) -> Sequence[Any]:
-        return (g, *[None] * len(conditions))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
-        return tangents[0]
-
-    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Node:
-        """Return the batched array; the conditions are not batched and hold for all elements."""
-        return Tensor.make(self, *inputs)
 
     def token(self) -> str:
         kind = f"{self.exc_type.__module__}.{self.exc_type.__qualname__}"

@@ -13,7 +13,7 @@ from graphc.ir import Constant, Node, Op, TensorType, is_integer
 from graphc.ir.lengths import agree
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.core.elementwise import equal, less, where
-from graphc.tensor.core.shape import lengths, reshape, shifted_axes
+from graphc.tensor.core.shape import AxisOp, lengths, reshape, shifted_axes
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -150,7 +150,7 @@ def _list_axes(axes: Any) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandDims(Op):
+class ExpandDims(AxisOp):
     """New axes of length 1 at these positions of the result."""
 
     axes: tuple[int, ...]
@@ -169,9 +169,6 @@ class ExpandDims(Op):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (squeeze(g, self.axes),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(ExpandDims(shifted_axes(self.axes)), x)
 
 
 @function
@@ -198,7 +195,7 @@ def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Squeeze(Op):
+class Squeeze(AxisOp):
     """The array without these axes, each of length 1."""
 
     axes: tuple[int, ...]
@@ -221,9 +218,6 @@ class Squeeze(Op):
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         return (expand_dims(g, self.axes),)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(Squeeze(shifted_axes(self.axes)), x)
 
 
 @function

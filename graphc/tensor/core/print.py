@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Node, Op, TensorType
+from graphc.tensor.core.shape import SameArray
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @dataclass(frozen=True)
-class Print(Op):
+class Print(SameArray):
     """An array, unchanged, that is printed whenever it is computed.
 
     Every backend prints, in loops and branches too. MLX first computes the nodes before the array,
@@ -52,9 +52,6 @@ class Print(Op):
 
     name = "print"
 
-    def infer(self, x: TensorType) -> TensorType:
-        return x
-
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         self.show(x)
         return x
@@ -67,15 +64,6 @@ class Print(Op):
             attribute = getattr(x, name)
             value = attribute() if callable(attribute) else attribute
             sys.stdout.write(f"{self.message} {name} = {value}\n")
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (g,)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return tangents[0]
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
-        return Tensor.make(self, x)
 
     def token(self) -> str:
         return f"Print({self.message!r},{self.attrs!r},{self.global_fn is not None})"

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -310,6 +310,44 @@ def target_shape(static: ir.Shape, symbolic: Sequence[Any], least: int = 0) -> t
 def shifted_axes(axes: Iterable[int]) -> tuple[int, ...]:
     """Return the axes' numbers behind a new leading axis."""
     return tuple(axis + 1 for axis in axes)
+
+
+class SameArray(ir.Op):
+    """An operation that returns its first input; the others hold for all elements of a batch."""
+
+    __slots__ = ()
+
+    def infer(self, *types: Any) -> Any:
+        return types[0]
+
+    def perform(self, *values: Any) -> Any:
+        return values[0]
+
+    def pullback(self, g: Any, y: Any, *inputs: Any) -> Sequence[Any]:
+        return (g, *[None] * (len(inputs) - 1))
+
+    def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
+        return tangents[0]
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
+        return Tensor.make(self, *inputs)
+
+
+class AxisOp(ir.Op):
+    """An operation along ``axis`` or ``axes``, which follow the leading axis of a batch."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Any:
+        op: Any = self
+        name = "axis" if hasattr(op, "axis") else "axes"
+        axes = getattr(op, name)
+        after = axes + 1 if name == "axis" else shifted_axes(axes)
+        return x.make(replace(op, **{name: after}), x, *symbolic)
 
 
 def with_batch_length(size: int | Tensor, symbolic: Sequence[Tensor]) -> tuple[Any, ...]:

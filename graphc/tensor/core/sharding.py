@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from graphc.ir import OPEN, Node, Op, TensorType, encode
+from graphc.ir import OPEN, Node, encode
+from graphc.tensor.core.shape import SameArray
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
 __all__ = ["shard"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shard(Op):
+class Shard(SameArray):
     """The array itself, which backends with a mesh shard as declared.
 
     Attributes:
@@ -33,12 +32,6 @@ class Shard(Op):
 
     def token(self) -> str:
         return f"shard({encode(self.sharding)})"
-
-    def infer(self, x: TensorType) -> TensorType:
-        return x
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return x
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Shard the gradient like the array."""

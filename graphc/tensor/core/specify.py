@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ShapeError
-from graphc.ir import Node, Op, Shape as StaticShape, TensorType
+from graphc.ir import Node, Shape as StaticShape, TensorType
 from graphc.ir.law import named_checks
 from graphc.ir.lengths import agree, common, require
-from graphc.tensor.core.shape import are_equal, entries, fill_shape, target_shape
+from graphc.tensor.core.shape import SameArray, are_equal, entries, fill_shape, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 __all__ = ["specify_broadcastable", "specify_shape"]
 
 
 @dataclass(frozen=True, slots=True)
-class SpecifyShape(Op):
+class SpecifyShape(SameArray):
     """The array with declared lengths; None stands for an input, -1 for any length.
 
     Attributes:
@@ -62,12 +62,6 @@ class SpecifyShape(Op):
     def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> np.ndarray[Any, Any]:
         self.admit(np.shape(x), symbolic)
         return x
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
-        return (g, *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return tangents[0]
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
         return Tensor.make(SpecifyShape((-1, *self.shape), self.title), x, *symbolic)

@@ -330,7 +330,9 @@ class Tensor(TensorMethods):
 
     def dimshuffle(self, *pattern: Any) -> Tensor:
         """Return the array with its axes in a new order, ``"x"`` for a new one of length 1."""
-        order = pattern[0] if len(pattern) == 1 and not _is_entry(pattern[0]) else pattern
+        order = (
+            pattern[0] if len(pattern) == 1 and not isinstance(pattern[0], int | str) else pattern
+        )
         return TABLE["dimshuffle"](self, order)  # type: ignore[no-any-return]
 
     def flatten(self, ndim: int = 1) -> Tensor:
@@ -418,10 +420,6 @@ def _is_loop_result(x: ir.Node) -> bool:
     while x.op.name == "getitem" or isinstance(x.op, ir.Pick):
         x = x.inputs[0]
     return x.op.name == "loop"
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, int | str)
 
 
 ir.TensorType.node_class = Tensor
@@ -635,9 +633,9 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
         dtype = first.type.dtype
         if all(isinstance(x, Tensor) and x.type.dtype == dtype for x in values):
             return list(values), dtype
-    xs = [x if _is_weak(x) else as_tensor(x) for x in values]
+    xs = [x if is_weak(x) else as_tensor(x) for x in values]
     strong = [x.dtype for x in xs if isinstance(x, Tensor)]
-    weak = [_number(x) for x in xs if not isinstance(x, Tensor)]
+    weak = [x.number if isinstance(x, Runtime) else x for x in xs if not isinstance(x, Tensor)]
     if not strong:
         dtype = ir.promote(*map(_scalar_dtype, weak))
     else:
@@ -647,12 +645,8 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
     return [_in_dtype(op, x, dtype) for x in xs], dtype
 
 
-def _is_weak(x: Any) -> bool:
+def is_weak(x: Any) -> bool:
     return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
-
-
-def _number(x: Any) -> Any:
-    return x.number if isinstance(x, Runtime) else x
 
 
 def _with_weak(dtype: str, x: Scalar) -> str:

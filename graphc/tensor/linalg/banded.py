@@ -93,10 +93,8 @@ class SolveBanded(Op):
                 Tensor.make(other, _transpose_bands(bands, self.lower, self.upper), conj(g))
             )
         x = conj(y)
-        rows = [
-            -sum(_shift_rows(by_b, offset) * x, -1) for offset in range(-self.upper, self.lower + 1)
-        ]
-        return stack(rows, -2), by_b
+        shifted = (_shift(by_b, k, by_b.ndim - 2) for k in range(-self.upper, self.lower + 1))
+        return stack([-sum(rows * x, -1) for rows in shifted], -2), by_b
 
     def batch(self, size: Any, batched: Sequence[bool], bands: Tensor, b: Tensor) -> Tensor:
         return as_columns(partial(Tensor.make, self), size, batched, bands, b)
@@ -120,10 +118,6 @@ def _shift(x: Tensor, offset: int, axis: int) -> Tensor:
 
 def _cut(x: Tensor, like: Tensor, axis: int) -> Tensor:
     return x[(..., slice(0, lengths(like)[axis]), *[slice(None)] * (like.ndim - 1 - axis))]
-
-
-def _shift_rows(x: Tensor, offset: int) -> Tensor:
-    return _shift(x, offset, x.ndim - 2)
 
 
 def _transpose_bands(bands: Tensor, lower: int, upper: int) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Node, Op, Pick, TensorType, TupleType, is_integer, picks
+from graphc.ir import Node, Op, Pick, TensorType, TupleType, is_integer, picks, real_dtype
 from graphc.ir.lengths import least
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import eye, zeros
@@ -92,11 +92,7 @@ def _under_lower(packed: Tensor, b: Tensor) -> Tensor:
 
 def _over_upper(packed: Tensor, b: Tensor) -> Tensor:
     """Return the solution x of ``x @ U^H = b``."""
-    return Tensor.make(SolveTriangular(False, False, False), _conj(packed), b.mT).mT
-
-
-def _conj(x: Tensor) -> Tensor:
-    return conj(x)
+    return Tensor.make(SolveTriangular(False, False, False), conj(packed), b.mT).mT
 
 
 def _square_gradient(g: Tensor, packed: Tensor) -> Tensor:
@@ -104,13 +100,9 @@ def _square_gradient(g: Tensor, packed: Tensor) -> Tensor:
     low, up = adjoint(packed), triu(packed)
     # The ones on L's diagonal are constant: g's diagonal belongs to U.
     by_low = tril(g, -1)
-    inner = tril(matmul(_unit_upper(low), by_low), -1) + triu(matmul(triu(g), adjoint(up)))
+    unit_upper = triu(low, 1) + eye(length(low, -1), dtype=low.dtype)
+    inner = tril(matmul(unit_upper, by_low), -1) + triu(matmul(triu(g), adjoint(up)))
     return _over_upper(packed, _under_lower(packed, inner))
-
-
-def _unit_upper(low: Tensor) -> Tensor:
-    """Return ``L^H`` from the adjoint of both triangles, with ones on its diagonal."""
-    return triu(low, 1) + eye(length(low, -1), dtype=low.dtype)
 
 
 def permute_rows(x: Tensor, order: Tensor) -> Tensor:
@@ -248,12 +240,8 @@ def lu(
         return [permute_rows(low, back), up]
     if p_indices:
         return [cast(back, "int32"), low, up]
-    rows = broadcast_to(eye(n, dtype=_real(dtype)), (*lengths(packed)[:-2], n, n))
+    rows = broadcast_to(eye(n, dtype=real_dtype(dtype)), (*lengths(packed)[:-2], n, n))
     return [permute_rows(rows, back), low, up]
-
-
-def _real(dtype: str) -> str:
-    return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
 
 
 @function

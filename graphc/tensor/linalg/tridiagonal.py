@@ -13,6 +13,7 @@ from graphc.errors import ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.ir.lengths import agree, common, greatest
 from graphc.tensor.arrays.broadcast import broadcast_batch, one_slice
+from graphc.tensor.arrays.cumulative import shift_along
 from graphc.tensor.arrays.diagonal import MatrixDiagonal
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.reduce import sum
@@ -62,7 +63,9 @@ class SolveTridiagonal(Op):
     def pullback(
         self, g: Tensor, y: Tensor, low: Tensor, d: Tensor, up: Tensor, b: Tensor
     ) -> Sequence[Any]:
-        by_b = conj(Tensor.make(self, _shift_later(up), d, _shift_earlier(low), conj(g)))
+        last = d.ndim - 1
+        later, earlier = shift_along(up, last, -1, 0), shift_along(low, last, 1, 0)
+        by_b = conj(Tensor.make(self, later, d, earlier, conj(g)))
         x = conj(y)
         by_d = -sum(by_b * x, -1)
         by_low = -sum(by_b[..., 1:, :] * x[..., :-1, :], -1)
@@ -89,14 +92,6 @@ def _prepend_zero(x: Tensor, n: int | Tensor) -> Tensor:
 
 def _append_zero(x: Tensor, n: int | Tensor) -> Tensor:
     return concatenate([x, one_slice(as_tensor(0, dtype=x.dtype), x, x.ndim - 1)], -1)[..., :n]
-
-
-def _shift_later(x: Tensor) -> Tensor:
-    return _prepend_zero(x[..., :-1], length(x, -1))
-
-
-def _shift_earlier(x: Tensor) -> Tensor:
-    return _append_zero(x[..., 1:], length(x, -1))
 
 
 def diagonals(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:

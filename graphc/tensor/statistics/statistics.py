@@ -201,7 +201,8 @@ def average(
     axes = axes_of("average", axis, x.ndim)
     if weights is None:
         y = mean(x, axes, keepdims=keepdims)
-        count = ew.cast(_count_elements(y, (), None, True) * _elements(x, axes), y.dtype)
+        count = _count_elements(as_floating(x), axes, None, False)
+        count = ew.cast(_count_elements(y, (), None, True) * count, y.dtype)
         return (y, broadcast_to(count, lengths(y))) if returned else y
     weights = _beside(x, as_tensor(weights), axes)
     dtype = promote(x.dtype, weights.dtype)
@@ -209,10 +210,6 @@ def average(
     total = sum(ew.cast(weights, dtype), axes, keepdims=keepdims)
     y = sum(ew.cast(x, dtype) * ew.cast(weights, dtype), axes, keepdims=keepdims) / total
     return (y, broadcast_to(total, lengths(y))) if returned else y
-
-
-def _elements(x: Tensor, axes: tuple[int, ...]) -> Any:
-    return _count_elements(as_floating(x), axes, None, False)
 
 
 def _beside(x: Tensor, weights: Tensor, axes: tuple[int, ...]) -> Tensor:
