@@ -25,7 +25,6 @@ from graphc.implicit.structured import (
     ElementwiseFunction,
     Structured,
     function_named,
-    is_scalar,
     scaling,
 )
 from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
@@ -166,7 +165,7 @@ def where(mask: Any, a: Any, b: Any) -> Any:
 
 def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> Any:
     x, is_zero = _broadcast(x, shape), number_of(other) == 0
-    masks = [] if is_scalar(mask) else [_broadcast(mask, shape, x)]
+    masks = [_broadcast(mask, shape, x)] if _lengths(mask) else []
 
     def choose(v: Any, w: Any, choice: Any = mask) -> Any:
         return numpy_like(v, w, choice).where(choice, *((v, w) if first else (w, v)))
