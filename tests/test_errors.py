@@ -66,6 +66,16 @@ def test_a_traceback_has_the_callers_frames_and_one_module_of_graphc(mode: str) 
     assert len(traceback.extract_tb(error.__traceback__)) > 6
 
 
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_an_error_in_a_step_of_a_call_has_no_cause_that_it_restates(mode: str) -> None:
+    x, w = gt.vectors("x", "w")
+    y = graphc.scan(lambda x_t, h: h + w * x_t, sequences=x, outputs_info=gt.zeros(x.shape[0]))
+    f = graphc.function([x, w], y, mode=mode)
+    error = raised(lambda: f([1.0, 2.0], [1.0]))
+    assert isinstance(error, RuntimeShapeError)
+    assert error.__cause__ is None
+
+
 @pytest.mark.parametrize(
     "build",
     [

@@ -23,7 +23,13 @@ import numpy as np
 
 from graphc import ir
 from graphc.config import suggestion
-from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
+from graphc.errors import (
+    GraphcError,
+    ModeError,
+    OperationError,
+    ShardingError,
+    UnsupportedOperationError,
+)
 from graphc.implicit.node import Implicit
 from graphc.ir.sharding import MeshAxes
 from graphc.lazy import call_when_imported
@@ -533,3 +539,28 @@ def load(name: str) -> Backend:
             ) from error
         _loaded[name] = backend
     return backend
+
+
+def perform_as_declared(op: ir.Op, *values: Any) -> Any:
+    """Run an operation's NumPy reference; a user's gives results of the types that it declares.
+
+    Raises:
+        OperationError: If a result has other lengths than those that the type rule declares.
+    """
+    results = op.perform(*values)
+    cls: Any = type(op)
+    if ir.is_own_class(cls):
+        return results
+    declared: Any = op.infer(*[ir.TensorType(x.dtype, x.shape) for x in values])
+    is_single = not isinstance(declared, ir.TupleType)
+    types, ys = ((declared,), (results,)) if is_single else (declared.items, results)
+    arrays = []
+    for y, expected in zip(ys, types, strict=True):
+        array = np.asanyarray(y, expected.numpy_dtype)
+        if not expected.admits(ir.TensorType(expected.dtype, array.shape)):
+            raise OperationError(
+                f"{op.name} gave an array of shape {array.shape}, where infer says {expected!r}.",
+                "Return an array of that shape from perform, or declare the other one in infer.",
+            )
+        arrays.append(array)
+    return arrays[0] if is_single else tuple(arrays)

@@ -48,6 +48,30 @@ class Second(Plain):
     """Another."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortened(Plain):
+    """An operation whose result is shorter than its type rule says, and of another dtype."""
+
+    removed: int
+
+    def perform(self, x: Any) -> Any:
+        return x[self.removed :].astype("float32")
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_a_users_operation_gives_the_lengths_and_the_dtype_that_infer_declares(mode: str) -> None:
+    x = gt.vector("x")
+    chosen = mode if mode == "NUMPY" else graphc.Mode(mode, fallback="numpy")
+    kept, shortened = (gt.Tensor.make(Shortened(n), x) for n in (0, 1))
+    # The sum with 2^-40 is one of float64.
+    y = graphc.function([x], kept + 2.0**-40, mode=chosen)([1.0, 2.0])
+    np.testing.assert_array_equal(y, [1 + 2.0**-40, 2 + 2.0**-40])
+    # One element would broadcast.
+    f = graphc.function([x], shortened + x, mode=chosen)
+    with pytest.raises(Exception, match=r"shape \(1,\), where infer says float64\[2\]"):
+        f([1.0, 2.0])
+
+
 def test_numpy_jax_and_mlx_are_there() -> None:
     assert {"NUMPY", "JAX", "MLX"} <= {*BACKENDS}
 

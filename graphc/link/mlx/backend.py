@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
-from graphc.link.backend import Backend, Dispatch, Executable
+from graphc.link.backend import Backend, Dispatch, Executable, perform_as_declared
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
@@ -334,7 +334,8 @@ class MLXBackend(Backend):
 
         def call(*values: Any) -> Any:
             with np.errstate(all="ignore"):
-                results = node.op.perform(*[arrays.to_numpy(arrays.host_array(x)) for x in values])
+                operands = [arrays.to_numpy(arrays.host_array(x)) for x in values]
+                results = perform_as_declared(node.op, *operands)
             if isinstance(node.type, TupleType):
                 types = node.type.items
                 return tuple(as_result(y, t) for y, t in zip(results, types, strict=True))
