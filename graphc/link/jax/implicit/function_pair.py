@@ -106,16 +106,8 @@ class FunctionPair:
         with materializing(self.policy), report_at(self.where):
             yield
 
-    def jvp(
-        self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the results as the rule computes them, and tangents.
-
-        Args:
-            operands: The operands, dense or implicit.
-            wrt: The indices of the operands that have tangents.
-            directions: The dense tangents.
-        """
+    def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
+        """Return the rule's results and tangents, given dense tangents of the operands ``wrt``."""
 
         def rule(operands: Sequence[Any], directions: Sequence[Any]) -> Any:
             def function(*inner: Any) -> Sequence[Any]:
@@ -123,8 +115,7 @@ class FunctionPair:
 
             return jax.jvp(function, [operands[i] for i in wrt], directions)
 
-        ys, ts = run_through(rule, operands, directions)
-        return ys, ts
+        return run_through(rule, operands, directions)
 
     def zeros(self, operands: Sequence[Any], index: int, shape: Any, dtype: Any) -> Any:
         """Return zeros with the derivative of the result with an index."""
@@ -186,7 +177,6 @@ class FunctionApplication:
         operands = self.operands.build(arrays)
         for i, toward in zip(wrt, towards, strict=True):
             operands[i] = with_toward(operands[i], toward)
-
         ys, ts = self.pair.jvp(operands, wrt, directions)
         # Nothing is reported where the derivative alone is used.
         results = {

@@ -20,9 +20,7 @@ from graphc.link.jax.releases import bind
 class _Replacement(FunctionPair):
     """The dense value of a straight-through array, with the derivative of its other array."""
 
-    def jvp(
-        self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
+    def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
         return self(operands), directions
 
 
