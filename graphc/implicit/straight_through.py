@@ -114,7 +114,7 @@ class StraightThrough(ImplicitArray):
 
 
 def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    result = dispatch(op, [_value_of(x) for x in operands], parameters)
+    result = dispatch(op, [value_of(x) for x in operands], parameters)
     if result is NotImplemented:
         return NotImplemented
     dense = [x.materialize() if isinstance(x, StraightThrough) else as_tensor(x) for x in operands]
@@ -124,7 +124,8 @@ def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> An
     return replace_derivative(disconnected_grad(result), toward)
 
 
-def _value_of(x: Any) -> Any:
+def value_of(x: Any) -> Any:
+    """Return the array that the value of an operand is computed from."""
     while isinstance(x, StraightThrough):
         x = x.array
     return x
