@@ -34,6 +34,12 @@ def test_pytensors_function_runs_by_graphc(mode: str) -> None:
     assert isinstance(twice, np.ndarray)
 
 
+def test_a_function_without_outputs_runs(mode: str) -> None:
+    x = pt.vector("x")
+    f = pytensor.function([x], [], mode=graphc_mode(mode), on_unused_input="ignore")
+    assert f([1.0]) == []
+
+
 @pytest.mark.parametrize("rewrites", [False, True])
 def test_a_scan_runs_with_and_without_pytensors_rewrites(rewrites: bool) -> None:
     x, a = pt.vector("x"), pt.scalar("a")
