@@ -72,11 +72,11 @@ class ResultShapes:
         return [tuple(n if isinstance(n, int) else None for n in y) for y in results]
 
     def _tried(self, node: Any, shapes: Sequence[Any]) -> list[Shape]:
-        if self.performed.shapes is None or self.performed.shapes[0] != [*shapes]:
-            pairs = zip(shapes, self.performed.types, strict=True)
-            self.performed(*[np.ones(shape, type.dtype) for shape, type in pairs])
-        assert self.performed.shapes is not None
-        return self.performed.shapes[1]
+        last = self.performed.shapes
+        if last is not None and last[0] == [*shapes]:
+            return last[1]
+        pairs = zip(shapes, self.performed.types, strict=True)
+        return [y.shape for y in self.performed(*[np.ones(n, type.dtype) for n, type in pairs])]
 
 
 def by_perform(at: Application, *xs: Any) -> Any:
