@@ -249,7 +249,7 @@ def computable_on_host(graph: Graph, readable: Sequence[bool]) -> set[Node]:
         if node in inputs:
             continue
         if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-            node.inputs and not _has_no_reference(node.op) and all(x in nodes for x in node.inputs)
+            not _has_no_reference(node.op) and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
     return nodes
