@@ -16,8 +16,9 @@ from graphc.link.jax.implicit.function_pair import (
     key_of,
     run_through,
 )
-from graphc.link.jax.implicit.interpreter import bind_equation, inline, rule, where_of
+from graphc.link.jax.implicit.interpreter import inline, rule, where_of
 from graphc.link.jax.implicit.partition import aval_of
+from graphc.link.jax.jaxprs import bind_equation
 
 
 @rule("custom_jvp_call", "custom_vjp_call")
