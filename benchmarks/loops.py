@@ -110,6 +110,32 @@ def recurrent_network() -> Iterator[Line]:
         yield measured(title, f, hand, arguments, target)
 
 
+@benchmark("loops backwards")
+def backwards() -> Iterator[Line]:
+    def loss(w: Any, x: Any) -> Any:
+        states = graphc.scan(
+            lambda row, h: gt.tanh(w * h + row),
+            sequences=x,
+            outputs_info=gt.zeros(16, "float32"),
+            go_backwards=True,
+        )
+        return (states**2).sum()
+
+    def by_hand(w: Any, x: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            h = jnp.tanh(w * h + row)
+            return h, h
+
+        return (jax.lax.scan(step, jnp.zeros(16, "float32"), x, reverse=True)[1] ** 2).sum()
+
+    f = with_gradient(
+        loss, [gt.vector("w", dtype="float32"), gt.matrix("x", dtype="float32")], wrt=[0, 1]
+    )
+    hand = jax.jit(jax.value_and_grad(by_hand, argnums=(0, 1)))
+    arguments = random((16,), (1_000, 16), scale=0.5)
+    yield measured("go_backwards + gradient, 1,000 x 16", f, hand, arguments, TARGET)
+
+
 @benchmark("loops linear")
 def linear_recurrence() -> Iterator[Line]:
     a, b = gt.matrices("a", "b", dtype="float32")

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal
 
 from graphc.errors import ModeError
+from graphc.site import foreign_frames
 
 __all__ = ["POLICIES", "Config", "config"]
 
@@ -97,8 +99,9 @@ class Config:
         scan_returns_updates: Whether ``scan``, ``map``, ``reduce``, ``foldl`` and ``foldr`` return
             a pair of outputs and updates where their ``return_updates`` is None, as programs
             written for PyTensor expect.
-        traceback: The frames in the traceback of an error that ``function`` or a call of its result
-            raises: ``"short"``, the user's, or ``"full"``, graphc's and JAX's too.
+        traceback: The frames in the traceback of an error that ``function``, a call of its result
+            or a step of a loop raises: ``"short"``, the user's, or ``"full"``, graphc's and JAX's
+            too.
         warn_on_captured_constants: Whether an array of 10 or more elements that becomes a constant
             of a graph warns, unless ``gt.constant`` says that it is meant; once for the graphs
             built between two calls of ``graphc.function``.
@@ -246,3 +249,16 @@ def default_directory(environment: Mapping[str, str], platform: str) -> Path | N
 
 
 config = Config()
+
+
+class short_traceback:  # noqa: N801 (reads as a statement)
+    """A context in which errors lose graphc's own frames, unless ``config.traceback`` is full."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: Any, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if error is not None and config.traceback == "short":
+            error.__traceback__ = foreign_frames(frames)

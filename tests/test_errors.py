@@ -66,6 +66,47 @@ def test_a_traceback_has_the_callers_frames_and_one_module_of_graphc(mode: str) 
     assert len(traceback.extract_tb(error.__traceback__)) > 6
 
 
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_an_error_in_a_step_of_a_call_has_no_cause_that_it_restates(mode: str) -> None:
+    x, w = gt.vectors("x", "w")
+    y = graphc.scan(lambda x_t, h: h + w * x_t, sequences=x, outputs_info=gt.zeros(x.shape[0]))
+    f = graphc.function([x, w], y, mode=mode)
+    error = raised(lambda: f([1.0, 2.0], [1.0]))
+    assert isinstance(error, RuntimeShapeError)
+    assert error.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda step, x: graphc.scan(step, sequences=x, outputs_info=0.0),
+        lambda step, x: graphc.map(lambda x_t: step(x_t, x_t), x),
+        lambda step, x: graphc.loop(lambda c, x_t: (step(x_t, c), None), 0.0, x),
+        lambda step, x: graphc.while_loop(lambda c: c < 1.0, lambda c: step(c, c), x[0]),
+        lambda step, x: graphc.cond(x[0] > 0, step, lambda a, b: a, x[0], x[1]),
+    ],
+    ids=["scan", "map", "loop", "while_loop", "cond"],
+)
+def test_an_error_in_a_step_leaves_graphcs_frames_within_a_loop_out(
+    build: Callable[..., Any],
+) -> None:
+    def unfit(x_t: Any, carry: Any) -> Any:
+        return carry + gt.zeros((3, 4)) @ gt.zeros((3, 5))
+
+    def divides(x_t: Any, carry: Any) -> Any:
+        return carry + 1 // 0
+
+    for step, kind in ((unfit, ShapeError), (divides, ZeroDivisionError)):
+        with pytest.raises(kind) as caught:
+            build(step, gt.vector("x"))
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert frames[-1].name == step.__name__
+        assert len([frame for frame in frames if frame.filename != __file__]) <= 4
+        with graphc.config.change_flags(traceback="full"), pytest.raises(kind) as caught:
+            build(step, gt.vector("x"))
+        assert len(traceback.extract_tb(caught.value.__traceback__)) > len(frames)
+
+
 def test_a_traceback_keeps_the_frames_of_the_users_functions() -> None:
     def square(x: Any) -> Any:
         raise ShapeError("not square")

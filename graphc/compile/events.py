@@ -82,7 +82,6 @@ class Stats:
     """The compilations of a function, and their cost.
 
     Attributes:
-        calls: The number of calls; 4 means 4 or more.
         compiles: The number of executables that were compiled for it.
         hits: 1 where its first call found one in memory.
         loads: The number of executables loaded from disk.
@@ -91,7 +90,6 @@ class Stats:
             same call site before.
     """
 
-    calls: int = 0
     compiles: int = 0
     hits: int = 0
     loads: int = 0

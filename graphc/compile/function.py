@@ -67,7 +67,7 @@ from graphc.ir import (
 )
 from graphc.link import CompileContext, Executable, Program
 from graphc.link.placement import Placement
-from graphc.site import frames_up
+from graphc.site import foreign_frames, frames_up
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
 from graphc.tensor.core.tensor import ArrayOrNumber
@@ -278,11 +278,25 @@ def _create(spec: FunctionSpec) -> Function:
     try:
         return Function(spec)
     except GraphcError as error:
-        raise _shorten(error) from error.__cause__
+        raise _shorten(error) from _cause_of(error)
 
 
 def _shorten(error: GraphcError) -> GraphcError:
     return error if config.traceback == "full" else error.shorten()
+
+
+def _cause_of(error: GraphcError) -> BaseException | None:
+    """Return the cause, past errors of graphc without the user's frames, which are restated."""
+    cause = error.__cause__
+    seen: set[BaseException | None] = {error, None}  # an error may be its own cause
+    if config.traceback == "full":
+        return cause
+    while cause not in seen and isinstance(cause, GraphcError):
+        if foreign_frames(cause.__traceback__) is not None:
+            break
+        seen.add(cause)
+        cause = cause.__cause__
+    return None if cause in seen else cause
 
 
 class Function(Generic[Result]):
@@ -463,18 +477,18 @@ class Function(Generic[Result]):
         try:
             return execute(*args)  # type: ignore[misc, no-any-return]
         except GraphcError as error:
-            raise _shorten(self._explain(error, args)) from error.__cause__
+            raise _shorten(self._explain(error, args)) from _cause_of(error)
 
     def _other_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Result:
         """Call by name, with containers, or while calls are still counted."""
         if not self._is_new:
             return self._call_by_position(args, kwargs)
         with counted_call(self):
-            if self.stats.calls >= WORTHWHILE_CALLS:
+            if self.record.counted >= WORTHWHILE_CALLS:
                 self._settle()
             elif not self._compared and self._signature.updated and self.mode.name == "MLX":
                 self._refuse_different()
-            if self.stats.calls == 1:
+            if self.record.counted == 1:
                 self._warn_of_narrowing()
             return self._call_by_position(args, kwargs)
 
@@ -483,7 +497,7 @@ class Function(Generic[Result]):
         try:
             return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
-            raise _shorten(self._explain(error, args)) from error.__cause__
+            raise _shorten(self._explain(error, args)) from _cause_of(error)
 
     def _warn_of_narrowing(self) -> None:
         if self._spec.returns != "native" or self.record.site.is_internal:

@@ -99,7 +99,7 @@ def find_structure(name: str) -> Any:
         >>> find_structure("CSR").__name__, find_structure("os")
         ('CSR', None)
     """
-    cls = getattr(implicit, name, None) if name in implicit.__all__ else None
+    cls = getattr(implicit, name, None) if name in dir(implicit) else None
     is_structure = isinstance(cls, type) and issubclass(cls, ImplicitArray)
     return cls if is_structure and dataclasses.is_dataclass(cls) else None
 

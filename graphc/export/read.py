@@ -65,7 +65,10 @@ def deserialize(
         graphc.errors.FormatError: Graph text, line 6: there is no operation Sun...
     """
     if not isinstance(text, str):
-        raise FormatError(f"Graph text: expected a string, got {type(text).__name__}.")
+        raise FormatError(
+            f"Graph text: expected a string, got {type(text).__name__}.",
+            "Pass both results of graphc.serialize: graphc.deserialize(text, arrays).",
+        )
     return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 

@@ -116,6 +116,19 @@ def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
     return with_arrays(x, [parts.get(name, own) for name, own in fields_of(x).items()])
 
 
+def map_field(function: Callable[..., Any], field: Any, *others: Any) -> Any:
+    """Apply a function to the array in a field, or to each array of a tuple; None stays None."""
+    if isinstance(field, tuple):
+        return tuple([map_field(function, *xs) for xs in zip(field, *others, strict=True)])
+    return None if field is None else function(field, *others)
+
+
+def map_fields(function: Callable[..., Any], x: ImplicitArray, *others: ImplicitArray) -> Any:
+    """Apply a function to the arrays in the fields of implicit arrays of one structure."""
+    fields = zip(*[fields_of(y).values() for y in (x, *others)], strict=True)
+    return with_arrays(x, [map_field(function, *parts) for parts in fields])
+
+
 @dataclass(frozen=True, repr=False)
 class ImplicitArray(ArrayOperators, ABC):
     """An array with a shape and a dtype, represented by other arrays: its fields.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from graphc.errors import AmbiguousHandlerError
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.layout import StructureLost
 from graphc.implicit.policy import deferred_reports
 from graphc.implicit.registry import Locate, classes_of, describe, handlers_for
 from graphc.site import user_line, where
@@ -22,9 +24,10 @@ def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -
         AmbiguousHandlerError: If two handlers fit equally well.
     """
     for handler in handlers_for(target, operands):
-        result = handler(*operands, **parameters)
-        if result is not NotImplemented:
-            return result
+        with suppress(StructureLost):
+            result = handler(*operands, **parameters)
+            if result is not NotImplemented:
+                return result
 
     def call(cls: type[ImplicitArray]) -> Any:
         return cls.default_handler(target, *operands, **parameters)

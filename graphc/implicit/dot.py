@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from graphc.implicit.layout import (
     first_without_densifying,
     require,
     reshape,
-    structural,
     transpose,
 )
 from graphc.implicit.namespace import numpy_like
@@ -28,7 +28,6 @@ Sizes = dict[int, Any]
 """Labels of axes with their lengths."""
 
 
-@structural
 def dot_general(a: Any, b: Any, contract: Axes, batch: Axes, dtype: Any) -> Any:
     """Contract pairs of axes of two arrays, at least one of them structured.
 
@@ -44,7 +43,10 @@ def dot_general(a: Any, b: Any, contract: Axes, batch: Axes, dtype: Any) -> Any:
         dtype: The dtype of the result.
 
     Returns:
-        The product, or NotImplemented if no operand keeps its structure.
+        The product.
+
+    Raises:
+        StructureLost: If no operand keeps its structure.
     """
     # Each axis has a label, its number in a; paired axes share one label.
     a_labels = [*range(a.ndim)]
@@ -112,12 +114,11 @@ def _matrices(x: Any, own: list[int], others: list[int], out: list[int]) -> Iter
     lead = {label: sizes[label] for label in own if label in others and label in out}
     rows = {label: sizes[label] for label in summed}
     for rows_first in (True, False):
-        array = _merge_axes(x, own, (lead, rows, columns), rows_first)
-        if array is not NotImplemented:
+        with suppress(StructureLost):
+            array = _merge_axes(x, own, (lead, rows, columns), rows_first)
             yield MatrixView(array, lead, summed, columns)
 
 
-@structural
 def _merge_axes(x: Structured, own: list[int], kinds: tuple[Sizes, ...], rows_first: bool) -> Any:
     """View a structured operand as matrices whose rows and columns merge several axes."""
     lead, rows, columns = kinds

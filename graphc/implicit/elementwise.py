@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from graphc.implicit.layout import (
     first_without_densifying,
     require,
     reshape,
-    structural,
 )
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import (
@@ -26,12 +25,11 @@ from graphc.implicit.structured import (
     ElementwiseFunction,
     Structured,
     function_named,
-    is_scalar,
     scaling,
 )
 from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
 from graphc.ir import dtype_name, is_inexact
 
 Shape = tuple[int | None, ...]
@@ -42,7 +40,6 @@ def unary(name: str, x: Any) -> Any:
     return x.elementwise(function_named(name)) if isinstance(x, Structured) else NotImplemented
 
 
-@structural
 def arithmetic(name: str, a: Any, b: Any) -> Any:
     """Add, subtract, multiply or divide two arrays, at least one of them structured."""
     if not isinstance(a, Structured) and not isinstance(b, Structured):
@@ -50,7 +47,6 @@ def arithmetic(name: str, a: Any, b: Any) -> Any:
     return ARITHMETIC[name](a, b)
 
 
-@structural
 def integer_power(x: Structured, exponent: int) -> Any:
     """Raise a structured array to an integer power other than 0."""
     if exponent > 1:
@@ -60,14 +56,13 @@ def integer_power(x: Structured, exponent: int) -> Any:
     return _power(x, exponent)
 
 
-@structural
 def power(a: Any, b: Any) -> Any:
     """Raise an array to a power; a known integer needs products and reciprocals alone."""
     number = number_of(b)
     is_known = isinstance(a, Structured) and number is not None and np.isfinite(number)
     is_integer = is_known and number == np.round(number.real)
-    y = integer_power(a, int(number.real)) if is_integer else NotImplemented
-    return binary("power", a, b) if y is NotImplemented else y
+    attempts = [partial(integer_power, a, int(number.real))] if is_integer else []
+    return first_of([*attempts, partial(binary, "power", a, b)])
 
 
 BINARY = (
@@ -85,7 +80,6 @@ BY_EITHER = frozenset(("bitwise_and", "logical_and"))
 """Binary functions that are zero where either operand is."""
 
 
-@structural
 def binary(name: str, a: Any, b: Any) -> Any:
     """Apply a function of ``BINARY`` to two arrays, at least one of them structured."""
     shape = _common(a, b)
@@ -105,7 +99,6 @@ def binary(name: str, a: Any, b: Any) -> Any:
     return first_of(attempts)
 
 
-@structural
 def clip(x: Any, low: Any, high: Any) -> Any:
     """Limit a structured array to two bounds that are known before the program runs."""
     bounds = number_of(low), number_of(high)
@@ -159,7 +152,6 @@ def _with_array(name: str, x: Structured, other: Any, first: bool, shape: Shape)
     return x.elementwise(f, _broadcast(other, shape, x))
 
 
-@structural
 def where(mask: Any, a: Any, b: Any) -> Any:
     """Return ``where(mask, a, b)``; a or b is structured."""
     shape = _common(mask, a, b)
@@ -173,7 +165,7 @@ def where(mask: Any, a: Any, b: Any) -> Any:
 
 def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> Any:
     x, is_zero = _broadcast(x, shape), number_of(other) == 0
-    masks = [] if is_scalar(mask) else [_broadcast(mask, shape, x)]
+    masks = [_broadcast(mask, shape, x)] if _lengths(mask) else []
 
     def choose(v: Any, w: Any, choice: Any = mask) -> Any:
         return numpy_like(v, w, choice).where(choice, *((v, w) if first else (w, v)))
@@ -300,16 +292,10 @@ def _scalar(x: Any) -> Any:
     return reshape(x, ()) if _lengths(x) else x
 
 
-def _fits(lengths: Sequence[int | None], shape: Shape) -> bool:
-    """Return whether two shapes agree in the lengths that are known."""
-    pairs = zip(lengths, shape, strict=False)
-    return len(lengths) == len(shape) and all(n == m or None in {n, m} for n, m in pairs)
-
-
 def _broadcast(x: Any, shape: Shape, like: Any = None) -> Any:
     """Broadcast an array to a shape; ``like`` has the lengths that are unknown."""
     lengths = _lengths(x)
-    if _fits(lengths, shape):
+    if shapes_fit(lengths, shape):
         return x
     axes = tuple(range(len(shape) - len(lengths), len(shape)))
     wanted = shape if None not in shape or like is None else numpy_like(like).shape_of(like)

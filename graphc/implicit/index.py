@@ -14,7 +14,6 @@ from graphc.implicit.layout import (
     expand_dims,
     require,
     squeeze,
-    structural,
     transpose,
 )
 from graphc.implicit.namespace import numpy_like
@@ -23,27 +22,6 @@ from graphc.implicit.treedef import lengths_of
 from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 
 
-@structural
-def slice_axes(
-    x: Structured, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
-) -> Any:
-    """Slice each axis, within bounds and with positive steps."""
-    return _slice_axes(x, starts, stops, steps)
-
-
-@structural
-def take_slices(x: Structured, index: Any, axis: int) -> Any:
-    """Take slices along an axis at indices within bounds; the index's axes come first."""
-    return _rows(x, index, axis)
-
-
-@structural
-def flip(x: Structured, axes: Sequence[int]) -> Any:
-    """Reverse an array along axes."""
-    return _flip(x, axes)
-
-
-@structural
 def concatenate(xs: Sequence[Any], axis: int) -> Any:
     """Concatenate arrays along an axis; all are implicit, and the first is structured."""
     first, *others = xs
@@ -52,13 +30,12 @@ def concatenate(xs: Sequence[Any], axis: int) -> Any:
     return require(first.concatenate(others, axis)) if others else first
 
 
-@structural
 def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
     """Split an array along an axis into consecutive slices of these lengths."""
     starts, stops, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
     slices = []
     for starts[axis], stops[axis] in pairwise(accumulate(sizes, initial=0)):
-        slices.append(_slice_axes(x, starts, stops, steps))
+        slices.append(slice_axes(x, starts, stops, steps))
     return slices
 
 
@@ -75,7 +52,6 @@ def update(x: Any, value: Any, covers: Sequence[bool], write: Callable[..., Any]
     return x.map_window(write, covers, value) if isinstance(x, Structured) else NotImplemented
 
 
-@structural
 def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) -> Any:
     """Index an array with the entries of an ``Index``; at most one is an integer array."""
     own = [entry for entry in entries if entry is not None]
@@ -89,7 +65,7 @@ def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
         return _without_integers(y, entries, 0)
     (axis,), (index,) = holes, symbolic
     ndim = numpy_like(index).ndim(index)
-    y = _rows(y, _from_start(index, x.xp.shape_of(x)[axis]), axis)
+    y = take_slices(y, _from_start(index, x.xp.shape_of(x)[axis]), axis)
     # The index's axes come first; move them to the position of the indexed axis.
     behind = range(ndim, y.ndim)
     y = transpose(y, (*behind[:axis], *range(ndim), *behind[axis:]))
@@ -108,7 +84,7 @@ def _elements(x: Structured, rows: Any, columns: Any) -> Any:
         raise StructureLost
     if count > x.shape[0]:
         raise StructureLost
-    taken = _rows(x, _from_start(rows, x.shape[0]), 0)
+    taken = take_slices(x, _from_start(rows, x.shape[0]), 0)
     xp = numpy_like(taken, columns)
     if isinstance(taken, ImplicitArray):
         raise StructureLost
@@ -127,8 +103,8 @@ def _apply_slices(x: Structured, own: Sequence[Entry]) -> Any:
     forwards = [span if span.step > 0 else span[::-1] for span in spans]
     starts = [span.start if len(span) else 0 for span in forwards]
     stops = [span[-1] + 1 if len(span) else 0 for span in forwards]
-    y = _slice_axes(x, starts, stops, [span.step for span in forwards])
-    return _flip(y, [axis for axis, span in enumerate(spans) if span.step < 0])
+    y = slice_axes(x, starts, stops, [span.step for span in forwards])
+    return flip(y, [axis for axis, span in enumerate(spans) if span.step < 0])
 
 
 def _span(entry: Entry, n: int) -> range:
@@ -167,13 +143,15 @@ def _from_start(index: Any, n: Any) -> Any:
     return xp.where(index < 0, xp.where(index < -n, n, index + n), index)
 
 
-def _slice_axes(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+def slice_axes(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+    """Slice each axis, within bounds and with positive steps."""
     if not any(starts) and tuple(stops) == x.shape and {*steps} <= {1}:
         return x
     return require(x.window(tuple(map(range, starts, stops, steps))))
 
 
-def _rows(x: Any, index: Any, axis: int) -> Any:
+def take_slices(x: Any, index: Any, axis: int) -> Any:
+    """Take slices along an axis at indices within bounds; the index's axes come first."""
     x = transpose(x, (axis, *[i for i in range(x.ndim) if i != axis]))
     return (
         require(x.take_rows(index))
@@ -182,13 +160,14 @@ def _rows(x: Any, index: Any, axis: int) -> Any:
     )
 
 
-def _flip(x: Any, axes: Sequence[int]) -> Any:
+def flip(x: Any, axes: Sequence[int]) -> Any:
+    """Reverse an array along axes."""
     for axis in axes:
         xp = numpy_like(x)
         if not isinstance(x, Structured):
             x = xp.flip(x, axis)
             continue
-        y = _rows(x, x.shape[axis] - 1 - xp.arange(x.shape[axis]), axis)
+        y = take_slices(x, x.shape[axis] - 1 - xp.arange(x.shape[axis]), axis)
         behind = range(1, y.ndim)
         x = transpose(y, (*behind[:axis], 0, *behind[axis:]))
     return x

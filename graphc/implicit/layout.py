@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, ParamSpec
+from typing import Any
 
 from graphc.errors import MaterializeError
 from graphc.implicit.namespace import numpy_like
@@ -13,10 +12,8 @@ from graphc.implicit.policy import deferred_reports, materializing
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import dtype_of
 
-P = ParamSpec("P")
 
-
-class StructureLost(Exception):  # noqa: N818 (no error: the next attempt follows)
+class StructureLost(Exception):  # noqa: N818 (no error: the next attempt or handler follows)
     """A step that a structured array cannot take without becoming dense."""
 
 
@@ -29,19 +26,6 @@ def require(x: Any) -> Any:
     if x is NotImplemented:
         raise StructureLost
     return x
-
-
-def structural(function: Callable[P, Any]) -> Callable[P, Any]:
-    """Make a function return NotImplemented where a step loses the structure."""
-
-    @functools.wraps(function)
-    def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except StructureLost:
-            return NotImplemented
-
-    return attempt
 
 
 def first_of(attempts: Iterable[Callable[[], Any]]) -> Any:

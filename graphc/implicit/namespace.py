@@ -37,7 +37,11 @@ from graphc.tensor.linalg.dot import DotGeneral
 
 
 class ArrayNamespace:
-    """NumPy's functions for the arrays of one library, and a few more."""
+    """NumPy's functions for the arrays of one library, and a few more.
+
+    ``solve``, ``inv``, ``det`` and ``slogdet`` are functions of matrices, as in ``numpy.linalg``;
+    those of a singular matrix are infinities or NaN.
+    """
 
     name: str
     fft: Any = None
@@ -96,22 +100,6 @@ class ArrayNamespace:
         """
         return self.stack([function(row) for row in x])
 
-    def solve(self, a: Any, b: Any) -> Any:
-        """Solve ``a @ x = b`` for matrices b; a singular a gives infinities or NaN."""
-        raise NotImplementedError
-
-    def inv(self, a: Any) -> Any:
-        """Return inverses of matrices."""
-        raise NotImplementedError
-
-    def det(self, a: Any) -> Any:
-        """Return determinants of matrices."""
-        raise NotImplementedError
-
-    def slogdet(self, a: Any) -> tuple[Any, Any]:
-        """Return the signs of determinants, and the logarithms of their magnitudes."""
-        raise NotImplementedError
-
 
 class _Symbolic(ArrayNamespace):
     name = "graphc"
@@ -121,7 +109,7 @@ class _Symbolic(ArrayNamespace):
         try:
             function: Callable[..., Any] = TABLE[name]
         except KeyError:
-            function = getattr(gt, name)
+            function = getattr(gt.linalg if name in {"inv", "det", "slogdet"} else gt, name)
         return function
 
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
@@ -157,15 +145,6 @@ class _Symbolic(ArrayNamespace):
     def solve(self, a: Any, b: Any) -> Any:
         return gt.linalg.solve(a, b, b_ndim=2)
 
-    def inv(self, a: Any) -> Any:
-        return gt.linalg.inv(a)
-
-    def det(self, a: Any) -> Any:
-        return gt.linalg.det(a)
-
-    def slogdet(self, a: Any) -> tuple[Any, Any]:
-        return gt.linalg.slogdet(a)
-
 
 def _pairs(axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     left, right = axes
@@ -177,10 +156,11 @@ class _NumPy(ArrayNamespace):
     fft = np.fft
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        direct = getattr(np, name)
+        # np.linalg raises for a singular matrix; graphs return infinities and NaN, as JAX does.
+        direct = None if name in {"solve", "inv", "det"} else getattr(np, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if has_implicit([*args, *kwargs.values()]):
+            if direct is None or has_implicit([*args, *kwargs.values()]):
                 return _evaluate(getattr(SYMBOLIC, name), args, kwargs)
             return direct(*args, **kwargs)
 
@@ -209,17 +189,6 @@ class _NumPy(ArrayNamespace):
         if has_implicit([x]):
             return _evaluate(SYMBOLIC.getitem, (x, index), {})
         return x[index]
-
-    # NumPy's functions raise for a singular matrix; graphs return infinities and NaN, as JAX does.
-
-    def solve(self, a: Any, b: Any) -> Any:
-        return _evaluate(SYMBOLIC.solve, (a, b), {})
-
-    def inv(self, a: Any) -> Any:
-        return _evaluate(SYMBOLIC.inv, (a,), {})
-
-    def det(self, a: Any) -> Any:
-        return _evaluate(SYMBOLIC.det, (a,), {})
 
     def slogdet(self, a: Any) -> tuple[Any, Any]:
         sign, log = [_evaluate(lambda x, i=i: gt.linalg.slogdet(x)[i], (a,), {}) for i in (0, 1)]

@@ -251,6 +251,11 @@ def implicit(
     """
     example = _spec(cls, shape, dtype, options)
     treedef, leaves = Treedef.of(example)
+    if any(isinstance(x, Tensor) for x in leaves):
+        raise ImplicitArrayError(
+            f"implicit({example!r}): an input, and the fields are symbolic already.",
+            "Use the array itself, as in w @ x, or gt.as_tensor(w).",
+        )
     types = [TensorType(dtype_of(x), lengths_of(x)) for x in leaves]
     paths = treedef.paths(name) if name else [None] * len(types)
     shardings, role = _shardings(example, name or cls, sharding, len(types))

@@ -11,7 +11,6 @@ from graphc.grad.barriers import GradScale, GradStop, GradZero
 from graphc.implicit import dot, elementwise, index, layout
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import is_same_number, number_of
-from graphc.implicit.layout import structural
 from graphc.implicit.partition import constrain_fields
 from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
@@ -67,27 +66,23 @@ def _dot_general(a: Any, b: Any, *, contract: Any, batch_axes: Any) -> Any:
 
 
 @register(Transpose)
-@structural
 def transpose(x: Structured, *, axes: tuple[int, ...]) -> Any:
     """Permute the axes of a structured array."""
     return layout.transpose(x, axes)
 
 
 @register(ExpandDims)
-@structural
 def _expand_dims(x: Structured, *, axes: tuple[int, ...]) -> Any:
     return layout.expand_dims(x, axes)
 
 
 @register(Squeeze)
-@structural
 def squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
     """Remove axes of length 1."""
     return layout.squeeze(x, axes)
 
 
 @register(Reshape)
-@structural
 def _reshape(x: Structured, *symbolic: Any, shape: tuple[int | None, ...]) -> Any:
     if None in (*shape, *x.shape):
         return NotImplemented
@@ -99,7 +94,6 @@ def _reshape(x: Structured, *symbolic: Any, shape: tuple[int | None, ...]) -> An
 
 
 @register(BroadcastTo)
-@structural
 def _broadcast_to(x: Structured, *symbolic: Any, shape: Any, repeated: Any) -> Any:
     return layout.broadcast(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
 

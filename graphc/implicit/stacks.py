@@ -18,7 +18,7 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, infer_type, opening
 from graphc.implicit.policy import as_dense
 from graphc.implicit.registry import register
-from graphc.implicit.treedef import Treedef, declares_implicit
+from graphc.implicit.treedef import Treedef, declares_implicit, shapes_fit
 from graphc.ir import Node, TensorType, dtype_name, is_own_class
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
@@ -227,6 +227,4 @@ def _concatenate(*xs: ImplicitArray, axis: int) -> Any:
 
 def may_equal(a: TensorType, b: TensorType) -> bool:
     """Return whether two types are equal except for unknown lengths."""
-    pairs = zip(a.shape, b.shape, strict=False)
-    same = all(n == m or None in {n, m} for n, m in pairs)
-    return (a.dtype, a.ndim) == (b.dtype, b.ndim) and same
+    return a.dtype == b.dtype and shapes_fit(a.shape, b.shape)

@@ -16,7 +16,7 @@ from graphc.implicit.dispatch import dispatch
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
-from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of, shapes_fit
 from graphc.implicit.trees import flatten, unflatten
 from graphc.ir import Node, Op, TensorType, dtype_name, is_complex, is_inexact
 from graphc.tensor import Tensor, as_tensor, broadcast_to, cast
@@ -114,7 +114,7 @@ class StraightThrough(ImplicitArray):
 
 
 def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    result = dispatch(op, [_value_of(x) for x in operands], parameters)
+    result = dispatch(op, [value_of(x) for x in operands], parameters)
     if result is NotImplemented:
         return NotImplemented
     dense = [x.materialize() if isinstance(x, StraightThrough) else as_tensor(x) for x in operands]
@@ -124,7 +124,8 @@ def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> An
     return replace_derivative(disconnected_grad(result), toward)
 
 
-def _value_of(x: Any) -> Any:
+def value_of(x: Any) -> Any:
+    """Return the array that the value of an operand is computed from."""
     while isinstance(x, StraightThrough):
         x = x.array
     return x
@@ -265,11 +266,6 @@ def operands_through(name: str, operands: Sequence[Any], y: Any) -> list[Any]:
 
 def _fits(x: Any, shape: Sequence[int | None], dtype: str) -> bool:
     """Return whether an array is floating and has this shape, except for unknown lengths."""
-    lengths, own = lengths_of(x), dtype_name(dtype_of(x))
-    same = all(n is None or m is None or n == m for n, m in zip(lengths, shape, strict=False))
-    return (
-        len(lengths) == len(shape)
-        and same
-        and is_inexact(own)
-        and (is_complex(dtype) or not is_complex(own))
-    )
+    own = dtype_name(dtype_of(x))
+    is_narrower = is_inexact(own) and (is_complex(dtype) or not is_complex(own))
+    return is_narrower and shapes_fit(lengths_of(x), shape)

@@ -291,8 +291,3 @@ class Structured(ImplicitArray):
 
 def _type(x: Any) -> Any:
     return lengths_of(x), dtype_of(x)
-
-
-def is_scalar(x: Any) -> bool:
-    """Return whether an array, a Python number or an implicit array has no axes."""
-    return not (x.ndim if hasattr(x, "ndim") else 0)

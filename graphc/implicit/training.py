@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.implicit.array import fields_of, is_implicit, with_fields
+from graphc.implicit.array import fields_of, is_implicit, map_field, map_fields, with_fields
 from graphc.implicit.jax_arrays import jax_arrays
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.quantized.selection import Where, predicate
@@ -126,23 +126,17 @@ def _select(tree: Any, where: Where, *, learns: bool) -> Any:
 
 
 def _remove_arrays(x: Any) -> Any:
-    if isinstance(x, tuple):
-        return tuple(map(_remove_arrays, x))
-    if not is_implicit(x):
-        return None
-    return with_fields(x, {name: _remove_arrays(field) for name, field in fields_of(x).items()})
+    return map_fields(_remove_arrays, x) if is_implicit(x) else None
 
 
 def _select_fields(x: Any, *, learns: bool) -> Any:
     if not is_implicit(x):
         return x if (is_array(x) and is_inexact(str(dtype_of(x)))) == learns else None
     frozen_fields = type(x).frozen_fields
-    fields = {}
-    for name, field in fields_of(x).items():
+
+    def select(name: str, field: Any) -> Any:
         if frozen_fields is None or name in frozen_fields:
-            fields[name] = _remove_arrays(field) if learns else field
-        elif isinstance(field, tuple):
-            fields[name] = tuple([_select_fields(y, learns=learns) for y in field])
-        else:
-            fields[name] = _select_fields(field, learns=learns)
-    return with_fields(x, fields)
+            return map_field(_remove_arrays, field) if learns else field
+        return map_field(lambda y: _select_fields(y, learns=learns), field)
+
+    return with_fields(x, {name: select(name, field) for name, field in fields_of(x).items()})

@@ -75,6 +75,11 @@ def lengths_of(x: Any) -> tuple[int | None, ...]:
     return tuple(kind.shape)
 
 
+def shapes_fit(a: Sequence[int | None], b: Sequence[int | None]) -> bool:
+    """Return whether two shapes are equal, except for unknown lengths."""
+    return len(a) == len(b) and all(n == m or None in {n, m} for n, m in zip(a, b, strict=True))
+
+
 class NoArrayError(MaterializeError, AttributeError):
     """An implicit array has no shape or dtype: a field holds something that is no array.
 

@@ -268,7 +268,10 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
     names = {x.op.given_name for x in inputs if isinstance(x.op, Input)} - {None}
     first = missing[0]
     same = next((x for x in missing if x.op.given_name in names), None)  # type: ignore[attr-defined]
-    remedy = "Add it to the inputs, give it a value with givens, or replace it."
+    remedy = (
+        "Add it to the inputs, function([x], y), or to the values, y.eval({x: value}); or replace "
+        "it with givens."
+    )
     if same is not None:
         remedy = f"The input called {same.op.name!r} is another variable: use one for both."
     raise MissingInputError(

@@ -204,7 +204,8 @@ class Op:
 
         Returns:
             A number; ``"any"`` if the results do not depend on the padding; ``"identity"`` for
-            an identity matrix beyond square matrices; None if no padding is right.
+            an identity matrix beyond square matrices; ``"index"`` for each element's own index;
+            None if no padding is right.
         """
         n = self.core_ndim
         return "any" if n is not None and axis < type.ndim - n else self.core_padding

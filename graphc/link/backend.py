@@ -1,8 +1,9 @@
 """The interface of a backend: its name, arrays and compiler, and a lowering for each operation.
 
 A backend is a folder beside this file; its name in capitals is the mode. The first use of the mode
-imports every file of the folder ``lower``, which registers its lowerings. Other sub-folders hold
-code that few programs need, and that these programs import.
+imports every file of the folder ``lower``, which registers its lowerings; those of packages that
+are not imported (``AWAITED``) follow when they are. Other sub-folders hold code that few programs
+need, and that these programs import.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from graphc import ir
 from graphc.config import suggestion
-from graphc.errors import GraphcError, ModeError, ShardingError, UnsupportedOperationError
+from graphc.errors import (
+    GraphcError,
+    ModeError,
+    OperationError,
+    ShardingError,
+    UnsupportedOperationError,
+)
 from graphc.implicit.node import Implicit
 from graphc.ir.sharding import MeshAxes
+from graphc.lazy import call_when_imported
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host, analyse
@@ -470,8 +479,15 @@ def refuse_remote(value: Any) -> None:
         )
 
 
+AWAITED = {
+    "flex": "graphc.attention",
+    "quantized": "graphc.implicit.quantized",
+    "threefry": "graphc.random",
+}
+"""By file of lowerings, the package of their operations; the file is imported after it."""
+
 _loaded: dict[str, Backend] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a backend may load another one
 
 
 def names() -> list[str]:
@@ -491,8 +507,12 @@ def _preserved_random_state() -> Iterator[None]:
         np.random.set_state(state)
 
 
+def _import_file(path: str, awaited: ModuleType) -> None:
+    importlib.import_module(path)
+
+
 def load(name: str) -> Backend:
-    """Return the backend of a name, with all lowerings of its folder.
+    """Return the backend of a name, with the lowerings of all operations that are imported.
 
     Raises:
         ModeError: If there is no such backend, or its library is not installed.
@@ -508,7 +528,8 @@ def load(name: str) -> Backend:
             backend: Backend = importlib.import_module(f"{package}.backend").backend
             folder = importlib.import_module(f"{package}.lower")
             for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
-                importlib.import_module(module.name)
+                awaited = AWAITED.get(module.name.rpartition(".")[2], folder.__name__)
+                call_when_imported(awaited, partial(_import_file, module.name))
         except ImportError as error:
             if error.name is not None and error.name.startswith("graphc"):
                 raise
@@ -518,3 +539,28 @@ def load(name: str) -> Backend:
             ) from error
         _loaded[name] = backend
     return backend
+
+
+def perform_as_declared(op: ir.Op, *values: Any) -> Any:
+    """Run an operation's NumPy reference; a user's gives results of the types that it declares.
+
+    Raises:
+        OperationError: If a result has other lengths than those that the type rule declares.
+    """
+    results = op.perform(*values)
+    cls: Any = type(op)
+    if ir.is_own_class(cls):
+        return results
+    declared: Any = op.infer(*[ir.TensorType(x.dtype, x.shape) for x in values])
+    is_single = not isinstance(declared, ir.TupleType)
+    types, ys = ((declared,), (results,)) if is_single else (declared.items, results)
+    arrays = []
+    for y, expected in zip(ys, types, strict=True):
+        array = np.asanyarray(y, expected.numpy_dtype)
+        if not expected.admits(ir.TensorType(expected.dtype, array.shape)):
+            raise OperationError(
+                f"{op.name} gave an array of shape {array.shape}, where infer says {expected!r}.",
+                "Return an array of that shape from perform, or declare the other one in infer.",
+            )
+        arrays.append(array)
+    return arrays[0] if is_single else tuple(arrays)

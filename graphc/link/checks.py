@@ -106,6 +106,7 @@ def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -
         except GraphcError as error:
             prefix = f"{title}, step {i}" if numbered else f"In a step of {title}"
             problem = f"{prefix}: {error.problem}"
-            raise type(error)(problem, error.remedy, error.where) from error
+            named = type(error)(problem, error.remedy, error.where)
+            raise named.with_traceback(error.__traceback__) from error.__cause__
 
     return run

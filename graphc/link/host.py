@@ -30,17 +30,10 @@ from graphc.ir import (
 )
 from graphc.ir.law import deciding_inputs
 from graphc.loop.loop import Loop
-from graphc.tensor.arrays.broadcast import BroadcastTo
-from graphc.tensor.arrays.create import Arange
-from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero
+from graphc.tensor.arrays.index import Nonzero
 from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.arrays.sets import Unique
-from graphc.tensor.core.shape import Length, Reshape, Shape
-from graphc.tensor.core.specify import SpecifyShape
-from graphc.tensor.signal.pad import Pad
-
-BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
-"""Operations that, like loops, support lengths of which a backend knows only an upper bound."""
+from graphc.tensor.core.shape import Length, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +64,8 @@ class Host:
         nodes: The nodes on the host, which NumPy references compute.
         inputs: The positions of graph inputs whose values decide shapes.
         leaves: The positions of graph leaves whose values decide shapes.
-        counts: The positions of inputs that decide only numbers of steps, and lengths that depend
-            on these.
+        counts: The positions of integer scalars among these inputs that decide more than lengths of
+            slices; an upper bound may suffice.
         follows: Whether a shape depends on the number of steps that a loop does.
         sliced: The positions of inputs that decide only lengths of slices.
         lengths: The nodes with a ``SliceLength``, in the order of their numbers.
@@ -113,11 +106,7 @@ def analyse(
         frozenset(host_nodes(graph, read, () if known is None else known)),
         tuple(i for i, x in enumerate(graph.inputs) if x in read),
         tuple(i for i, x in enumerate(graph.leaves) if x in read),
-        tuple(
-            i
-            for i, x in enumerate(graph.inputs)
-            if x in analysis.demanded and x not in analysis.fixed and not x.type.ndim
-        ),
+        tuple(i for i, x in enumerate(graph.inputs) if x in analysis.demanded and not x.type.ndim),
         analysis.follows,
         tuple(i for i, x in enumerate(graph.inputs) if x in sliced and x not in analysis.demanded),
         lengths,
@@ -159,8 +148,8 @@ def _is_small(type: Any) -> bool:
     return math.prod(n or 0 for n in type.shape) < TINY
 
 
-Demand = tuple[Node, Node, bool]
-"""A node whose value must be known, the node that needs it, and whether a bound suffices."""
+Demand = tuple[Node, Node]
+"""A node whose value must be known, and the node that needs it."""
 
 
 @dataclass
@@ -173,7 +162,6 @@ class _Analysis:
         varying: For the graph of an operation, the positions of inputs that differ from step to
             step.
         demanded: The nodes whose values the host needs.
-        fixed: The demanded nodes for which a bound does not suffice.
         sources: Unknown numbers of steps; lengths that depend on them have bounds.
         outside: Demands on inputs whose values only the enclosing graph knows.
         follows: Whether a shape depends on the number of steps that a loop does.
@@ -183,7 +171,6 @@ class _Analysis:
     readable: Sequence[bool]
     varying: frozenset[int] | None
     demanded: set[Node] = field(default_factory=set)
-    fixed: set[Node] = field(default_factory=set)
     sources: set[Node] = field(default_factory=set)
     outside: list[Demand] = field(default_factory=list)
     follows: bool = False
@@ -197,16 +184,18 @@ class _Analysis:
             if node not in self.positions
             for demand in self._demands(node)
         ]
-        self.sources = {x for x, _, bounded in demands if bounded and x not in self.on_host}
-        for x, user, bounded in demands:
-            self._demand(x, user, bounded or isinstance(user.op, BOUNDED))
+        self.sources = {
+            x for x, user in demands if isinstance(user.op, Loop) and x not in self.on_host
+        }
+        for x, user in demands:
+            self._demand(x, user)
 
     def _demands(self, node: Node) -> Iterator[Demand]:
         op = node.op
         inside = {i for passed in op.passes() for i in passed}
         for i in deciding_inputs(node):
             if i not in inside:
-                yield node.inputs[i], node, isinstance(op, Loop)
+                yield node.inputs[i], node
         for graph, passed in zip(op.graphs(), op.passes(), strict=True):
             readable = [i is not None and node.inputs[i] in self.on_host for i in passed]
             varying = frozenset(k for k, i in enumerate(passed) if i is None)
@@ -219,35 +208,32 @@ class _Analysis:
                 if i is not None
             }
             for x in inner.demanded & outer.keys():
-                yield outer[x], node, x not in inner.fixed
-            for x, user, bounded in inner.outside:
-                yield outer[x], user, bounded
+                yield outer[x], node
+            for x, user in inner.outside:
+                yield outer[x], user
 
-    def _demand(self, node: Node, user: Node, bounded: bool) -> None:
+    def _demand(self, node: Node, user: Node) -> None:
         is_on_host = node in self.on_host
 
         def following(x: Node) -> Iterable[Node]:
             if not is_on_host:
-                return () if self._ends_search(x, user, bounded) else x.inputs
+                return () if self._ends_search(x, user) else x.inputs
             return () if isinstance(x.op, SliceLength) else inputs_on_host(x, self.positions)
 
         seen = reachable_nodes([node], following).keys()
         if is_on_host:
             self.demanded |= seen
-            self.fixed |= set() if bounded else seen
 
-    def _ends_search(self, x: Node, user: Node, bounded: bool) -> bool:
+    def _ends_search(self, x: Node, user: Node) -> bool:
         """Return whether the node's inputs do not matter; raise if its value cannot be known."""
         if x in self.on_host:
             return True
         position = self.positions.get(x)
         if position is not None and self.varying is not None and position not in self.varying:
-            self.outside.append((x, user, bounded))
+            self.outside.append((x, user))
             return True
         if x in self.sources or is_step_count(x):
             self.follows = True
-            if not bounded:
-                raise _unknown_steps(x, user)
             return True
         if position is not None or isinstance(x.op, Loop):
             raise _unknown_value(x, user) if self.varying is None else _varying(x, user)
@@ -263,7 +249,7 @@ def computable_on_host(graph: Graph, readable: Sequence[bool]) -> set[Node]:
         if node in inputs:
             continue
         if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-            node.inputs and not _has_no_reference(node.op) and all(x in nodes for x in node.inputs)
+            not _has_no_reference(node.op) and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
     return nodes
@@ -292,15 +278,6 @@ KNOWN_STEPS = (
     "place of until; or mode='NUMPY'."
 )
 """What to do where a length depends on the number of steps of a loop."""
-
-
-def _unknown_steps(node: Node, user: Node) -> DynamicShapeError:
-    return DynamicShapeError(
-        f"The shape of {user!r} depends on the number of steps of a loop, which is not known while "
-        "the backend compiles.",
-        KNOWN_STEPS,
-        user.where or node.where,
-    )
 
 
 def _varying(node: Node, user: Node) -> DynamicShapeError:

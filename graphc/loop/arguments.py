@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.config import short_traceback
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Constant, Node, is_integer, unwrap
 from graphc.tensor.core.captured import within
@@ -59,7 +60,7 @@ def call_user(
             if what == "step"
             else f"Their order is: {order}.",
         ) from None
-    with within(function):
+    with within(function), short_traceback():
         return function(*arguments)
 
 

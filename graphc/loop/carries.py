@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from graphc.config import short_traceback
 from graphc.errors import GraphcError
 from graphc.ir import TensorType, is_complex, is_inexact, is_integer, toposort
 from graphc.loop.draws import Draws, draws_tape
@@ -42,7 +43,7 @@ def settle_dtypes(first: Sequence[Any], trace: Trace[T]) -> tuple[list[Tensor], 
     Returns:
         Arrays; the step; and the shared keys that it draws from, with their values after it.
     """
-    with draws_tape() as retrace:
+    with short_traceback(), draws_tape() as retrace:
         return _settle_dtypes(_Trials(first, trace, retrace))
 
 

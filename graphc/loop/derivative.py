@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,11 @@ from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, sum_by_node, typed_like
 from graphc.ir import Node, TensorType, is_inexact, replace_nodes, toposort
 from graphc.loop.build import ENDLESS, OpenedLoop, build
-from graphc.loop.residuals import Residuals
+from graphc.loop.residuals import Residuals, indices_of
 from graphc.loop.step import LoopStep, stand_in
 from graphc.tensor.arrays.create import arange, zeros_like
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import greater_equal, less, minimum, where
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.signal.pad import pad
@@ -95,28 +97,27 @@ class _Pullback:
             *self.of_xs.values(),
         ]
         seeds = [*self.by_carry.values(), *self.by_row.values()]
-        residuals = Residuals.of(wanted, seeds, body, recompute=op.recompute)
-        stored = [*(body.carries[i] for i in residuals.carries), *residuals.others]
-        forward = body.again(replace(body, rows=[*body.rows, *stored]))
+        residuals = Residuals.of(wanted, seeds, body, self.stacked, recompute=op.recompute)
+        traced = self._traced_carries(residuals)
+        stored = [body.carries[i] for i in residuals.carries if i not in traced]
+        forward = body.again(replace(body, rows=[*body.rows, *residuals.others, *stored]))
         walk = _BackwardLoop(self, forward[-1] if op.stops else body.operands.count)
         gs = walk.mask(replace_nodes(wanted, residuals.swaps))
         sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
         c, s = len(self.by_carry), len(self.by_carry) + len(sums)
         step = LoopStep(
-            carries=[*self.by_carry.values(), *sums, *residuals.nexts.values()],
+            carries=[*self.by_carry.values(), *sums],
             xs=(),
             nexts=[
                 *gs[:c],
                 *(total + part for total, part in zip(sums, gs[c:s], strict=True)),
-                # The carry before this step is the carry after the previous step.
-                *(residuals.carries[i] for i in residuals.nexts),
             ],
             rows=gs[s:],
         )
-        init = [*self._initial_carries(), *(forward[i] for i in residuals.nexts)]
-        results = walk.run(init, self._readable_sequences(residuals, forward), step)
+        read = self._readable_sequences(residuals, traced, forward)
+        results = walk.run(self._initial_carries(), read, step)
         carried = [walk.cut(part) for part in results[:c]]
-        return [*carried, *results[c:s], *results[s + len(residuals.nexts) :]]
+        return [*carried, *results[c:]]
 
     def _initial_carries(self) -> list[Tensor]:
         """Return the final carries' cotangents, and zeros for the constants' sums."""
@@ -125,16 +126,32 @@ class _Pullback:
         finals = [zeros_like(x) if part is None else part for x, part in ends]
         return [*finals, *(zeros_like(inputs.consts[i]) for i in self.of_consts)]
 
+    def _traced_carries(self, residuals: Residuals) -> dict[int, int]:
+        """Return the numbers of rows that are carries after a step, by carries read before it."""
+        if self.op.reverse and self.op.counted:
+            return {}  # the first step's row depends on the count
+        numbers = [*self.stacked, *range(self.op.stacked, self.op.stacked + len(residuals.others))]
+        rows = indices_of([*(self.body.rows[j] for j in self.stacked), *residuals.others])
+        pairs = [(i, rows.get(self.body.nexts[i])) for i in residuals.carries]
+        return {i: numbers[k] for i, k in pairs if k is not None}
+
+    def _delay(self, first: Tensor, trace: Tensor) -> Tensor:
+        """Return the carries before each step, given the first and those after each step."""
+        start = expand_dims(first, 0)[: self.body.steps]  # no row for no steps
+        return concatenate([trace[1:], start] if self.op.reverse else [start, trace[:-1]])
+
     def _readable_sequences(
-        self, residuals: Residuals, forward: Sequence[Tensor]
+        self, residuals: Residuals, traced: Mapping[int, int], forward: Sequence[Tensor]
     ) -> dict[Tensor, Tensor]:
         """Return the sequences that the backward loop may read, by its inputs for elements."""
         op, body = self.op, self.body
-        stored = [*residuals.carries.values(), *residuals.others.values()]
-        traces = forward[op.carries + op.stacked :][: len(stored)]
+        traces = forward[op.carries :]
+        delayed = {i: self._delay(body.operands.init[i], traces[j]) for i, j in traced.items()}
+        stored = [p for i, p in residuals.carries.items() if i not in traced]
         return {
-            **dict(zip(stored, traces, strict=True)),
-            **{p: forward[op.carries + j] for j, p in residuals.rows.items()},
+            **dict(zip([*residuals.others.values(), *stored], traces[op.stacked :], strict=False)),
+            **{residuals.carries[i]: x for i, x in delayed.items()},
+            **{p: traces[j] for j, p in residuals.rows.items()},
             **{p: self.stacked[j] for j, p in self.by_row.items()},
             **dict(zip(body.xs, body.operands.xs, strict=True)),
         }

@@ -57,14 +57,12 @@ class Residuals:
 
     Attributes:
         carries: The inputs for carries before the step, by number.
-        nexts: The inputs for carries after the step, by number.
         rows: The inputs for rows of stacked results, by number.
-        others: The inputs for other nodes that the loop must store.
+        others: The inputs for other nodes that the loop must store, carries after the step too.
         swaps: All inputs, by the nodes that they replace.
     """
 
     carries: dict[int, Tensor] = field(default_factory=dict)
-    nexts: dict[int, Tensor] = field(default_factory=dict)
     rows: dict[int, Tensor] = field(default_factory=dict)
     others: dict[Node, Tensor] = field(default_factory=dict)
     swaps: dict[Node, Node] = field(default_factory=dict)
@@ -75,31 +73,37 @@ class Residuals:
         outputs: Sequence[Node],
         cotangents: Collection[Node],
         step: LoopStep,
+        read: Collection[int],
         *,
         recompute: bool,
     ) -> Residuals:
-        """Return the residuals that a gradient's step reads; ``recompute`` stores carries alone."""
+        """Return the residuals that a gradient's step reads; ``recompute`` stores carries alone.
+
+        Rows that are not in ``read`` may not be needed otherwise.
+        """
         order = toposort(outputs)
         back = dependent(order, cotangents)
         varying = dependent(order, step.parameters)
         used = [y for y in outputs if y not in back]
         used += [x for node in order if node in back for x in node.inputs if x not in back]
         new = cls()
-        groups = [(new.carries, step.carries), (new.nexts, step.nexts), (new.rows, step.rows)]
-        available = [(inputs, _indices_of(nodes)) for inputs, nodes in groups]
-        stored = {x for _, nodes in available for x in nodes}
+        rows = {y: j for y, j in indices_of(step.rows).items() if j in read and not recompute}
+        available = [(new.carries, indices_of(step.carries)), (new.rows, rows)]
+        nexts = indices_of(step.nexts)
+        stored = {*available[0][1], *rows, *nexts}
         storage = _Storage([x for x in [*step.parameters, *order] if x in varying], stored)
 
         def following(node: Node) -> list[Node]:
             if node in step.xs or new._record(node, available):
                 return []
-            if not recompute and storage.should_store(node):
-                new.others[node] = new.swaps[node] = stand_in(node)
+            is_next = node in nexts and storage.is_computed_from_expensive(node)
+            if not recompute and (is_next or storage.should_store(node)):
+                row = step.nexts[nexts[node]] if is_next else node
+                new.swaps[node] = new.others.setdefault(row, stand_in(row))
                 return []
             return [x for x in node.inputs if x in varying]
 
         reachable_nodes([x for x in used if x in varying], following)
-        new._move_nexts(step.nexts)
         return new
 
     def _record(self, node: Node, available: Iterable[tuple[dict[int, Tensor], _Indices]]) -> bool:
@@ -112,17 +116,12 @@ class Residuals:
                 return True
         return False
 
-    def _move_nexts(self, nexts: Sequence[Node]) -> None:
-        """Store a carry after a step separately if its value before the step is not stored."""
-        for i in [i for i in self.nexts if i not in self.carries]:
-            self.others[nexts[i]] = self.nexts.pop(i)
-
 
 _Indices = dict[Node, int]
 """Nodes and their indices in a sequence of nodes."""
 
 
-def _indices_of(nodes: Sequence[Node]) -> _Indices:
+def indices_of(nodes: Sequence[Node]) -> _Indices:
     """Return the first index of each node, with and without its specified shape."""
     indices: _Indices = {}
     for i, node in enumerate(nodes):
@@ -175,6 +174,9 @@ class _Storage:
         if not isinstance(node.type, TensorType):
             return False
         return len(self.below[node]) > (0 if self._is_expensive(node) else 1)
+
+    def is_computed_from_expensive(self, node: Node) -> bool:
+        return self._is_expensive(node) or any(self.below.get(x) for x in node.inputs)
 
     def _expensive_below(self, node: Node) -> set[Node]:
         """Return up to two expensive nodes at or below a node, down to stored nodes."""

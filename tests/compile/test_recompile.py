@@ -386,7 +386,6 @@ def test_a_refused_function_is_refused_at_each_call() -> None:
             for _ in range(3):
                 with pytest.raises(RecompileError):
                     f(ONES)
-    assert f.stats.calls == 0
     with graphc.recompile("ignore"):
         np.testing.assert_allclose(f(ONES), np.sinh(1.0) * 0.25)
 

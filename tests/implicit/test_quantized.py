@@ -264,7 +264,7 @@ def fields(**changes: Any) -> dict[str, Any]:
         ({"packed": np.zeros((3, 16), "uint32")}, r"\(3, 16\) with scales of shape \(4, 2\)"),
         ({"packed": np.zeros(16, "uint32"), "scales": np.zeros(2, "float32")}, "two axes"),
         ({"biases": np.zeros((4, 1), "float32")}, r"biases of shape \(4, 1\)"),
-        ({"biases": np.zeros((4, 2), "float64")}, "biases of dtype float64, scales of float32"),
+        ({"biases": np.zeros((4, 2), "float64")}, "biases of dtype float64 in an array of float32"),
         ({"scales": np.zeros((4, 2), "int32")}, "dtype int32"),
         ({"bits": 7}, "codes of 7 bits"),
         ({"group_size": 12}, "Groups of 12"),

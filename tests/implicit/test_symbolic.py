@@ -229,3 +229,18 @@ def test_an_input_of_every_floating_dtype_runs(dtype: str, mode: str) -> None:
 def test_implicit_nodes_are_gone_where_all_is_handled() -> None:
     f = graphc.function([x, w], x @ w, mode="NUMPY")
     assert not [node for node in f.graph.nodes if isinstance(node.op, Implicit)]
+
+
+def test_implicit_refuses_an_array_of_symbolic_fields_which_is_no_type_of_an_input() -> None:
+    u, v = graphc.shared(np.ones((4, 2)), name="u"), graphc.shared(np.ones((2, 5)), name="v")
+    w, x = graphc.implicit.LowRank(u, v), gt.vector("x")
+    with pytest.raises(ImplicitArrayError, match="symbolic already") as caught:
+        gt.implicit(w)
+    assert "gt.as_tensor(w)" in caught.value.remedy
+    loss = ((gt.as_tensor(w) @ x) ** 2).sum()
+    f = graphc.function([x], [loss, *graphc.grad(loss, [u, v])], mode="NUMPY")
+    value, by_u, by_v = f(np.arange(5.0))
+    # Each element of w @ x is 2 * 10.
+    np.testing.assert_allclose(value, 4 * 20.0**2)
+    np.testing.assert_allclose(by_u, np.full((4, 2), 2 * 20.0 * 10))
+    np.testing.assert_allclose(by_v, np.broadcast_to(4 * 2 * 20.0 * np.arange(5.0), (2, 5)))

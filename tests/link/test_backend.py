@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -45,6 +46,30 @@ class First(Plain):
 @dataclass(frozen=True, slots=True)
 class Second(Plain):
     """Another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened(Plain):
+    """An operation whose result is shorter than its type rule says, and of another dtype."""
+
+    removed: int
+
+    def perform(self, x: Any) -> Any:
+        return x[self.removed :].astype("float32")
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_a_users_operation_gives_the_lengths_and_the_dtype_that_infer_declares(mode: str) -> None:
+    x = gt.vector("x")
+    chosen = mode if mode == "NUMPY" else graphc.Mode(mode, fallback="numpy")
+    kept, shortened = (gt.Tensor.make(Shortened(n), x) for n in (0, 1))
+    # The sum with 2^-40 is one of float64.
+    y = graphc.function([x], kept + 2.0**-40, mode=chosen)([1.0, 2.0])
+    np.testing.assert_array_equal(y, [1 + 2.0**-40, 2 + 2.0**-40])
+    # One element would broadcast.
+    f = graphc.function([x], shortened + x, mode=chosen)
+    with pytest.raises(Exception, match=r"shape \(1,\), where infer says float64\[2\]"):
+        f([1.0, 2.0])
 
 
 def test_numpy_jax_and_mlx_are_there() -> None:
@@ -108,6 +133,29 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_folder_is_a_mode_and_every_file_of_lowerings_is_read(added: str) -> None:
     assert added in names()
     assert [op.name for op in load(added).lowerings] == ["negative"]
+
+
+@pytest.mark.parametrize("mode", ["JAX", "MLX"])
+def test_load_enters_the_lowerings_of_a_package_that_is_imported_later(mode: str) -> None:
+    packages = "graphc.attention, graphc.implicit.quantized, graphc.random"
+    lines = [
+        f"import {packages}",
+        f"from graphc.link import load; found = load({mode!r}).lowerings",
+    ]
+    report = "print(sorted(getattr(op, '__qualname__', None) or op.name for op in found))"
+    first, later = (
+        subprocess.run(
+            [sys.executable, "-c", "\n".join([*order, report])],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for order in (lines, lines[::-1])
+    )
+    assert first == later
+    assert "Threefry" in later
+    assert "FlexGradient" in later
+    assert "QuantizedMatmul" in later
 
 
 def test_a_library_that_is_not_installed_is_named(

@@ -201,6 +201,19 @@ def test_numbers_of_steps_that_keep_changing_share_an_executable(
     assert compilations() <= 6
 
 
+def test_numbers_of_steps_and_other_lengths_that_keep_changing_share_executables(
+    compilations: Callable[[], int],
+) -> None:
+    m = gt.lscalar("m")
+    states = graphc.scan(lambda c: 2 * c, outputs_info=a, n_steps=n)
+    f = graphc.function([a, n, m], [states, gt.eye(m)], mode="JAX", returns="numpy")
+    for k in range(1, 20):
+        powers, identity = f(1.0, k, 21 - k)
+        np.testing.assert_array_equal(powers, 2.0 ** np.arange(1, k + 1))
+        np.testing.assert_array_equal(identity, np.eye(21 - k))
+    assert compilations() <= 5
+
+
 def test_a_loop_without_sequences_goes_by_powers_of_two(compilations: Callable[[], int]) -> None:
     states = graphc.scan(lambda c: gt.sin(c) * 1.1, outputs_info=a, n_steps=n)
     loss = (states**2).sum()
@@ -444,11 +457,11 @@ def test_what_a_step_needs_on_the_host_its_loop_does() -> None:
     assert host.inputs == (1,)
 
 
-def test_numbers_of_steps_are_told_from_other_lengths() -> None:
-    m = gt.lscalar("m")
+def test_integers_that_decide_lengths_are_told_from_vectors_of_lengths() -> None:
+    m, sizes = gt.lscalar("m"), gt.lvector("sizes", shape=(1,))
     states = graphc.scan(lambda c: 2 * c, outputs_info=a, n_steps=n)
-    host = analyse(Graph([a, n, m], [states, gt.eye(m)]))
-    assert (host.inputs, host.counts) == ((1, 2), (1,))
+    host = analyse(Graph([a, n, m, sizes], [states, gt.eye(m), gt.zeros(sizes)]))
+    assert (host.inputs, host.counts) == ((1, 2, 3), (1, 2))
 
 
 def test_a_traced_number_of_steps_is_refused_with_the_way_out() -> None:

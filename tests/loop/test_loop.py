@@ -21,6 +21,7 @@ from graphc.errors import (
 )
 from graphc.ir import Graph, Input, Leaf, Node, TensorType, toposort
 from graphc.ir.graph import check
+from graphc.link import names
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.loop import Loop
 from graphc.loop.step import Formal, LoopStep
@@ -123,12 +124,38 @@ def test_a_gradient_is_a_sound_graph() -> None:
 def test_a_gradient_stores_the_carries_and_no_more() -> None:
     x, h0, w = inputs()
     *_, forward, backward = loops(graphc.grad(rnn(x, h0, w)[0].sum(), w))
-    # The states as they were asked for, and those before each step. What tanh gave comes with
-    # these: it is the state before the next step.
+    # The states as they were asked for, and those that tanh gave for the gradient: rewriting makes
+    # them one. The state before a step is the row of the step before.
     assert forward.op.stacked == 2  # type: ignore[attr-defined]
     names = [node.op.name for node in backward.op.step.nodes]  # type: ignore[attr-defined]
     assert "tanh" not in names
     assert names.count("dot_general") == 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_gradient_of_returned_states_stores_no_state_twice(reverse: bool) -> None:
+    x, h0, w = inputs()
+    *_, forward, backward = loops(graphc.grad((rnn(x, h0, w, reverse=reverse)[1] ** 2).sum(), w))
+    assert forward.op.stacked == 1  # type: ignore[attr-defined]
+    # The cotangents of the state and of w are carried, and no state.
+    assert backward.op.carries == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("backend", names())
+def test_a_gradient_of_returned_states_is_what_differences_give(
+    backend: str, reverse: bool, n: int
+) -> None:
+    x, h0, w = inputs()
+    loss = (rnn(x, h0, w, reverse=reverse)[1] ** 2).sum()
+    given = [RANDOM.standard_normal(shape) for shape in ((n, 3), (3,), (3, 3))]
+    directions = [RANDOM.standard_normal(a.shape) for a in given]
+    gradient = graphc.function([x, h0, w], graphc.grad(loss, [x, h0, w]), mode=backend)(*given)
+    slope = sum(np.sum(np.asarray(g) * d) for g, d in zip(gradient, directions, strict=True))
+    f = graphc.function([x, h0, w], loss, mode="NUMPY")
+    ends = [f(*(a + s * d for a, d in zip(given, directions, strict=True))) for s in (1e-6, -1e-6)]
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
 def test_a_dear_part_of_a_step_is_stored_and_not_computed_again() -> None:

@@ -167,6 +167,7 @@ class FunctionRecord:
         form: The mode as text, and how a call maps to the graph.
         structures: Names and tree definitions of its implicit arrays.
         calls: The shapes of the first executables.
+        counted: The number of calls, of which only the first WORTHWHILE_CALLS are counted.
         report: The difference from the most similar earlier function, and the record of that one;
             until the first call.
         cause: The report as one line, from the first call on.
@@ -186,6 +187,7 @@ class FunctionRecord:
         self.form: tuple[str, Any] = (function.mode.written, function.pattern)
         self.structures = function.structures
         self.calls: dict[CallShapes, None] = {}
+        self.counted = 0
         self.report: tuple[Report, FunctionRecord] | None = None
         self.cause: str | None = None
 
@@ -214,7 +216,7 @@ class FunctionRecord:
 
     def is_wasted(self) -> bool:
         """Return whether the function is unreachable and was called only a few times."""
-        return 0 < self.stats.calls < WORTHWHILE_CALLS and not self.is_referenced()
+        return 0 < self.counted < WORTHWHILE_CALLS and not self.is_referenced()
 
     def samples(self) -> tuple[Any, ...]:
         """Return a hash of each captured array; computed while the function exists."""

@@ -120,10 +120,10 @@ class counted_call:  # noqa: N801 (reads as a statement)
         self.function = function
 
     def __enter__(self) -> None:
-        stats = self.function.record.stats
-        if not stats.calls:
+        record = self.function.record
+        if not record.counted:
             _judge(self.function)
-        stats.calls += 1
+        record.counted += 1
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         record = self.function.record

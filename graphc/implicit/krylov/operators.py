@@ -12,7 +12,7 @@ from graphc.implicit.array import ImplicitArray
 from graphc.implicit.krylov.calculus import Calculus, Map
 from graphc.implicit.krylov.pivoted import LowRankPreconditioner
 from graphc.implicit.structures.formats import CSR
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
 from graphc.ir import dtype_name, is_float, promote
 
 
@@ -144,9 +144,7 @@ def cast_to_product_dtype(calculus: Calculus, title: str, product: Map, x: Any) 
     for _ in range(2):
         shape, dtype = calculus.type_of(product, x)
         wide = promote(dtype_name(dtype_of(x)), dtype)
-        if len(shape) != x.ndim or any(
-            None not in (m, n) and m != n for m, n in zip(shape, lengths_of(x), strict=True)
-        ):
+        if not shapes_fit(shape, lengths_of(x)):
             raise ShapeError(
                 f"{title}: a product of shape {list(shape)} for {list(lengths_of(x))}.",
                 "Let the function return an array of its argument's shape.",

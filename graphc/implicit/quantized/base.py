@@ -21,7 +21,7 @@ from graphc.implicit.structures.stacked import (
     materialize_unchecked,
     product,
 )
-from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
+from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of, shapes_fit
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
 
 BLOCK = 2**20
@@ -59,9 +59,12 @@ class Quantized(Stacked):
     @property
     def coding(self) -> Coding:
         """The encoding."""
-        return self.coding_of(
-            **{name: getattr(self, name) for name in field_names_of(type(self)).static}
-        )
+        return self.coding_of(**dict(self.static))
+
+    @property
+    def static(self) -> tuple[tuple[str, Any], ...]:
+        """The names and values of the static fields."""
+        return tuple([(name, getattr(self, name)) for name in field_names_of(type(self)).static])
 
     @classmethod
     @abstractmethod
@@ -79,7 +82,7 @@ class Quantized(Stacked):
 
         Args:
             shape: The lengths of the array, at least two.
-            dtype: The dtype of the scales, and so of the array; floating.
+            dtype: The dtype of the array; floating.
             transposed: Whether the codes are packed along the last axis but one.
             options: Further static fields, such as ``group_size`` and ``bits``.
 
@@ -95,18 +98,21 @@ class Quantized(Stacked):
             padding = groups * coding.group_size - columns
         words = None if groups is None else groups * coding.words_per_group
         packed = TensorType("uint32", (*batch, rows, words))
-        numbers = cls.parts_spec(coding, dtype_name(dtype), (*batch, rows, groups))
+        numbers = cls.parts_spec(coding, dtype_name(dtype), (*batch, rows, groups), **options)
         build: Callable[..., Self] = cls
         return build(packed, *numbers, transposed=transposed, padding=padding, **options)
 
     @classmethod
-    def parts_spec(cls, coding: Coding, dtype: str, groups: tuple[int | None, ...]) -> list[Any]:
+    def parts_spec(
+        cls, coding: Coding, dtype: str, groups: tuple[int | None, ...], **options: Any
+    ) -> list[TensorType | None]:
         """Return the types of the fields after ``packed``, for scales of the shape ``groups``."""
         return [TensorType(dtype, groups)] * (1 + coding.has_biases)
 
     def check(self) -> None:
-        types = [(name, lengths_of(x), dtype_of(x)) for name, x in fields_of(self).items()]
-        _check(type(self).__name__, self.coding, tuple(types))
+        fields = {name: x for name, x in fields_of(self).items() if x is not None}
+        types = [(name, lengths_of(x), str(dtype_of(x))) for name, x in fields.items()]
+        _check(type(self), self.static, str(self.dtype), tuple(types))
 
     def own_axes(self) -> Mapping[str, int]:
         return dict.fromkeys(fields_of(self), 2)
@@ -366,35 +372,42 @@ class PackedVector(Structured):
         return PackedVector(f(self.matrix)) if f.linear else NotImplemented
 
 
-def fit(coding: Coding, packed: Sequence[int | None], groups: Sequence[int | None]) -> bool:
-    """Return whether words and scales of these shapes fit, except for unknown lengths."""
-    if len(packed) < 2 or len(packed) != len(groups):
-        return False
-    rows = zip(packed[:-1], groups[:-1], strict=True)
-    words, count = packed[-1], groups[-1]
-    return all(None in pair or pair[0] == pair[1] for pair in rows) and (
-        words is None or count is None or words == count * coding.words_per_group
-    )
-
-
 @lru_cache(1024)
-def _check(name: str, coding: Coding, fields: tuple[tuple[str, Any, Any], ...]) -> None:
+def _check(
+    cls: type[Quantized],
+    static: tuple[tuple[str, Any], ...],
+    dtype: str,
+    fields: tuple[tuple[str, tuple[int | None, ...], str], ...],
+) -> None:
     """Raise an error if fields with these names, shapes and dtypes do not fit each other."""
-    (_, packed, words), (_, _, dtype), *_ = fields
-    if str(words) != "uint32":
+    name, options = cls.__name__, dict(static)
+    coding, shapes = cls.coding_of(**options), {field: shape for field, shape, _ in fields}
+    groups = shapes["scales"]
+    if len(groups) < 2:
         raise ImplicitArrayError(
-            f"{name}: packed codes of dtype {words}.",
-            "Packed codes are uint32 words; graphc.implicit.quantize makes them.",
+            f"{name}: scales of shape {groups}.", "Words and scales have two axes or more."
         )
-    for field, shape, kind in fields[1:]:
-        if not fit(coding, packed, shape):
+    if not is_inexact(dtype) or is_complex(dtype):
+        raise ImplicitArrayError(f"{name} of dtype {dtype}.", "Give floating numbers.")
+    *lead, count = groups
+    words = TensorType("uint32", (*lead, None if count is None else count * coding.words_per_group))
+    types = [words, *cls.parts_spec(coding, dtype, groups, **options)]
+    names = field_names_of(cls).parts
+    expected = {field: type for field, type in zip(names, types, strict=True) if type is not None}
+    if expected.keys() != shapes.keys():
+        raise ImplicitArrayError(
+            f"{name}: packed codes with {', '.join([*shapes][1:])}.",
+            f"Give {', '.join([*expected][1:])}.",
+        )
+    for field, shape, kind in fields:
+        if kind != expected[field].dtype:
             raise ImplicitArrayError(
-                f"{name}: packed codes of shape {packed} with {field} of shape {shape}.",
-                f"{coding.words_per_group} words of {coding.bits}-bit codes share one of the "
-                f"{field}, along the last of two axes or more.",
+                f"{name}: {field} of dtype {kind} in an array of {dtype}.",
+                f"Give {expected[field].dtype}; graphc.implicit.quantize makes the fields.",
             )
-        if not is_inexact(dtype_name(kind)) or is_complex(dtype_name(kind)) or kind != dtype:
+        if not shapes_fit(shape, expected[field].shape):
             raise ImplicitArrayError(
-                f"{name}: {field} of dtype {kind}, scales of {dtype}.",
-                "Scales and biases have the array's floating dtype.",
+                f"{name}: {field} of shape {shape} with scales of shape {groups}.",
+                f"Give {field} of shape {expected[field].shape}: "
+                f"{coding.words_per_group} words of {coding.bits}-bit codes share a scale.",
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import fields_of, is_implicit, with_fields
+from graphc.implicit.array import is_implicit, map_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import materialize_nested
 from graphc.implicit.quantized.base import PackedVector, Quantized
@@ -195,13 +195,9 @@ def dequantize(tree: Any) -> Any:
 
 
 def _dequantize(x: Any) -> Any:
-    if isinstance(x, tuple):
-        return tuple(map(_dequantize, x))
     if isinstance(x, Quantized | PackedVector):
         return materialize_nested(x, full=True)
-    if not is_implicit(x):
-        return x
-    return with_fields(x, {name: _dequantize(field) for name, field in fields_of(x).items()})
+    return map_fields(_dequantize, x) if is_implicit(x) else x
 
 
 def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
-from graphc.implicit.quantized.base import Quantized, fit
+from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding, coding_for
 from graphc.implicit.quantized.kinds import AffineQuantized, ScaledQuantized
-from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
+from graphc.implicit.treedef import dtype_of
+from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,87 +68,27 @@ class DoubleQuantized(Quantized):
         return coding_for("integer" if symmetric else "affine", bits, group_size)
 
     @classmethod
-    def spec(
+    def parts_spec(
         cls,
-        shape: Any,
-        dtype: Any,
-        *,
-        transposed: bool = False,
+        coding: Coding,
+        dtype: str,
+        groups: tuple[int | None, ...],
         per_factor: int = 8,
         symmetric: bool = False,
         **options: Any,
-    ) -> Self:
-        """Return an instance whose arrays are types.
-
-        Args:
-            shape: The lengths of the array, at least two.
-            dtype: The dtype of the factors, and so of the array; floating.
-            transposed: Whether the codes are packed along the last axis but one.
-            per_factor: The number of groups that share a factor.
-            symmetric: Whether there are no minimums.
-            options: ``bits`` and ``group_size``.
-
-        Raises:
-            ImplicitArrayError: If no encoding has these options, or the length of the packed axis
-                is no multiple of the block's.
-        """
-        coding = cls.coding_of(symmetric=symmetric, **options)
-        *batch, n, m = shape
-        rows, columns = (m, n) if transposed else (n, m)
-        block = coding.group_size * per_factor
-        if columns is not None and columns % block:
-            raise ImplicitArrayError(
-                f"{cls.__name__}: {columns} elements along the packed axis.",
-                f"Give a multiple of {block}, as many as share a factor.",
-            )
-
-        def each(size: int, count: int = 1) -> tuple[int | None, ...]:
-            return (*batch, rows, None if columns is None else columns // size * count)
-
-        words = TensorType("uint32", each(coding.group_size, coding.words_per_group))
-        scales, factors = (
-            TensorType("int8", each(coding.group_size)),
-            TensorType(dtype, each(block)),
-        )
-        return cls(
-            words,
-            scales,
-            factors,
-            None if symmetric else scales,
-            None if symmetric else factors,
-            **options,
-            per_factor=per_factor,
-            symmetric=symmetric,
-            transposed=transposed,
-        )
+    ) -> list[TensorType | None]:
+        *lead, count = groups
+        factors = TensorType(dtype, (*lead, None if count is None else -(-count // per_factor)))
+        pair = [TensorType("int8", groups), factors]
+        return [*pair, *([None, None] if symmetric else pair)]
 
     def check(self) -> None:
-        scales, factors = lengths_of(self.scales), lengths_of(self.factors)
-        pairs = [(self.scales, self.factors)]
-        if not self.symmetric:
-            pairs.append((self.minimums, self.minimum_factors))
-        last = factors[-1] if factors else None
-        count = None if last is None else last * self.per_factor
-        if (
-            str(dtype_of(self.packed)) != "uint32"
-            or (self.minimums is None) != self.symmetric
-            or (self.minimum_factors is None) != self.symmetric
-            or not fit(self.coding, lengths_of(self.packed), scales)
-            or scales[:-1] != factors[:-1]
-            or (None not in (count, scales[-1]) and count != scales[-1])
-            or self.padding
-            or not all(_is_pair(x, y, self) for x, y in pairs)
-        ):
-            kinds = [
-                f"{name} {dtype_of(x)}{list(lengths_of(x))}"
-                for name in ("packed", "scales", "factors", "minimums", "minimum_factors")
-                if (x := getattr(self, name)) is not None
-            ]
+        super().check()
+        columns = self.matrix[self.transposed - 1]
+        if self.padding or (columns is not None and columns % self.block):
             raise ImplicitArrayError(
-                f"DoubleQuantized: {', '.join(kinds)}, symmetric={self.symmetric}.",
-                f"Words are uint32, {self.coding.words_per_group} a group; scales and minimums are "
-                f"int8, of equal shapes; {self.per_factor} groups share a factor, of floating "
-                "dtype; symmetric arrays have no minimums, and there is no padding.",
+                f"DoubleQuantized: packed codes of {columns} elements along the packed axis.",
+                f"Give a multiple of {self.block}, as many as share a factor.",
             )
 
     def group_fields(self) -> dict[str, Any]:
@@ -211,15 +151,3 @@ class DoubleQuantized(Quantized):
         return with_fields(
             self, {name: None if x is None else function(x) for name, x in factors.items()}
         )
-
-
-def _is_pair(integers: Any, factors: Any, like: DoubleQuantized) -> bool:
-    """Return whether integers and factors have dtypes and shapes that fit the array's."""
-    kind = dtype_name(dtype_of(factors))
-    is_floating = is_inexact(kind) and not is_complex(kind) and dtype_of(factors) == like.dtype
-    return (
-        str(dtype_of(integers)) == "int8"
-        and is_floating
-        and lengths_of(integers) == lengths_of(like.scales)
-        and lengths_of(factors) == lengths_of(like.factors)
-    )

@@ -10,11 +10,11 @@ import numpy as np
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, with_fields
-from graphc.implicit.quantized.base import Quantized, fit
+from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import BITS, LARGEST_OF, Coding, coding_for, table_of
 from graphc.implicit.quantized.encode import encode_with_scales, float_codes
 from graphc.implicit.quantized.kinds import ScaledQuantized
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import dtype_of
 from graphc.ir import TensorType, dtype_name
 
 GROUPS = {"mxfp4": 32, "mxfp8": 32, "nvfp4": 16}
@@ -78,19 +78,10 @@ class Microscaled(Quantized):
         return coding_for(format, BITS[format][0], GROUPS[format])
 
     @classmethod
-    def parts_spec(cls, coding: Coding, dtype: str, groups: tuple[int | None, ...]) -> list[Any]:
+    def parts_spec(
+        cls, coding: Coding, dtype: str, groups: tuple[int | None, ...], **options: Any
+    ) -> list[TensorType | None]:
         return [TensorType("uint8", groups), TensorType(dtype, (*groups[:-2], 1, 1))]
-
-    def check(self) -> None:
-        words, scales = lengths_of(self.packed), lengths_of(self.scales)
-        kinds = str(dtype_of(self.packed)), str(dtype_of(self.scales))
-        is_one = lengths_of(self.factor)[-2:] == (1, 1)
-        if kinds != ("uint32", "uint8") or not fit(self.coding, words, scales) or not is_one:
-            raise ImplicitArrayError(
-                f"Microscaled: codes of {kinds[0]}{list(words)}, scales of "
-                f"{kinds[1]}{list(scales)}, a factor of shape {lengths_of(self.factor)}.",
-                "Words are uint32, scales uint8, and a matrix has one factor; quantize makes them.",
-            )
 
     def group_fields(self) -> dict[str, Any]:
         return {"packed": self.packed, "scales": self.scales}

@@ -21,6 +21,7 @@ from graphc.implicit.structures.stacked import (
     product,
     reduce_in_dtype,
 )
+from graphc.implicit.structures.zeros import BESIDE_ZEROS
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
 
@@ -338,7 +339,7 @@ class BlockDiagonal(Stacked):
         shapes = self._lengths()
         # Of equal blocks, only their number needs to be known.
         static = shapes[0][:1] if self.stacked else [n for shape in shapes for n in shape]
-        if name not in WITH_ZEROS or None in static:
+        if name == "prod" or None in static:  # a partial product may overflow, times zero is NaN
             return NotImplemented
         xp, is_one = self.xp, shapes[0][:-2] == (1,) or (not self.stacked and len(shapes) == 1)
 
@@ -348,22 +349,12 @@ class BlockDiagonal(Stacked):
                 return xp.cast(xp.sum(block, axes), self.dtype)  # no element: zeros
             y = reduce_in_dtype(xp, name, block, axes)
             is_full = is_one or all(own == n is not None for own, n in lengths)
-            return xp.cast(y if is_full else WITH_ZEROS[name](xp, y), self.dtype)
+            return xp.cast(y if is_full else BESIDE_ZEROS[name](xp, y), self.dtype)
 
         parts = self.map_blocks(reduce_block)
         if len(axes) == 1:
             return self._join_vectors(xp, parts)
         return reduce_in_dtype(xp, name, self._stack(xp, parts), (-1,))
-
-
-WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda xp, y: y,
-    "any": lambda xp, y: y,
-    "all": lambda xp, y: xp.zeros_like(y),
-    "max": lambda xp, y: xp.maximum(y, 0),
-    "min": lambda xp, y: xp.minimum(y, 0),
-}
-"""The correction of each reduction for the zeros outside of a block."""
 
 
 def _dense_of_equal_blocks(xp: Any, blocks: Any) -> Any:

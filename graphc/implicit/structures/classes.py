@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from graphc.implicit.array import is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.entries import as_indices, segment_sum
-from graphc.implicit.structures.fill import accumulation_dtype, product_dtype
+from graphc.implicit.structures.fill import accumulation_dtype
+from graphc.implicit.structures.stacked import joint_dtype
 from graphc.implicit.treedef import dtype_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def gather_columns(one_hot: OneHot, x: Any) -> Any:
     """Return ``x @ one_hot`` for a one in each column: columns of x at the indices."""
     xp = numpy_like(one_hot, x)
-    dtype = product_dtype(xp, x, one_hot)
+    dtype = joint_dtype(xp, x, one_hot)
     if not one_hot.classes:
         return xp.zeros((*xp.shape_of(x)[:-1], xp.shape_of(one_hot.indices)[-1]), dtype)
     safe, inside = one_hot.safe_indices(xp)

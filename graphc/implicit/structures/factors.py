@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.stacked import Stacked, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -32,10 +33,6 @@ class Factored(Stacked):
     def factors(self, xp: Any) -> tuple[Any, Any]:
         """Return the factors ``(*batch, m, rank)`` and ``(*batch, rank, n)``."""
 
-    @abstractmethod
-    def join_columns(self, parts: Sequence[Any]) -> Any:
-        """Concatenate the columns of factored matrices."""
-
     def matrix_window(self, rows: range, columns: range) -> Any:
         return self.slice_fields(rows, columns)
 
@@ -50,6 +47,30 @@ class Factored(Stacked):
     def cast(self, dtype: Any) -> Any:
         return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
+    def _add_base(self, of_base: Callable[[Any], Any], y: Any) -> Any:
+        """Add a function of the summand, if there is one, to that function of the product."""
+        if self.more is None:
+            return y
+        base = of_base(self.more)
+        return base if base is NotImplemented else numpy_like(base, y).add(base, y)
+
+    def _build(self, of_base: Callable[[Any], Any], a: Any, b: Any) -> Any:
+        """Return an array of this class of other factors, and of a function of the summand."""
+        build: Any = type(self)
+        return build(a, b) if self.more is None else build(of_base(self.more), a, b)
+
+    def on_diagonal(self) -> Any:
+        xp = self.xp
+        a, b = self.factors(xp)
+        y = reduce_in_dtype(xp, "sum", xp.multiply(a, xp.swapaxes(b, -1, -2)), (-1,))
+        return self._add_base(lambda base: diagonal_of(xp, base), y)
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        a, b = self.factors(xp)
+        y = xp.matmul(xp.getitem(a, index), b)
+        return self._add_base(lambda base: xp.getitem(base, index), y)
+
     def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, type(self)) for x in others):
             return NotImplemented
@@ -58,6 +79,46 @@ class Factored(Stacked):
             return self.join_columns(matrices)
         y = self.matrix_transpose().join_columns([x.matrix_transpose() for x in matrices])
         return y if y is NotImplemented else y.matrix_transpose()
+
+    def join_columns(self, parts: Sequence[Any]) -> Any:
+        """Concatenate the columns of factored matrices: the ranks add up."""
+        xp = numpy_like(*parts)
+        pairs = [x.factors(xp) for x in parts]
+        ranks = [xp.shape_of(b)[-2] for _, b in pairs]
+        padded = []
+        for i, (_, b) in enumerate(pairs):
+            *lead, _, n = xp.shape_of(b)
+            above, below = sum(ranks[:i]), sum(ranks[i + 1 :])
+            zeros = [xp.zeros((*lead, rank, n), dtype_of(b)) for rank in (above, below)]
+            padded.append(xp.concatenate([zeros[0], b, zeros[1]], -2))
+        a, b = xp.concatenate([a for a, _ in pairs], -1), xp.concatenate(padded, -1)
+        return self._build(lambda _: xp.concatenate([x.more for x in parts], -1), a, b)
+
+    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
+        if name != "sum":
+            return NotImplemented
+        xp = self.xp
+        a, b = self.factors(xp)
+        row = reduce_in_dtype(xp, "sum", a, (-2,)) if -2 in axes else None
+        column = reduce_in_dtype(xp, "sum", b, (-1,)) if -1 in axes else None
+        if row is None:
+            y = xp.getitem(xp.matmul(a, xp.expand_dims(column, -1)), (..., 0))
+        elif column is None:
+            y = xp.getitem(xp.matmul(xp.expand_dims(row, -2), b), (..., 0, slice(None)))
+        else:
+            y = reduce_in_dtype(xp, "sum", xp.multiply(row, column), (-1,))
+        return self._add_base(lambda base: reduce_in_dtype(xp, "sum", base, axes), y)
+
+    def sum_batch(self, axes: tuple[int, ...]) -> Any:
+        xp, k = self.xp, self.ndim - 2
+        a, b = self.factors(xp)
+        rest = [axis for axis in range(k) if axis not in axes]
+        a = xp.transpose(a, (*rest, k, *axes, k + 1))
+        b = xp.transpose(b, (*rest, *axes, k, k + 1))
+        *lead, m = xp.shape_of(a)[: len(rest) + 1]
+        rank, n = math.prod(xp.shape_of(a)[len(rest) + 1 :]), xp.shape_of(b)[-1]
+        a, b = xp.reshape(a, (*lead, m, rank)), xp.reshape(b, (*lead, rank, n))
+        return self._build(lambda base: reduce_in_dtype(xp, "sum", base, axes), a, b)
 
 
 def check_factors(x: Stacked, a: Any, b: Any) -> None:
@@ -97,47 +158,6 @@ def add_factors(xp: Any, first: tuple[Any, Any], second: tuple[Any, Any]) -> tup
     """Return the factors of the sum of two products: the ranks add up."""
     (a, b), (c, d) = first, second
     return xp.concatenate([a, c], -1), xp.concatenate([b, d], -2)
-
-
-def join_columns(xp: Any, pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the factors of products side by side: the ranks add up."""
-    ranks = [xp.shape_of(b)[-2] for _, b in pairs]
-    padded = []
-    for i, (_, b) in enumerate(pairs):
-        *lead, _, n = xp.shape_of(b)
-        above, below = sum(ranks[:i]), sum(ranks[i + 1 :])
-        zeros = [xp.zeros((*lead, rank, n), dtype_of(b)) for rank in (above, below)]
-        padded.append(xp.concatenate([zeros[0], b, zeros[1]], -2))
-    return xp.concatenate([a for a, _ in pairs], -1), xp.concatenate(padded, -1)
-
-
-def sum_product(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
-    """Return the sum of ``a @ b`` over axes -2, -1 or both."""
-    row = reduce_in_dtype(xp, "sum", a, (-2,)) if -2 in axes else None
-    column = reduce_in_dtype(xp, "sum", b, (-1,)) if -1 in axes else None
-    if row is None:
-        return xp.getitem(xp.matmul(a, xp.expand_dims(column, -1)), (..., 0))
-    if column is None:
-        return xp.getitem(xp.matmul(xp.expand_dims(row, -2), b), (..., 0, slice(None)))
-    return reduce_in_dtype(xp, "sum", xp.multiply(row, column), (-1,))
-
-
-def product_diagonal(xp: Any, a: Any, b: Any) -> Any:
-    """Return the diagonals of ``a @ b``."""
-    return reduce_in_dtype(xp, "sum", xp.multiply(a, xp.swapaxes(b, -1, -2)), (-1,))
-
-
-def sum_stack(xp: Any, a: Any, b: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Return the factors of the sum of a stack of products along axes of the stack."""
-    k = len(lengths_of(a)) - 2
-    rest = [axis for axis in range(k) if axis not in axes]
-    a = xp.transpose(a, (*rest, k, *axes, k + 1))
-    b = xp.transpose(b, (*rest, *axes, k, k + 1))
-    a_shape, b_shape = xp.shape_of(a), xp.shape_of(b)
-    rank = math.prod(a_shape[len(rest) + 1 :])
-    lead = a_shape[: len(rest)]
-    a = xp.reshape(a, (*lead, a_shape[len(rest)], rank))
-    return a, xp.reshape(b, (*lead, rank, b_shape[-1]))
 
 
 def keeps_products(own: Any, dtype: Any) -> bool:

@@ -13,9 +13,9 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction, Structured
-from graphc.implicit.structures.stacked import as_slice, reduce_in_dtype
+from graphc.implicit.structures.stacked import as_slice, joint_dtype, reduce_in_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, dtype_name, numpy_dtype, promote
+from graphc.ir import TensorType, dtype_name, numpy_dtype
 
 
 def accumulation_dtype(dtype: Any) -> Any:
@@ -135,7 +135,7 @@ class Fill(Structured):
         if not self.lengths:
             return NotImplemented
         xp = numpy_like(self, x)
-        dtype, wide = product_dtype(xp, x, self), accumulation_dtype(dtype_of(x))
+        dtype, wide = joint_dtype(xp, x, self), accumulation_dtype(dtype_of(x))
         rows = self._product_column(xp, x if dtype_of(x) == wide else xp.cast(x, wide))
         lead = xp.shape_of(x)[:-1]
         y = xp.expand_dims(xp.cast(rows, dtype), -1)
@@ -276,16 +276,6 @@ def _zip_fills(f: ElementwiseFunction, fills: Sequence[Fill]) -> Any:
     k = deepest.depth
     value = f(*[x.append_axes(k) for x in fills])
     return Fill(value, deepest.lengths) if k < deepest.ndim or len(fills) == 1 else value
-
-
-def product_dtype(xp: Any, x: Any, y: Any) -> Any:
-    """Return the dtype of a product of two arrays in a library."""
-    a, b = dtype_of(x), dtype_of(y)
-    if a == b:
-        return a
-    if xp.name == "graphc":
-        return numpy_dtype(promote(dtype_name(a), dtype_name(b)))
-    return xp.result_type(a, b)
 
 
 def is_static(lengths: Sequence[Any]) -> bool:

@@ -19,9 +19,8 @@ from graphc.implicit.structures.entries import (
     mark_outside,
     segment_sum,
 )
-from graphc.implicit.structures.sparse import Sparse, check_nse
+from graphc.implicit.structures.sparse import Sparse
 from graphc.implicit.treedef import lengths_of
-from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,20 +55,8 @@ class BCOO(Sparse):
     unique: bool = aux_field(default=False)
 
     @classmethod
-    def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
-        """Return a type with ``nse`` stored values.
-
-        Raises:
-            ImplicitArrayError: If ``nse`` is missing.
-
-        Example:
-            >>> BCOO.spec((4, 3), "float32", nse=5)
-            BCOO(float32[5], int32[5, 2], lengths=(4, 3), unique=False)
-        """
-        *batch, m, n = shape
-        nse = check_nse(cls, shape, nse)
-        indices = TensorType(options.pop("index_dtype", "int32"), (*batch, nse, 2))
-        return cls(TensorType(dtype_name(dtype), (*batch, nse)), indices, (m, n), **options)
+    def index_lengths(cls, nse: int, lengths: tuple[int, int]) -> list[tuple[int, ...]]:
+        return [(nse, 2)]
 
     @classmethod
     def from_scipy(cls, x: Any) -> Self:
@@ -173,24 +160,8 @@ class Compressed(Sparse):
     scipy: ClassVar[str]
 
     @classmethod
-    def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
-        """Return a type with ``nse`` stored values.
-
-        Raises:
-            ImplicitArrayError: If ``nse`` is missing.
-
-        Example:
-            >>> CSR.spec((4, 3), "float32", nse=5)
-            CSR(float32[5], int32[5], int32[5], lengths=(4, 3), unique=False)
-        """
-        *batch, m, n = shape
-        nse = check_nse(cls, shape, nse)
-        index_dtype = options.pop("index_dtype", "int32")
-        indices, indptr = [
-            TensorType(index_dtype, (*batch, k)) for k in (nse, (m, n)[cls.axis] + 1)
-        ]
-        data = TensorType(dtype_name(dtype), (*batch, nse))
-        return cls(data, indices, indptr, (m, n), **options)
+    def index_lengths(cls, nse: int, lengths: tuple[int, int]) -> list[tuple[int, ...]]:
+        return [(nse,), (lengths[cls.axis] + 1,)]
 
     @classmethod
     def from_scipy(cls, x: Any) -> Self:

@@ -14,20 +14,15 @@ from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
 from graphc.implicit.structured import ElementwiseFunction
-from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.factors import (
     Factored,
     add_factors,
     check_factors,
     check_spec,
-    join_columns,
-    product_diagonal,
-    sum_product,
-    sum_stack,
 )
 from graphc.implicit.structures.fill import accumulation_dtype, append_axes
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import check_same_dtype, reduce_in_dtype
+from graphc.implicit.structures.stacked import check_same_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import Node, TensorType, is_inexact
 
@@ -208,13 +203,6 @@ class LoRA(Factored):
     def scale_or_ones(self, xp: Any) -> Any:
         return xp.ones(xp.shape_of(self.a)[:-2], self.dtype) if self.scale is None else self.scale
 
-    def on_diagonal(self) -> Any:
-        xp = self.xp
-        base = diagonal_of(xp, self.base)
-        if base is NotImplemented:
-            return NotImplemented
-        return xp.add(base, product_diagonal(xp, *self.factors(xp)))
-
     # Products.
 
     def rmatmul(self, x: Any) -> Any:
@@ -275,11 +263,6 @@ class LoRA(Factored):
         base, a, b = [xp.swapaxes(x, -1, -2) for x in (self.base, self.a, self.b)]
         return LoRA(base, b, a, self.scale)
 
-    def matrix_rows(self, index: Any) -> Any:
-        xp = numpy_like(self, index)
-        a, b = self.factors(xp)
-        return xp.add(xp.getitem(self.base, index), xp.matmul(xp.getitem(a, index), b))
-
     def concatenate(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         loras: Any = (self, *others)
         if axis >= self.ndim - 2:
@@ -293,11 +276,6 @@ class LoRA(Factored):
         if any(x.scale is not None for x in loras):
             columns.append([x.scale_or_ones(xp) for x in loras])
         return LoRA(*[xp.concatenate(column, axis) for column in columns])
-
-    def join_columns(self, parts: Sequence[Any]) -> Any:
-        xp = numpy_like(*parts)
-        base = xp.concatenate([x.base for x in parts], -1)
-        return LoRA(base, *join_columns(xp, [x.factors(xp) for x in parts]))
 
     # Element by element.
 
@@ -322,22 +300,6 @@ class LoRA(Factored):
         xp = numpy_like(self, other)
         base = self.base if other.more is None else f(self.base, other.more)
         return LoRA(base, *add_factors(xp, self.factors(xp), other.factors(xp)))
-
-    # Over axes.
-
-    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
-        if name != "sum":
-            return NotImplemented
-        xp = self.xp
-        return xp.add(
-            reduce_in_dtype(xp, "sum", self.base, axes), sum_product(xp, *self.factors(xp), axes)
-        )
-
-    def sum_batch(self, axes: tuple[int, ...]) -> Any:
-        xp = self.xp
-        return LoRA(
-            reduce_in_dtype(xp, "sum", self.base, axes), *sum_stack(xp, *self.factors(xp), axes)
-        )
 
 
 def _is_structured(x: Any) -> bool:

@@ -15,10 +15,6 @@ from graphc.implicit.structures.factors import (
     add_factors,
     check_factors,
     check_spec,
-    join_columns,
-    product_diagonal,
-    sum_product,
-    sum_stack,
 )
 from graphc.implicit.structures.fill import Fill, append_axes
 from graphc.implicit.structures.lora import LoRA
@@ -101,9 +97,6 @@ class LowRank(Factored):
         v = densify(v) if is_implicit(u) or xp.name == "MLX" else v
         return xp.matmul(densify(u) if xp.name == "MLX" else u, v)
 
-    def on_diagonal(self) -> Any:
-        return product_diagonal(self.xp, self.u, self.v)
-
     # Products.
 
     def rmatmul(self, x: Any) -> Any:
@@ -118,10 +111,6 @@ class LowRank(Factored):
     def matrix_transpose(self) -> Any:
         xp = self.xp
         return LowRank(xp.swapaxes(self.v, -1, -2), xp.swapaxes(self.u, -1, -2))
-
-    def matrix_rows(self, index: Any) -> Any:
-        xp = numpy_like(self, index)
-        return xp.matmul(xp.getitem(self.u, index), self.v)
 
     # Element by element.
 
@@ -182,20 +171,9 @@ class LowRank(Factored):
         is_joinable = have_same_rank or axis >= self.ndim - 2
         return super().concatenate(others, axis) if is_joinable else NotImplemented
 
-    def join_columns(self, matrices: Sequence[Any]) -> Any:
-        rank = length_sum(x.rank for x in matrices)
-        if not is_thin(rank, self.matrix[0], length_sum(x.matrix[1] for x in matrices)):
-            return NotImplemented
-        xp = numpy_like(*matrices)
-        return LowRank(*join_columns(xp, [x.factors(xp) for x in matrices]))
-
-    # Over axes.
-
-    def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
-        return sum_product(self.xp, self.u, self.v, axes) if name == "sum" else NotImplemented
-
-    def sum_batch(self, axes: tuple[int, ...]) -> Any:
-        return LowRank(*sum_stack(self.xp, self.u, self.v, axes))
+    def join_columns(self, parts: Sequence[Any]) -> Any:
+        rank, n = length_sum(x.rank for x in parts), length_sum(x.matrix[1] for x in parts)
+        return super().join_columns(parts) if is_thin(rank, self.matrix[0], n) else NotImplemented
 
 
 def is_thin(rank: int | None, m: int | None, n: int | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, starmap
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,8 +37,8 @@ from graphc.implicit.structures.stacked import (
     product,
     reduce_in_dtype,
 )
-from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import is_inexact
+from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
+from graphc.ir import TensorType, dtype_name, is_inexact
 from graphc.tensor.arrays.diagonal import diagonal_length
 
 MAX_SMALL_TEMPORARY = 2**16
@@ -58,6 +59,38 @@ class Sparse(Stacked):
         unique: Whether no element is stored twice. Then functions such as ``abs``, and extremes,
             use the stored values as they are; otherwise duplicates are summed first.
     """
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
+        """Return a type with ``nse`` stored values.
+
+        Raises:
+            ImplicitArrayError: If ``nse`` is missing.
+
+        Example:
+            >>> from graphc.implicit import BCOO, CSR
+            >>> BCOO.spec((4, 3), "float32", nse=5)
+            BCOO(float32[5], int32[5, 2], lengths=(4, 3), unique=False)
+            >>> CSR.spec((4, 3), "float32", nse=5)
+            CSR(float32[5], int32[5], int32[5], lengths=(4, 3), unique=False)
+        """
+        *batch, m, n = shape
+        if nse is None:
+            raise ImplicitArrayError(
+                f"{cls.__name__} of shape {tuple(shape)} without nse.",
+                "Give nse=, how many values each matrix stores.",
+            )
+        index = options.pop("index_dtype", "int32")
+        own = cls.index_lengths(nse, (m, n))
+        indices = [TensorType(index, (*batch, *lengths)) for lengths in own]
+        build: Any = cls
+        data = TensorType(dtype_name(dtype), (*batch, nse))
+        return build(data, *indices, lengths=(m, n), **options)
+
+    @classmethod
+    @abstractmethod
+    def index_lengths(cls, nse: int, lengths: tuple[int, int]) -> list[tuple[int, ...]]:
+        """Return the lengths of the fields of indices of a matrix with ``nse`` stored values."""
 
     @abstractmethod
     def entries(self) -> Entries:
@@ -120,9 +153,8 @@ class Sparse(Stacked):
                     "Indices are integers.",
                 )
         short = any(len(shape) < own[name] for name, shape in shapes.items())
-        if short or not _shapes_agree(
-            [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
-        ):
+        leading = [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
+        if short or not all(starmap(shapes_fit, combinations(leading, 2))):
             raise ImplicitArrayError(
                 f"{type(self).__name__}: fields of shapes {shapes}.",
                 "All fields have equal leading axes.",
@@ -394,13 +426,6 @@ class Sparse(Stacked):
         return extreme(x, name) if len(axes) == 2 else extreme_along(x, name, axes[0])
 
 
-def _shapes_agree(shapes: Sequence[tuple[int | None, ...]]) -> bool:
-    """Return whether shapes are equal where their lengths are known."""
-    return len({*map(len, shapes)}) == 1 and all(
-        len({*lengths} - {None}) <= 1 for lengths in zip(*shapes, strict=True)
-    )
-
-
 @runtime_checkable
 class HasEntries(Protocol):
     """A structure of few elements that can return their indices."""
@@ -413,20 +438,6 @@ def entries_of(x: Any) -> Entries:
     """Return the entries of a structure, with indices out of range marked."""
     data, rows, columns = x.to_entries()
     return mark_outside(data, rows, columns, x.shape[-2:])
-
-
-def check_nse(cls: type, shape: Any, nse: int | None) -> int:
-    """Return the number of stored values of a ``spec``.
-
-    Raises:
-        ImplicitArrayError: If it is missing.
-    """
-    if nse is None:
-        raise ImplicitArrayError(
-            f"{cls.__name__} of shape {tuple(shape)} without nse.",
-            "Give nse=, how many values each matrix stores.",
-        )
-    return nse
 
 
 def _as_entries(arrays: list[Any]) -> Entries:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import ImplicitArray, fields_of, with_fields
+from graphc.implicit.array import ImplicitArray, fields_of, map_field, map_fields, with_fields
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 
@@ -72,16 +72,12 @@ class Stacked(Structured):
 
     def fieldwise(self, function: Callable[[Any, int], Any]) -> Any:
         """Apply a function to each field and its number of own axes."""
+        own_axes, fields = self.own_axes(), fields_of(self)
 
-        def apply(part: Any, own: int) -> Any:
-            if isinstance(part, tuple):
-                return tuple([function(x, own) for x in part])
-            return None if part is None else function(part, own)
+        def apply(name: str, field: Any) -> Any:
+            return map_field(lambda x: function(x, own_axes[name]), field)
 
-        own_axes = self.own_axes()
-        return with_fields(
-            self, {name: apply(part, own_axes[name]) for name, part in fields_of(self).items()}
-        )
+        return with_fields(self, {name: apply(name, field) for name, field in fields.items()})
 
     def slice_fields(self, rows: range, columns: range) -> Any:
         """Slice the axes of fields that ``matrix_specs`` calls rows or columns."""
@@ -196,19 +192,7 @@ class Stacked(Structured):
         if not all(type(x) is type(self) and _differ_only_along(self, x, axis) for x in others):
             return NotImplemented
         xp = self.xp
-        other_fields = [fields_of(x) for x in others]
-
-        def concatenate(name: str, part: Any) -> Any:
-            rest = [x[name] for x in other_fields]
-            if isinstance(part, tuple):
-                return tuple(
-                    [xp.concatenate(arrays, axis) for arrays in zip(part, *rest, strict=True)]
-                )
-            return None if part is None else xp.concatenate([part, *rest], axis)
-
-        return with_fields(
-            self, {name: concatenate(name, part) for name, part in fields_of(self).items()}
-        )
+        return map_fields(lambda *parts: xp.concatenate([*parts], axis), self, *others)
 
     def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2

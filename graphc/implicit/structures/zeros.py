@@ -11,7 +11,8 @@ import numpy as np
 from graphc.config import config
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction
-from graphc.implicit.structures.fill import Fill, is_static, product_dtype
+from graphc.implicit.structures.fill import Fill, is_static
+from graphc.implicit.structures.stacked import joint_dtype
 from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name, numpy_dtype
 
@@ -34,7 +35,7 @@ class ConstantFill(Fill):
     def promote(self, other: Any) -> Any:
         """Return ``other`` in the dtype of its product with this array."""
         xp = numpy_like(self, other)
-        dtype = product_dtype(xp, self, other)
+        dtype = joint_dtype(xp, self, other)
         return other if dtype_of(other) == dtype else xp.cast(other, dtype)
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
@@ -62,14 +63,14 @@ class Zeros(ConstantFill):
     def promote_zeros(self, other: Any) -> Zeros:
         """Return these zeros in the dtype of the product with ``other``."""
         xp = numpy_like(self, other)
-        return Zeros(xp.cast(self.value, product_dtype(xp, self, other)), self.lengths)
+        return Zeros(xp.cast(self.value, joint_dtype(xp, self, other)), self.lengths)
 
     def rmatmul(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         lead = xp.shape_of(x)[:-1]
         if not self.lengths:
             return NotImplemented
-        value = xp.zeros((), product_dtype(xp, x, self))
+        value = xp.zeros((), joint_dtype(xp, x, self))
         if is_static(lead):
             return Zeros(value, (*lead, self.lengths[-1]))
         return Zeros(xp.broadcast_to(value, lead), self.lengths[-1:])
@@ -120,4 +121,4 @@ BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "prod": lambda xp, weights: xp.multiply(weights, xp.zeros_like(weights)),
     "all": lambda xp, weights: xp.zeros_like(weights),
 }
-"""Reductions of a slice that holds one weight, and zeros elsewhere."""
+"""Reductions of a slice that holds zeros beside some weights, from the weights' own reduction."""

@@ -20,6 +20,4 @@ else:
             "graphc.interop.pymc.sample": "sample",
         },
     )
-    __getattr__, __dir__ = lazy.attributes(globals())
-
-__all__ = ["JaxLogDensity", "LogDensity", "jax_logp", "logp", "predictive", "sample"]
+    __getattr__, __dir__, __all__ = *lazy.attributes(globals()), sorted(lazy.SOURCES[__name__])

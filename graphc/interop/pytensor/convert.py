@@ -12,7 +12,7 @@ import numpy as np
 from graphc import errors
 from graphc.interop.pytensor import variables
 from graphc.interop.pytensor.application import Application, Refusal
-from graphc.interop.pytensor.table import converter_of
+from graphc.interop.pytensor.table import converter_of, converter_of_foreign
 from graphc.interop.pytensor.variables import is_variable
 from graphc.ir import Constant, Input, Leaf
 from graphc.ir.walk import dependencies_first
@@ -136,9 +136,16 @@ class Conversion:
         return inputs[variable]
 
     def inner(self, graph: Any, values: Sequence[Any]) -> list[Any]:
-        """Return the outputs of a graph inside an operation, for values of its inputs."""
+        """Return the outputs of a graph inside an operation, for values of its inputs.
+
+        Raises:
+            Refusal: If an operation in the graph has no converter, and its result is no array.
+        """
         pairs = zip(graph.inputs, values, strict=True)
-        return self._convert(graph.outputs, {x: _specify_lengths(y, x) for x, y in pairs})
+        outputs = self._convert(graph.outputs, {x: _specify_lengths(y, x) for x, y in pairs})
+        if any(y is UNKNOWN for y in outputs):
+            raise Refusal("an operation in it has no converter")
+        return outputs
 
     def scalar(self, at: Application, values: Sequence[Any]) -> list[Any]:
         """Return the results of a scalar operation applied to arrays.
@@ -205,7 +212,9 @@ class Conversion:
         types = tuple(variables.tensor_type(y) for y in node.outputs)
         values = [done[x] for x in node.inputs]
         kind = type(node.op)
-        convert = self.overrides.get(kind.__name__) or converter_of(kind)
+        convert = (
+            self.overrides.get(kind.__name__) or converter_of_foreign(node.op) or converter_of(kind)
+        )
         try:
             if convert is None:
                 raise Refusal("it has no converter")

@@ -84,6 +84,8 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """Return a function of the values of the graph's inputs and shared variables."""
+        if not fgraph.outputs:
+            return lambda *values: None  # PyTensor wants None, not an empty list
         ins = _inputs(fgraph)
         values = dict(zip(fgraph.inputs, ins, strict=True))
         outs = Conversion(closed=True).outputs(fgraph.outputs, values)

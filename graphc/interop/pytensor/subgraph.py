@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import graphc.tensor as gt
 from graphc.interop.pytensor.application import Application
 from graphc.interop.pytensor.elementwise import Converter
 from graphc.interop.wrap import wrap_jax
-from graphc.ir import replace_nodes
+from graphc.ir import is_inexact, replace_nodes
 from graphc.loop.choices import ifelse as choose
 from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.step import stand_in
@@ -86,8 +88,16 @@ class OperationPullback(ByOperation):
         values = dict(zip([*xs, *ys, *gs], [*inputs, *outputs, *cotangents], strict=True))
         wanted = [g for g in results if hasattr(g.type, "dtype")]
         converted = iter(self.conversion.outputs(wanted, values))
-        # A gradient of another type means that there is none.
-        return [next(converted) if hasattr(g.type, "dtype") else None for g in results]
+        return [
+            next(converted) if hasattr(g.type, "dtype") else _without_gradient(g, x)
+            for g, x in zip(results, inputs, strict=True)
+        ]
+
+
+def _without_gradient(gradient: Any, x: Tensor) -> Tensor | None:
+    """Return NaN for a gradient that PyTensor's operation does not define, None for none."""
+    is_undefined = type(gradient.type).__name__ == "NullType" and is_inexact(x.dtype)
+    return gt.full_like(x, np.nan) if is_undefined else None
 
 
 def ifelse(at: Application, condition: Tensor, *branches: Tensor) -> list[Tensor]:

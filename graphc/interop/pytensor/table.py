@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from graphc.errors import ArgumentError
-from graphc.interop.pytensor import loops, perform
+from graphc.interop.pytensor import loops
 from graphc.interop.pytensor.arrays import ARRAYS
 from graphc.interop.pytensor.elementwise import SCALARS, Converter, elemwise
 from graphc.interop.pytensor.identity import IDENTITIES
 from graphc.interop.pytensor.linalg import LINALG
+from graphc.interop.pytensor.perform import by_perform, by_perform_of_unknown
 from graphc.interop.pytensor.pymc import PYMC
 from graphc.interop.pytensor.random import VARIABLES, generator
 from graphc.interop.pytensor.sparse import SPARSE
@@ -29,7 +30,7 @@ CONVERTERS: dict[str, Converter] = {
     **IDENTITIES,
     **SUBGRAPHS,
     "Scan": loops.scan,
-    "FromFunctionOp": perform.by_perform,
+    "FromFunctionOp": by_perform,
     **VARIABLES,
     "DefaultGeneratorMakerOp": generator,
 }
@@ -88,14 +89,29 @@ def converter_of(op: type) -> Converter | None:
     if op in registered:
         return registered[op]
     # One class of PyMC may be a graph in one version and Python code in another.
-    names = [cls.__name__ for cls in op.__mro__]
-    is_graph = op.__module__.startswith("pymc.") and "OpFromGraph" in names
+    is_graph = op.__module__.startswith("pymc.") and inherits(op, "OpFromGraph")
     candidates = (
         _builtin_converter(cls)
         for cls in op.__mro__
         if (cls is op and not is_graph) or cls.__name__ in INHERITED
     )
     return next(filter(None, candidates), None)
+
+
+def converter_of_foreign(op: Any) -> Converter | None:
+    """Return the converter that calls an operation's Python code, if it has no other.
+
+    The operation, or the one that it applies to elements or to the last axes, is of another package
+    than PyTensor.
+    """
+    core = type(getattr(op, "core_op", getattr(op, "scalar_op", op)))
+    is_foreign = not core.__module__.startswith("pytensor.") and inherits(core, "Op")
+    return by_perform_of_unknown if is_foreign and converter_of(core) is None else None
+
+
+def inherits(op: type, name: str) -> bool:
+    """Return whether a class or one of its bases has a name."""
+    return any(cls.__name__ == name for cls in op.__mro__)
 
 
 def _builtin_converter(op: type) -> Converter | None:

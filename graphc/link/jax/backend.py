@@ -23,7 +23,7 @@ from graphc.implicit.policy import policy_of
 from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
-from graphc.link.backend import Backend, Executable, refuse_remote
+from graphc.link.backend import Backend, Executable, perform_as_declared, refuse_remote
 from graphc.link.call_spec import CallSpec, asks_for_buckets
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import SliceLength
@@ -350,7 +350,7 @@ class JAXBackend(Backend):
                 )
 
             def perform(*xs: Any) -> Any:
-                ys = op.perform(*xs)
+                ys = perform_as_declared(op, *xs)
                 return ys if isinstance(result, TupleType) else (ys,)
 
             results = call_numpy(perform, types, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -173,3 +173,14 @@ def has_primitive(program: Program, name: str) -> bool:
 
 def _is_jaxpr(value: Any) -> bool:
     return isinstance(value, ClosedJaxpr | Jaxpr)
+
+
+# Lists of operands and results.
+
+
+def replace_at(values: Sequence[Any], indices: Iterable[int], new: Iterable[Any]) -> list[Any]:
+    """Return the values with new ones at these indices."""
+    result = list(values)
+    for i, x in zip(indices, new, strict=True):
+        result[i] = x
+    return result

@@ -22,6 +22,7 @@ from jax.interpreters import ad, batching, mlir
 
 from graphc.ir import is_inexact
 from graphc.link.backend import Executable
+from graphc.link.jax.jaxprs import replace_at
 from graphc.link.transformable import Transformable
 
 call = Primitive("graphc")
@@ -107,9 +108,7 @@ def _jvp(
     operands = [*primals, *[tangents[i] for i in moved]]
     jvp = function.jvp(moved, wanted)
     computed = call.bind(*operands, function=jvp, linear=len(moved))  # type: ignore[no-untyped-call]
-    for i, t in zip(wanted, computed, strict=True):
-        out_tangents[i] = t
-    return results, out_tangents
+    return results, replace_at(out_tangents, wanted, computed)
 
 
 ad.primitive_jvps[call] = _jvp
@@ -127,10 +126,7 @@ def _transpose(
     values = [_value(arguments[i]) for i in before]
     gs = [_conjugate(cotangents[i]) for i in nonzero]
     computed = call.bind(*values, *gs, function=transpose, linear=len(gs))  # type: ignore[no-untyped-call]
-    gradients: list[Any] = [None] * len(arguments)
-    for i, g in zip(wanted, computed, strict=True):
-        gradients[i] = _conjugate(g)
-    return gradients
+    return replace_at([None] * len(arguments), wanted, map(_conjugate, computed))
 
 
 def _conjugate(g: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
-from graphc.link.backend import Backend, Dispatch, Executable
+from graphc.link.backend import Backend, Dispatch, Executable, perform_as_declared
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
@@ -65,13 +65,13 @@ def compile(
     if not spec.is_padded(options):
         return exact
     # Most programs are for exact lengths.
-    from graphc.link.mlx.buckets import MLXBuckets, PaddedContext  # noqa: PLC0415
+    from graphc.link.mlx.buckets import MLXBuckets  # noqa: PLC0415
 
     def compile_padded(padded: Graph) -> Executable:
         new = Program(padded, backend, analyse(padded))
         facts = backend.facts(new)
         new_spec = CallSpec.of(padded, new.host, single=False, facts=facts)
-        return compile_exact(new_spec, lambda: new, options, (), PaddedContext(context))
+        return compile_exact(new_spec, lambda: new, options, (), context, lengths=1)
 
     return MLXBuckets(exact, program, spec, options, compile_padded)
 
@@ -82,17 +82,19 @@ def compile_exact(
     options: Mapping[str, Any],
     donated: tuple[int, ...],
     context: CompileContext,
+    lengths: int = 0,
 ) -> Executable:
     """Return a function that runs the program's segments and evaluates its outputs once.
 
-    The function holds no arrays but the program's constants: functions of equal structure share it.
+    The last ``lengths`` arguments are lengths of the others; no call of a user has them. The
+    function holds no arrays but the program's constants: functions of equal structure share it.
     """
     if options.get("compile", True):
         prepare_compiler(arrays.device_of(options))
     whole_program = program()
     tier = tier_of(options, whole_program.graph.key, at_once=holds_sums(whole_program.graph.nodes))
     segments = Segments(whole_program, {**options, "compile": tier})
-    watch = Watch(spec, context, is_large=segments.is_large)
+    watch = Watch(spec, context, lengths, is_large=segments.is_large)
     timed = tier if isinstance(tier, Tier) else None
     # The user's operation may call the function that it is part of.
     lock = threading.RLock()
@@ -332,7 +334,8 @@ class MLXBackend(Backend):
 
         def call(*values: Any) -> Any:
             with np.errstate(all="ignore"):
-                results = node.op.perform(*[arrays.to_numpy(arrays.host_array(x)) for x in values])
+                operands = [arrays.to_numpy(arrays.host_array(x)) for x in values]
+                results = perform_as_declared(node.op, *operands)
             if isinstance(node.type, TupleType):
                 types = node.type.items
                 return tuple(as_result(y, t) for y, t in zip(results, types, strict=True))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import mlx.core as mx
 
 from graphc.ir import Graph
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.compile_context import CompileContext
 from graphc.link.mlx.arrays import device_array, is_traced
 from graphc.link.padding.buckets import Axis, BucketCache, Bucketed, bounds_of
 from graphc.link.padding.program import PaddedResults, pad_program
@@ -78,29 +77,3 @@ class MLXBuckets(Bucketed):
             y if tuple(y.shape) == shape else y[tuple([slice(n) for n in shape])]
             for y, shape in pairs
         ]
-
-
-class PaddedContext(CompileContext):
-    """The context of a padded program, whose last argument, the lengths, no call of a user has."""
-
-    def __init__(self, context: CompileContext) -> None:
-        self._context = context
-
-    def before_compile(self, shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
-        self._context.before_compile(*_without_lengths(shapes, values))
-
-    def record(
-        self,
-        kind: Literal["compile", "load"],
-        shapes: Sequence[tuple[int, ...]],
-        values: Mapping[int, Any],
-        seconds: float,
-    ) -> None:
-        self._context.record(kind, *_without_lengths(shapes, values), seconds)
-
-
-def _without_lengths(
-    shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]
-) -> tuple[Sequence[tuple[int, ...]], dict[int, Any]]:
-    *others, _ = shapes
-    return others, {i: value for i, value in values.items() if i < len(others)}

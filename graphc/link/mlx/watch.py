@@ -33,10 +33,14 @@ def watching() -> Call | None:
 class Watch:
     """The calls of one executable, each nested in the one before it.
 
-    If the program ``is_large``, compilation may take seconds, and its progress is reported.
+    The last ``lengths`` arguments are not recorded. If the program ``is_large``, compilation may
+    take seconds, and its progress is reported.
     """
 
-    def __init__(self, spec: CallSpec, context: CompileContext, *, is_large: bool) -> None:
+    def __init__(
+        self, spec: CallSpec, context: CompileContext, lengths: int, *, is_large: bool
+    ) -> None:
+        self.recorded = len(spec.arguments) - lengths
         self.static = spec.static
         self.is_large = is_large
         self.context = context
@@ -102,8 +106,10 @@ class Call:
             self.watch.context.record("compile", shapes, values, perf_counter() - self.since)
 
     def _signature(self) -> tuple[list[tuple[int, ...]], dict[int, Any]]:
-        values = {i: as_python(to_numpy(self.arguments[i])) for i in self.watch.static}
-        return [tuple(x.shape) for x in self.arguments], values
+        recorded = self.arguments[: self.watch.recorded]
+        static = [i for i in self.watch.static if i < len(recorded)]
+        values = {i: as_python(to_numpy(recorded[i])) for i in static}
+        return [tuple(x.shape) for x in recorded], values
 
 
 class _KernelProgress:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import Graph, Node, Op, TensorType
-from graphc.link.backend import Backend, Dispatch, Executable
+from graphc.ir import Graph, Node, Op, TensorType, is_own_class
+from graphc.link.backend import Backend, Dispatch, Executable, perform_as_declared
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.numpy.written import as_own_array, write_call
@@ -85,7 +85,10 @@ class NumPyBackend(Backend):
         if isinstance(node.op, Elementwise):
             return node.op.reference
         lowering = self.lowering(node.op)
-        return node.op.perform if lowering is perform else super().bind(node)
+        if lowering is not perform:
+            return super().bind(node)
+        cls: Any = type(node.op)
+        return node.op.perform if is_own_class(cls) else partial(perform_as_declared, node.op)
 
 
 backend = NumPyBackend(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Op, TupleType, Type
+from graphc.ir import Op, TensorType, TupleType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,41 +20,31 @@ class OnLengths(Op):
     Attributes:
         op: The operation.
         axes: The padded axes of each buffer.
-        sizes: The lengths of the buffers of each result; None for an axis without padding.
+        results: The type of the buffer of each result.
+        is_tuple: Whether the operation returns several results.
     """
 
     op: Op
     axes: tuple[tuple[int, ...], ...]
-    sizes: tuple[tuple[int | None, ...], ...]
+    results: tuple[TensorType, ...]
+    is_tuple: bool
 
     by_numpy = True
-    # The type rule of the operation may take no expressions.
-    infers_by_numbers = True
 
     @property
     def name(self) -> str:
         return self.op.name
 
     def infer(self, *types: Any) -> Type:
-        unpadded = []
-        for x, axes in zip(types, self.axes, strict=False):
-            shape = tuple([None if axis in axes else n for axis, n in enumerate(x.shape)])
-            unpadded.append(x.with_shape(shape))
-        y = self.op.infer(*unpadded)
-        items: tuple[Any, ...] = y.items if isinstance(y, TupleType) else (y,)
-        results = []
-        for x, sizes in zip(items, self.sizes, strict=True):
-            lengths = zip(x.shape, sizes, strict=True)
-            results.append(x.with_shape(tuple([n if m is None else m for n, m in lengths])))
-        return TupleType(tuple(results)) if isinstance(y, TupleType) else results[0]
+        return TupleType(self.results) if self.is_tuple else self.results[0]
 
     def perform(self, *values: Any) -> Any:
         buffers, counts = values[: len(self.axes)], iter(values[len(self.axes) :])
         pairs = zip(buffers, self.axes, strict=True)
         y = self.op.perform(*[_cut(x, axes, counts) for x, axes in pairs])
-        if isinstance(y, tuple | list):
-            return tuple([_extend(x, sizes) for x, sizes in zip(y, self.sizes, strict=True)])
-        return _extend(y, self.sizes[0])
+        ys = zip(y if self.is_tuple else (y,), self.results, strict=True)
+        buffers = tuple([_extend(x, type.shape) for x, type in ys])
+        return buffers if self.is_tuple else buffers[0]
 
     def unwritten(self) -> Any:
         return self.op.unwritten()

@@ -37,6 +37,7 @@ from graphc.link.padding.counts import (
     current_lengths,
     is_known,
     is_known_to_backend,
+    is_same,
     least,
     most,
     padding,
@@ -45,12 +46,14 @@ from graphc.link.padding.padded import (
     PaddedArray,
     agree,
     align,
+    along,
     as_node,
     cut,
+    indices,
+    length_of_buffer,
     make_padded,
     ndim_of,
     shape_of,
-    unequal,
     unknown_length,
 )
 from graphc.link.program import locate_error
@@ -61,7 +64,7 @@ from graphc.site import derived_from
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.arrays.reduce import Reduction
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.core.elementwise import Cast, Elementwise, Where, minimum, where
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where, cast, minimum, where
 from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.tensor import Tensor
@@ -298,14 +301,16 @@ def on_lengths(node: Node, values: Sequence[Any]) -> Any:
     """Apply an operation that declares no padding to the valid elements of buffers, by NumPy."""
     lengths = law(node.op, tuple([x.type for x in node.inputs])).results
     shapes = [[_length(node, n, values) for n in shape] for shape in lengths]
-    if len(shapes) != (len(node.type.items) if isinstance(node.type, TupleType) else 1):
+    types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+    if len(shapes) != len(types):
         raise unknown_length(node)
     sizes = [[None if as_count(n).is_exact else bound(n) for n in shape] for shape in shapes]
     if not all(n is None or isinstance(n, int) for shape in sizes for n in shape):
         raise unknown_length(node)
+    buffers = tuple([x.with_shape(tuple(n)) for x, n in zip(types, sizes, strict=True)])
     axes = tuple([x.axes if isinstance(x, PaddedArray) else () for x in values])
     counts = [n for x in values if isinstance(x, PaddedArray) for n in x.counts if n is not None]
-    op = OnLengths(node.op, axes, tuple(map(tuple, sizes)))
+    op = OnLengths(node.op, axes, buffers, isinstance(node.type, TupleType))
     return _pad_results(node, apply(node, [*_with_nodes(node, values), *counts], op), shapes, 0)
 
 
@@ -331,9 +336,12 @@ def _with_declared_padding(node: Node, i: int, x: Any) -> Any:
         raise unknown_length(node)
     if "identity" in declared.values():
         return pad_with_identity(node, x)
+    buffer = x.buffer
+    for axis in [axis for axis, v in declared.items() if v == "index"]:
+        own = cast(indices(length_of_buffer(buffer, axis)), buffer.dtype)
+        buffer = where(x.inside([axis]), buffer, along(own, axis, x.ndim))
     # NaN does not equal itself.
     numbers = {axis: v for axis, v in declared.items() if not isinstance(v, str)}
-    buffer = x.buffer
     for text in dict.fromkeys(map(repr, numbers.values())):
         axes = [axis for axis, v in numbers.items() if repr(v) == text]
         buffer = replace(x, buffer=buffer).with_padding(numbers[axes[0]], axes)
@@ -356,7 +364,9 @@ def _declares_padding(node: Node, values: Sequence[Any]) -> bool:
 def pad_with_identity(node: Node, x: Any) -> Tensor:
     """Return the buffer of square matrices, with an identity block as padding."""
     n, m = shape_of(x)[-2:]
-    agree(n, m, unequal(node))
+    if not is_same(n, m):
+        # Its type rule did not compare them: the matrices need not be square.
+        raise unknown_length(node)
     buffer = as_node(x)
     size = min([n for n in buffer.type.shape[-2:] if n is not None])
     buffer = cut(cut(buffer, size, buffer.ndim - 2), size, buffer.ndim - 1)

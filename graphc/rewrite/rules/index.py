@@ -45,8 +45,7 @@ from graphc.tensor.arrays.index import (
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core import elementwise as ew
 from graphc.tensor.core.axes import expand_dims, squeeze
-from graphc.tensor.core.shape import Shape
-from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import Tensor
 
 # One form for each index.
 
@@ -68,17 +67,6 @@ def index_by_new_axes(node: Node, op: Index) -> Node | None:
     slices = [e for e in op.entries if e is None or isinstance(e, Range)]
     new = tuple(axis for axis, entry in enumerate(slices) if entry is None)
     return expand_dims(index_by(node.inputs[0], index), new)
-
-
-@rewrite("canonicalize", Index, beside=[Shape])
-def length_by_index(node: Node, op: Index) -> Node | None:
-    """``x.shape[0]``, an element of a shape, is a length."""
-    x = node.inputs[0]
-    match op.entries:
-        case (int(axis),) if isinstance(x.op, Shape):
-            (measured,) = x.inputs
-            return as_tensor(length_of(measured, axis % x.type.shape[0]))
-    return None
 
 
 @rewrite("canonicalize", Index, IndexUpdate, beside=[Constant])

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
-from graphc.ir import Constant, Node, Pick
+from graphc.ir import Node, Pick
 from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, index_by, inputs_fit, plain_index
-from graphc.rewrite.facts.lengths import Known, admit, lengths_of
+from graphc.rewrite.facts.lengths import admit, lengths_of
 from graphc.rewrite.facts.slices import canonical
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.rules.shape import array_of_lengths
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
 from graphc.tensor.arrays.join import Concatenate, concatenate
 from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.axes import ExpandDims
-from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.tensor import Tensor
 
 MAX_PARTS = 32
@@ -147,25 +145,6 @@ def concatenate_of_split(node: Node, op: Concatenate) -> Node | None:
     if node.inputs != tuple(Tensor.make(Pick(i), results) for i in range(len(split.sizes))):
         return None
     return x if x.type.shape[op.axis] is not None else None
-
-
-@rewrite("canonicalize", Concatenate)
-def concatenate_of_lengths(node: Node, op: Concatenate) -> Node | None:
-    """``stack([x.shape[0], x.shape[1]])`` is ``x.shape``."""
-    if node.type.dtype != "int64" or node.type.ndim != 1:
-        return None
-    lengths = [_length_in(x) for x in node.inputs]
-    if None in lengths:
-        return None
-    source = array_of_lengths(lengths)  # type: ignore[arg-type]
-    return None if source is None else Tensor.make(Shape(), source)
-
-
-def _length_in(part: Node) -> Known | None:
-    if isinstance(part.op, ExpandDims) and isinstance(part.inputs[0].op, Length):
-        return part.inputs[0]
-    number = part.type.shape == (1,) and isinstance(part.op, Constant)
-    return int(part.op.value[0]) if number else None  # type: ignore[attr-defined]
 
 
 @rewrite("canonicalize", Concatenate, beside=[BroadcastTo])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphc.ir import Constant, Node
-from graphc.rewrite.facts.lengths import Known, admit, length_of, lengths_of
+from graphc.rewrite.facts.lengths import admit, length_of, lengths_of
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.shape import Length, Reshape, Shape, complete_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -25,23 +22,9 @@ def length_from_inputs(node: Node, op: Length) -> Node | None:
 
 @rewrite("canonicalize", Shape)
 def shape_from_inputs(node: Node, op: Shape) -> Node | None:
-    """``(x + 1).shape`` is ``x.shape``: shapes come from inputs, not results."""
+    """``(x + 1).shape`` is ``[x.shape[0], x.shape[1]]``: lengths come from inputs, not results."""
     (x,) = node.inputs
-    lengths = lengths_of(x)
-    source = array_of_lengths(lengths)
-    if source is not None:
-        return Tensor.make(op, source)
-    return stack([as_tensor(n, dtype="int64") for n in lengths])
-
-
-def array_of_lengths(lengths: Sequence[Known]) -> Node | None:
-    """Return the array that has exactly these lengths, or None."""
-    first = next((n for n in lengths if isinstance(n, Node)), None)
-    if first is None or not isinstance(first.op, Length):
-        return None
-    (x,) = first.inputs
-    has_all = len(lengths) == x.type.ndim and lengths == lengths_of(x)
-    return x if has_all else None
+    return as_tensor(lengths_of(x), dtype="int64")
 
 
 @rewrite("canonicalize", BroadcastTo, Reshape, beside=[Constant])

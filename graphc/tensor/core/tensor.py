@@ -171,6 +171,11 @@ class Tensor(TensorMethods):
                 "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
             )
 
+    def __format__(self, form: str) -> str:
+        if form:
+            raise self._refuse(f"The format {form!r}", "Format the value: x.eval({...}).")
+        return str(self)
+
     def __contains__(self, value: Any) -> bool:
         raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
 

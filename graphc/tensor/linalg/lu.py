@@ -56,7 +56,9 @@ class LU(MatrixOp):
         for index in np.ndindex(*head):
             if min(n, m):
                 y[index], exchanges[index], _ = getrf(a[index])
-        return y, exchanges, PivotsToPermutation().perform(exchanges, np.empty((n, 0)))
+        others = np.broadcast_to(np.arange(min(n, m), n), (*head, n - min(n, m)))
+        order = PivotsToPermutation().perform(np.concatenate([exchanges, others], -1))
+        return y, exchanges, order
 
     def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
         """Return the gradient by the largest square block, and the parts below and beside it.
@@ -141,32 +143,25 @@ def solve_by_lu(packed: Tensor, order: Tensor, b: Tensor, transposed: bool) -> T
 
 @dataclass(frozen=True, slots=True)
 class PivotsToPermutation(Op):
-    """The permutation of given row exchanges, int32, for a given number of rows."""
+    """The permutation of row exchanges, int32: the row that each was exchanged with, in order."""
 
     by_numpy = True
     name = "pivots_to_permutation"
+    core_ndim = 1
+    core_padding = "index"
 
-    def infer(self, exchanges: TensorType, x: TensorType) -> TensorType:
-        return TensorType("int32", (*exchanges.shape[:-1], x.shape[0]))
+    def infer(self, exchanges: TensorType) -> TensorType:
+        return TensorType("int32", exchanges.shape)
 
-    def perform(self, exchanges: np.ndarray[Any, Any], x: np.ndarray[Any, Any]) -> Any:
-        n = x.shape[0]
-        order = np.broadcast_to(np.arange(n, dtype=np.int32), (*exchanges.shape[:-1], n)).copy()
-        for i in range(exchanges.shape[-1]):
+    def perform(self, exchanges: np.ndarray[Any, Any]) -> Any:
+        n = exchanges.shape[-1]
+        order = np.broadcast_to(np.arange(n, dtype=np.int32), exchanges.shape).copy()
+        for i in range(n):
             other = exchanges[..., i, None].astype(np.int64)
             taken = np.take_along_axis(order, other, -1)
             np.put_along_axis(order, other, order[..., i, None], -1)
             order[..., i] = taken[..., 0]
         return order
-
-    def batch(self, size: Any, batched: Sequence[bool], exchanges: Tensor, x: Tensor) -> Tensor:
-        return Tensor.make(self, exchanges, x[0] if batched[1] else x)
-
-
-def permutation_of(exchanges: Tensor) -> Tensor:
-    """Return the permutation of as many rows as there are exchanges."""
-    rows = broadcast_to(as_tensor(0, dtype="int8"), (length(exchanges, exchanges.ndim - 1),))
-    return Tensor.make(PivotsToPermutation(), exchanges, rows)
 
 
 @function
@@ -196,7 +191,7 @@ def pivot_to_permutation(p: TensorLike, inverse: bool = False) -> Tensor:
         raise DTypeError(f"pivot_to_permutation: expected integers, got {p!r}.")
     if not p.ndim:
         raise ShapeError("pivot_to_permutation: expected a vector, got a scalar.")
-    order = permutation_of(cast(p, "int32"))
+    order = Tensor.make(PivotsToPermutation(), cast(p, "int32"))
     return cast(order, "int64") if inverse else argsort(order, -1)
 
 
@@ -324,4 +319,4 @@ def _order_of(exchanges: Tensor) -> Tensor:
         several = exchanges.inputs[0]
         if several.type.items[0].shape[-2:] == several.type.items[0].shape[:-3:-1]:
             return picks(several)[2]  # type: ignore[no-any-return]
-    return permutation_of(cast(exchanges, "int32"))
+    return Tensor.make(PivotsToPermutation(), cast(exchanges, "int32"))

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.breakpoint import PdbBreakpoint
 from pytensor.compile.ops import wrap_py
+from pytensor.gradient import grad_not_implemented
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
+from pytensor.scalar.basic import BinaryScalarOp, upgrade_to_float
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
 import graphc
@@ -37,25 +41,30 @@ from tests.interop.pytensor.oracle import check
 from tests.interop.pytensor.user_operations import Cubed
 
 
-class Plus(UnaryScalarOp):  # type: ignore[misc]
+class Plus(BinaryScalarOp):  # type: ignore[misc]
     """A scalar operation of a user's package."""
 
-    def impl(self, x: Any) -> Any:
-        return x + 1
+    identity = 0
+
+    def impl(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
+        return [gradients[0], gradients[0]]
+
+    L_op = pullback
 
 
 def test_one_error_names_all_that_is_missing_with_types_and_the_way_out() -> None:
-    class Missing(Cubed):
-        """It has no converter, nor inherits one."""
-
-    x = pt.vector("x")
-    y = Elemwise(Plus(upgrade_to_float, name="plus"))(pt.exp(Missing()(x)))
+    missing = PdbBreakpoint("stop")
+    x, never = pt.vector("x"), pt.as_tensor(np.array(False))
+    y = pt.exp(missing(never, x))
     with pytest.raises(UnsupportedOperationError) as caught:
-        from_pytensor([y, Missing()(x * 2)])
+        from_pytensor([y, missing(never, x * 2)])
     text = str(caught.value)
-    assert "3 operations of PyTensor cannot be converted" in text
-    assert "Missing(x: float64[?]): it has no converter" in text
-    assert "Plus in it has no converter" in text
+    assert "2 operations of PyTensor cannot be converted" in text
+    assert "PdbBreakpoint{name='stop'}(" in text
+    assert "x: float64[?]): it has no converter" in text
     assert "@graphc.interop.pytensor.register(TheOp)" in text
     assert "givens=" in text
     assert "test_converters.py:" in text
@@ -150,7 +159,43 @@ def test_a_registered_converter_is_used_and_may_refuse() -> None:
         register(Own())
 
 
-def test_an_operation_may_run_as_pytensors_python_code_with_its_gradient(mode: str) -> None:
+def test_an_operation_of_another_package_runs_as_its_python_code_with_its_gradient_and_warns_once(
+    mode: str,
+) -> None:
+    class Missing(Cubed):
+        """It has no converter, and no shape of its results is declared."""
+
+        infer_shape = None
+
+    x = pt.vector("x")
+    with pytest.warns(UserWarning, match="Missing has no converter") as warned:
+        a, y, twice = from_pytensor([x, Missing()(x), Missing()(2 * x)])
+    assert len(warned) == 1
+    f = graphc.function([a], [y, twice, graphc.grad(y.sum(), a)], mode=mode, returns="numpy")
+    for values in ([1.0, 2.0], [1.0, 2.0, -3.0]):
+        found = f(values)
+        np.testing.assert_allclose(found[0], np.power(values, 3))
+        np.testing.assert_allclose(found[1], 8 * np.power(values, 3))
+        np.testing.assert_allclose(found[2], 3 * np.square(values))
+
+
+@pytest.mark.filterwarnings("ignore:.* has no converter")
+def test_operations_of_another_package_run_on_elements_and_on_batches(mode: str) -> None:
+    class Missing(Cubed):
+        """It has no converter."""
+
+        def make_node(self, x: Any) -> Any:
+            return Apply(self, [x], [pt.dvector()])
+
+    x, y = pt.matrix("x"), pt.vector("y")
+    total = Elemwise(Plus(upgrade_to_float, name="plus"))(x, y)
+    cubes = Blockwise(Missing(), signature="(n)->(n)")(x)
+    slopes = pt.grad((total**2).sum() + cubes.sum(), [x, y])
+    values = [np.array([[1.0, -2.0, 3.0], [0.5, 4.0, 2.0]]), np.array([10.0, 20.0, 30.0])]
+    check([x, y], [total, cubes, *slopes], values, mode)
+
+
+def test_by_perform_is_registered_for_an_operation_that_should_not_warn(mode: str) -> None:
     register(Cubed)(by_perform)
     x = pt.vector("x")
     a, y = from_pytensor([x, Cubed()(x)])
@@ -158,6 +203,28 @@ def test_an_operation_may_run_as_pytensors_python_code_with_its_gradient(mode: s
     values, slopes = f([1.0, 2.0])
     assert values.tolist() == [1.0, 8.0]
     assert slopes.tolist() == [3.0, 12.0]
+
+
+def test_a_gradient_that_an_operation_does_not_define_is_nan_and_never_zero() -> None:
+    class Half(Cubed):
+        """It has a gradient with respect to x, and none with respect to y."""
+
+        infer_shape = None
+
+        def make_node(self, x: Any, y: Any) -> Any:
+            return Apply(self, [x, y], [x.type()])
+
+        def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
+            return [3 * inputs[0] ** 2 * gradients[0], grad_not_implemented(self, 1, inputs[1])]
+
+        L_op = pullback
+
+    register(Half)(by_perform)
+    x, y = pt.scalars("x", "y")
+    a, b, z = from_pytensor([x, y, Half()(x, y)])
+    for wrt, slope in ((a, 12.0), (b, np.nan)):
+        f = graphc.function([a, b], graphc.grad(z, wrt), mode="NUMPY", on_unused_input="ignore")
+        np.testing.assert_equal(float(f(2.0, 3.0)), slope)
 
 
 def test_a_python_function_of_a_user_is_called() -> None:

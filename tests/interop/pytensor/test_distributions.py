@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -153,6 +154,20 @@ OUT_OF_RANGE: list[tuple[str, dict[str, Any]]] = [
     ("Uniform", {"lower": 7.5}),
     ("DiscreteUniform", {"upper": -1}),
 ]
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_the_density_of_rice_is_finite_far_out_where_pytensors_underflows(mode: str) -> None:
+    x, nu, sigma = pt.dscalars("x", "nu", "sigma")
+    density = pymc().logp(pymc().Rice.dist(nu=nu, sigma=sigma), x)
+    *inputs, y = from_pytensor([x, nu, sigma, density])
+    f = graphc.function(inputs, y, mode=mode)
+    for values in [(100.0, 200.0, 1.0), (1.0, 2.0, 0.01), (199.0, 200.0, 1.0)]:
+        with mpmath.workdps(40):
+            z, b, s = map(mpmath.mpf, values)
+            bessel = mpmath.log(mpmath.besseli(0, z * b / s**2))
+            wanted = mpmath.log(z / s**2) - (z**2 + b**2) / (2 * s**2) + bessel
+        np.testing.assert_allclose(f(*values), float(wanted), 1e-12)
 
 
 @pytest.mark.parametrize(("name", "wrong"), OUT_OF_RANGE, ids=str)

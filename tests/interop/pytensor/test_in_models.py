@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
 
 import graphc
 import graphc.tensor as gt
 from graphc.interop.pytensor import mode as graphc_mode, to_pytensor
 from tests.interop.pytensor.graphs import recurrence
+from tests.interop.pytensor.test_open_failures import Shifted
 
 pytestmark = [
     pytest.mark.exhaustive,  # importing PyMC and sampling take longer than the rest of the folder
@@ -122,3 +124,12 @@ def test_pymc_samples_it(sampler: str) -> None:
     assert draws.shape == (2, 100)
     assert 0.1 < draws.mean() < 0.4
     assert draws.std() > 0.02
+
+
+@pytest.mark.filterwarnings("ignore:.* has no converter")
+def test_a_truncated_random_variable_of_another_package_is_drawn_in_a_loop(mode: str) -> None:
+    import pymc as pm  # noqa: PLC0415
+
+    y = pm.Truncated.dist(Shifted()(0.0, 2.0), lower=6.5, upper=8.0, size=(501,))
+    draws = pm.draw(y, mode=graphc_mode(mode), random_seed=1)
+    assert stats.kstest(draws, stats.uniform(6.5, 1.5).cdf).pvalue > 1e-3

@@ -11,13 +11,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.breakpoint import PdbBreakpoint
 
 import graphc
 from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.interop.pytensor import forks, mode as graphc_mode
 from graphc.interop.pytensor.packed import Packing
 from tests.interop.pytensor.graphs import recurrence
-from tests.interop.pytensor.user_operations import Cubed
 from tests.work import python_calls
 
 # What PyTensor deprecates in one version is missing in another.
@@ -32,6 +32,12 @@ def test_pytensors_function_runs_by_graphc(mode: str) -> None:
     np.testing.assert_allclose(value, 1 + np.exp(2), 1e-12)
     np.testing.assert_allclose(slope, [2, 2 * np.exp(2)], 1e-12)
     assert isinstance(twice, np.ndarray)
+
+
+def test_a_function_without_outputs_runs(mode: str) -> None:
+    x = pt.vector("x")
+    f = pytensor.function([x], [], mode=graphc_mode(mode), on_unused_input="ignore")
+    assert f([1.0]) == []
 
 
 @pytest.mark.parametrize("rewrites", [False, True])
@@ -66,12 +72,10 @@ def test_a_generator_stays_numpys_and_its_draws_follow_its_seed(mode: str) -> No
 
 
 def test_what_cannot_be_converted_is_said_when_the_function_is_made() -> None:
-    class Missing(Cubed):
-        """It has no converter."""
-
     x = pt.vector("x")
-    with pytest.raises(UnsupportedOperationError, match="Missing"):
-        pytensor.function([x], Missing()(x), mode=graphc_mode("NUMPY"))
+    y = PdbBreakpoint("stop")(pt.lt(0, 1), x)
+    with pytest.raises(UnsupportedOperationError, match="PdbBreakpoint"):
+        pytensor.function([x], y, mode=graphc_mode("NUMPY"))
 
 
 def test_modes_are_told_apart_at_once() -> None:

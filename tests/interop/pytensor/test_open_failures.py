@@ -15,6 +15,8 @@ import pytest
 from pytensor import scan
 from pytensor.gradient import grad
 from pytensor.scan.utils import until
+from pytensor.tensor.random.op import RandomVariable
+from scipy import stats
 
 import graphc
 from graphc.interop.pytensor import from_pytensor, mode as graphc_mode
@@ -110,3 +112,37 @@ def test_distributions_are_drawn_from(name: str, mode: str) -> None:
     first, second = f(), f()
     assert abs(first.mean() - mean) < 5 * first.std() / 4000**0.5
     assert not np.array_equal(first, second)
+
+
+class Shifted(RandomVariable):  # type: ignore[misc]
+    """A random variable of a user's package, which NumPy draws."""
+
+    name = "shifted"
+    signature = "(),()->()"
+    dtype = "float64"
+    _print_name = ("Shifted", "Shifted")
+
+    @classmethod
+    def rng_fn(cls, rng: Any, center: Any, width: Any, size: Any) -> Any:
+        return 7 + rng.uniform(center - width, center + width, size)
+
+
+class ShiftedNormal(type(pt.random.normal)):  # type: ignore[misc]
+    """A subclass of PyTensor's random variable, which draws otherwise."""
+
+    @classmethod
+    def rng_fn(cls, rng: Any, mean: Any, scale: Any, size: Any) -> Any:
+        return Shifted.rng_fn(rng, mean, 3**0.5 * scale, size)
+
+
+@pytest.mark.filterwarnings("ignore:.* has no converter", "ignore:RandomVariable Ops will stop")
+@pytest.mark.parametrize(("kind", "width"), [(Shifted, 2.0), (ShiftedNormal, 12**0.5)])
+def test_a_random_variable_of_another_package_draws_by_its_rng_fn(
+    kind: Any, width: float, mode: str
+) -> None:
+    n, rng = pt.lscalar("n"), pytensor.shared(np.random.default_rng(3))
+    y = kind()(np.array([[0.0], [100.0]]), 2.0, size=(2, n), rng=rng)
+    found = pytensor.function([n], y, mode=graphc_mode(mode))(4001)
+    assert found.shape == (2, 4001)
+    for row, center in zip(found, (7, 107), strict=True):
+        assert stats.kstest(row, stats.uniform(center - width, 2 * width).cdf).pvalue > 1e-3

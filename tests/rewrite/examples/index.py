@@ -10,11 +10,10 @@ import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, Range
 from graphc.tensor.core.axes import Squeeze
-from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.shape import Length
 from tests.rewrite.arrays import (
     Example,
     c,
-    columns,
     entries,
     make,
     n,
@@ -59,7 +58,6 @@ EXAMPLES: dict[str, list[Example]] = {
         (make(Index((None, every, None, every)), x), gt.expand_dims(x[:, :], (0, 2))),
         (make(Index((None, 0, Range(1), None)), x), gt.expand_dims(x[0, 1:], (0, 2))),
     ],
-    "length_by_index": [(make(Index((-1,)), make(Shape(), x)), columns)],
     "index_made_static": [
         (make(Index((HOLE, Range(HOLE, HOLE))), x, two, gt.constant(1), n - 1), x[2, 1 : n - 1]),
         (make(Index((HOLE, HOLE)), x, gt.constant([0, 1]), two), x[[0, 1], 2]),

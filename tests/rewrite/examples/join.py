@@ -5,16 +5,13 @@ from __future__ import annotations
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.tensor.arrays.join import Concatenate
-from graphc.tensor.core.shape import Shape
 from tests.rewrite.arrays import (
     Example,
     c,
-    columns,
     entries,
     make,
     n,
     repeated_scalar,
-    rows,
     scalar,
     w,
     x,
@@ -43,7 +40,6 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.stack([three[0], three[1]]), make(Concatenate(0), three[:2])),
     ],
     "concatenate_of_split": [(gt.concatenate([first, second], 2), c)],
-    "concatenate_of_lengths": [(gt.stack([rows, columns]), make(Shape(), x))],
     "concatenate_of_repeated_scalar": [
         (
             gt.concatenate([repeated_scalar, gt.full((3,), scalar)]),
@@ -74,7 +70,6 @@ LEFT_ALONE: dict[str, list[Node]] = {
         gt.concatenate([second, first], 2),
         gt.concatenate(gt.split(w, [1, 3])),
     ],
-    "concatenate_of_lengths": [gt.stack([columns, rows])],
     "concatenate_of_repeated_scalar": [gt.concatenate([repeated_scalar, gt.zeros((3,))])],
     "index_of_concatenate": [
         gt.concatenate([w, pair])[1],

@@ -38,7 +38,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (make(Length(1), gt.split(gt.exp(x), [n, columns - n], axis=1)[0]), n),
     ],
     "shape_from_inputs": [
-        (make(Shape(), gt.exp(x)), make(Shape(), x)),
+        (make(Shape(), gt.exp(x)), gt.stack([rows, columns])),
         (make(Shape(), x.T), gt.stack([columns, rows])),
         (make(Shape(), wide), gt.stack([gt.constant(3), entries])),
     ],
@@ -69,7 +69,6 @@ EXAMPLES: dict[str, list[Example]] = {
 
 LEFT_ALONE: dict[str, list[Node]] = {
     "length_from_inputs": [rows, make(Length(0), x[1:]), make(Length(0), w[:n])],
-    "shape_from_inputs": [make(Shape(), x)],
     "reshape_of_reshape": [
         x.reshape(2, 6).reshape(-1),
         x.reshape((n, 2)).reshape((3, 4)),

@@ -81,3 +81,14 @@ def test_places_come_as_a_matrix_where_that_is_asked_for() -> None:
     x = np.array([[0, 1], [2, 0]])
     found = gt.as_tensor(x).nonzero(return_matrix=True).eval(mode="NUMPY")
     np.testing.assert_array_equal(found, np.stack(np.nonzero(x)))
+
+
+@pytest.mark.parametrize("mode", BACKENDS)
+def test_nonzero_of_a_mask_of_ranges_is_known_while_the_backend_compiles(mode: str) -> None:
+    x = gt.vector("x")
+    rows, columns = gt.tri(11, 12).nonzero()
+    f = graphc.function([x], [x[rows], x[columns], x[gt.gt(gt.arange(12), 3)]], mode=mode)
+    value = np.linspace(-1, 2, 12)
+    wanted = [value[i] for i in np.tri(11, 12).nonzero()]
+    for y, z in zip(f(value), [*wanted, value[4:]], strict=True):
+        np.testing.assert_array_equal(y, z)

@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "int": (lambda: int(x.sum()), "astype"),
     "float": (lambda: float(x.sum()), "eval"),
     "complex": (lambda: complex(x.sum()), "eval"),
+    "a format": (lambda: f"{x.sum():.3f}", "eval"),
     "math.sin": (lambda: math.sin(x.sum()), "eval"),
     "an index of a list": (lambda: [1, 2][gt.lscalar()], "Python integer"),
     "range": (lambda: range(gt.lscalar()), "Python integer"),

@@ -133,15 +133,15 @@ def lu(op: LU, a: Any) -> Any:
 
 @onnx.lower(PivotsToPermutation)
 @by_graph
-def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any, x: Any) -> Any:
-    i = gt.arange(lengths(x)[0])
+def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any) -> Any:
+    i = gt.arange(lengths(exchanges)[-1])
     start = gt.zeros_like(gt.sum(exchanges, -1), "int64")[..., None] + i
 
     def step(j: Any, other: Any, order: Any) -> Any:
         return gt.take_along_axis(order, swap_indices(i, j, gt.cast(other, "int64")), -1)
 
     others = gt.moveaxis(exchanges, -1, 0)
-    order = scan(step, [gt.arange(lengths(exchanges)[-1]), others], start)[-1]
+    order = scan(step, [i, others], start)[-1]
     return gt.cast(order, "int32")
 
 

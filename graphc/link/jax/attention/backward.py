@@ -20,6 +20,7 @@ from graphc.link.jax.attention.captured import Adder, pullback
 from graphc.link.jax.attention.forward import Scale, fold_blocks, product, times
 from graphc.link.jax.attention.layout import Tables, score_dtype
 from graphc.link.jax.attention.tiles import Tiles
+from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.varying import vary_as
 
 
@@ -136,9 +137,7 @@ def _score_pullback(
     positions = [i for i, flag in enumerate(wanted) if flag]
 
     def apply_score(scaled: Any, *arrays: Any) -> Any:
-        captured = list(tiles.score_captured)
-        for i, x in zip(positions, arrays, strict=True):
-            captured[i] = x
+        captured = replace_at(tiles.score_captured, positions, arrays)
         return replace(tiles, score_captured=captured).apply_score(scaled, row, columns)
 
     score, pull = pullback(apply_score, scaled, [tiles.score_captured[i] for i in positions])

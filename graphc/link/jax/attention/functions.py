@@ -15,16 +15,9 @@ from graphc.capture import Lifted, Stripped, rebuild
 from graphc.capture.identity import is_library_file
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 from graphc.ir import Node
+from graphc.link.jax.wrap.types import NEEDS_VALUES
 from graphc.site import is_own, where
 from graphc.tensor.core.runtime import Runtime
-
-NEEDS_VALUES = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-)
-"""Errors of JAX where Python code needs the value of an array."""
 
 
 def call(what: str, stripped: Stripped, arguments: Sequence[Any]) -> jax.Array:

@@ -9,10 +9,9 @@ import jax
 
 from graphc.ir import is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation
-from graphc.link.jax.implicit.avals import replace_at
 from graphc.link.jax.implicit.interpreter import bind_equation
 from graphc.link.jax.implicit.scans import Scan
-from graphc.link.jax.jaxprs import CALLS
+from graphc.link.jax.jaxprs import CALLS, replace_at
 from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
 from graphc.tensor import Tensor
 

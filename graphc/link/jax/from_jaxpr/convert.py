@@ -29,7 +29,7 @@ from graphc.link.jax.from_jaxpr.random import RANDOM, pack_keys, unpack_keys
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bind_equation
-from graphc.link.jax.jaxprs import walk
+from graphc.link.jax.jaxprs import replace_at, walk
 from graphc.link.jax.unknown_lengths import Arguments, trace_with_symbols
 from graphc.link.jax.wrap.captured import call
 from graphc.link.jax.wrap.function import is_key
@@ -73,10 +73,7 @@ def convert(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
         raise ArgumentError(f"from_jaxpr: {function!r} is not a function.", "Give a JAX function.")
 
     def flat(*arrays: Any) -> Any:
-        filled = list(leaves)
-        for i, array in zip(positions, arrays, strict=True):
-            filled[i] = array
-        args, kwargs = jax.tree.unflatten(tree, filled)
+        args, kwargs = jax.tree.unflatten(tree, replace_at(leaves, positions, arrays))
         return function(*args, **kwargs)
 
     program, result, lengths, inputs = _trace(flat, tensors, _name_of(function))

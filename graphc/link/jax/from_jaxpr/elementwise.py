@@ -11,6 +11,7 @@ import graphc.tensor as gt
 from graphc.grad import zero_grad
 from graphc.ir import is_complex, is_inexact, is_integer
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
+from graphc.link.jax.implicit.primitives import rows_of_primitives
 from graphc.tensor import Tensor
 
 
@@ -142,20 +143,9 @@ def _bitcast(eqn: JaxprEquation, bits: Tensor) -> Tensor:
     return gt.where(gt.eq(field(width - 1, 1), 0), y, -y)
 
 
-SAME = (
-    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "cbrt"),
-    *("erf", "erfc", "digamma", "floor", "ceil", "real", "imag", "conj", "nextafter", "zeta"),
-    "polygamma",
-)
-"""Primitives with the name and the meaning of a function of graphc."""
-
 ELEMENTWISE: dict[str, Converter] = {
-    **{name: elementwise(getattr(gt, name)) for name in SAME},
-    "add": elementwise(gt.add),
+    **{name: elementwise(row) for name, row in rows_of_primitives().items()},
     "add_any": elementwise(gt.add),
-    "sub": elementwise(gt.subtract),
-    "mul": elementwise(gt.multiply),
-    "neg": elementwise(gt.negative),
     "div": _divide,
     "rem": _remainder,
     "pow": _power,
@@ -163,37 +153,14 @@ ELEMENTWISE: dict[str, Converter] = {
     "max": _real_only(gt.maximum),
     "min": _real_only(gt.minimum),
     "abs": lambda eqn, x: gt.abs(x).astype(eqn.dtype),
-    "sign": elementwise(gt.sign),
-    "square": elementwise(lambda x: x * x),
     "rsqrt": elementwise(lambda x: 1 / gt.sqrt(x)),
     "one_minus_square": elementwise(lambda x: 1 - x * x),
     "polynomial": _polynomial,
     "log2": elementwise(gt.log2),
-    "exp2": elementwise(gt.exp2),
     "round": _round,
-    "asin": elementwise(gt.arcsin),
-    "acos": elementwise(gt.arccos),
-    "atan": elementwise(gt.arctan),
-    "atan2": elementwise(gt.arctan2),
-    "asinh": elementwise(gt.arcsinh),
-    "acosh": elementwise(gt.arccosh),
-    "atanh": elementwise(gt.arctanh),
-    "logistic": elementwise(gt.sigmoid),
-    "erf_inv": elementwise(gt.erfinv),
-    "lgamma": elementwise(gt.gammaln),
     "igamma": elementwise(gt.gammainc),
     "igammac": elementwise(gt.gammaincc),
     "regularized_incomplete_beta": elementwise(gt.betainc),
-    "bessel_i0e": elementwise(gt.i0e),
-    "bessel_i1e": elementwise(gt.i1e),
-    "complex": elementwise(gt.complex),
-    "is_finite": elementwise(gt.isfinite),
-    "eq": elementwise(gt.eq),
-    "ne": elementwise(gt.neq),
-    "lt": elementwise(gt.less),
-    "le": elementwise(gt.less_equal),
-    "gt": elementwise(gt.greater),
-    "ge": elementwise(gt.greater_equal),
     "and": _logical_or_bitwise(gt.logical_and, gt.bitwise_and),
     "or": _logical_or_bitwise(gt.logical_or, gt.bitwise_or),
     "xor": _logical_or_bitwise(gt.logical_xor, gt.bitwise_xor),

@@ -14,15 +14,6 @@ from graphc.link.jax.from_jaxpr.shapes import windows
 from graphc.tensor import Tensor
 
 
-def _reduction(function: Callable[..., Any]) -> Converter:
-    """Return the converter of a sum or product, which keeps the dtype, unlike NumPy's."""
-
-    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
-        return function(x, axis=tuple(eqn["axes"]), dtype=x.dtype)  # type: ignore[no-any-return]
-
-    return convert
-
-
 def _logical(function: Callable[..., Any]) -> Converter:
     """Return the converter of a reduction of bools; JAX reduces the bits of integers."""
 
@@ -54,14 +45,6 @@ def extreme_value(dtype: str, least: bool) -> Any:
         return np.array(not least)
     bounds = np.iinfo(dtype)
     return np.array(bounds.min if least else bounds.max, dtype)
-
-
-def _index_of(function: Callable[..., Any]) -> Converter:
-    def convert(eqn: JaxprEquation, x: Tensor) -> Tensor:
-        (axis,) = eqn["axes"]
-        return function(x, axis=axis).astype(eqn.dtype)  # type: ignore[no-any-return]
-
-    return convert
 
 
 def _scan(function: Callable[..., Any], *, keeps_dtype: bool = False) -> Converter:
@@ -106,14 +89,15 @@ def _window_reduction(function: Callable[..., Any], neutral: Callable[[str], Any
 
 
 REDUCTIONS: dict[str, Converter] = {
-    "reduce_sum": _reduction(gt.sum),
-    "reduce_prod": _reduction(gt.prod),
+    # JAX keeps the dtype of sums and products, NumPy does not.
+    "reduce_sum": lambda eqn, x: gt.sum(x, axis=tuple(eqn["axes"]), dtype=x.dtype),
+    "reduce_prod": lambda eqn, x: gt.prod(x, axis=tuple(eqn["axes"]), dtype=x.dtype),
     "reduce_max": _extreme(gt.max, least=True),
     "reduce_min": _extreme(gt.min, least=False),
     "reduce_and": _logical(gt.all),
     "reduce_or": _logical(gt.any),
-    "argmax": _index_of(gt.argmax),
-    "argmin": _index_of(gt.argmin),
+    "argmax": lambda eqn, x: gt.argmax(x, axis=eqn["axes"][0]).astype(eqn.dtype),
+    "argmin": lambda eqn, x: gt.argmin(x, axis=eqn["axes"][0]).astype(eqn.dtype),
     "cumsum": _scan(gt.cumsum, keeps_dtype=True),
     "cumprod": _scan(gt.cumprod, keeps_dtype=True),
     "cummax": _scan(gt.cummax),

@@ -6,7 +6,7 @@ from graphc.link.jax.implicit.primitives import primitive, primitive_names
 # isort: split
 from graphc.link.jax.implicit import (
     control,
-    derived,
+    function_pair,
     ragged,
     rules,
     sharded,
@@ -37,8 +37,8 @@ __all__ = [
     "call",
     "control",
     "densify_layer",
-    "derived",
     "device_put",
+    "function_pair",
     "known_array",
     "known_number",
     "merge_trees",

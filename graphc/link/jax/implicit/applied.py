@@ -9,192 +9,106 @@ are right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphc.link.jax.implicit.avals import replace_at
-
-if TYPE_CHECKING:
-    from graphc.link.jax.implicit.function_pair import FunctionPair
-
-zero_tangent: Callable[[Any], Any] = partial(zero_from_primal, symbolic_zeros=True)
-"""The symbolic zero tangent of an array."""
+from graphc.link.jax.jaxprs import replace_at
 
 
-def is_zero(t: Any) -> bool:
-    """Return whether a tangent is a symbolic zero."""
-    return isinstance(t, SymbolicZero) or t.dtype == jax.dtypes.float0
-
-
-def is_differentiable(x: Any) -> bool:
-    """Return whether arrays of x's dtype have derivatives."""
-    return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionApplication:
-    """A program of arrays that computes a function's value, with the function's derivative.
+class Rules(NamedTuple):
+    """A function of arrays and its derivative rules, in which None is zero.
 
     Attributes:
-        pair: The function.
-        program: The program, from the operands' arrays to arrays.
-        tree: The tree of the operands.
-        sources: For each of these arrays, the index of the result that has its derivative, or None.
+        run: From arrays to results.
+        jvp: From arrays and tangents to results, with derivatives of higher order, and tangents.
+        transpose: From arrays, flags of those in which the function is linear, and cotangents of
+            results to cotangents of arrays.
     """
 
-    pair: FunctionPair
-    program: ClosedJaxpr
-    tree: Any
-    sources: tuple[int | None, ...]
-
-    def apply(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the arrays that the program computes, with derivatives."""
-        return _apply(self, [*self.program.consts, *leaves])
-
-    def run(self, *arrays: Any) -> Sequence[Any]:
-        """Return the arrays that the program computes from constants and operands."""
-        count = len(self.program.consts)
-        jaxpr, consts, leaves = self.program.jaxpr, arrays[:count], arrays[count:]
-        results: Sequence[Any] = jax.core.eval_jaxpr(jaxpr, consts, *leaves)
-        return results
-
-    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """Return the results, with derivatives of higher order, and tangents, None for zero."""
-        avals = zip(self.sources, self.program.out_avals, strict=True)
-        outputs = [i for i, aval in avals if i is not None and is_differentiable(aval)]
-        if not outputs:
-            return _apply(self, arrays), [None] * len(self.sources)
-        pushed = self.pair.jvp(self._operands(arrays), self._operands(tangents), outputs, {})
-        none = [None] * len(self.sources)
-        if pushed is None:
-            return _apply(self, arrays), none
-        # The fields of implicit results have no derivatives, so this application has none.
-        ys = _apply(replace(self, sources=tuple(none)), arrays) if None in self.sources else none
-        pairs = list(zip(self.sources, ys, strict=True))
-        results = [y if i is None else self.pair.densify(pushed[0][i]) for i, y in pairs]
-        return results, [None if i is None else pushed[1].get(i) for i in self.sources]
-
-    def transpose(
-        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
-    ) -> Sequence[Any]:
-        """Return the cotangents of arrays in which the function is linear, else None."""
-        pairs = zip(self.sources, cotangents, strict=True)
-        gs = {i: g for i, g in pairs if i is not None and g is not None}
-        count = len(self.program.consts)
-        grads = self.pair.transpose(self._operands(arrays), is_linear[count:], gs)
-        return [*[None] * count, *grads]
-
-    def _operands(self, arrays: Sequence[Any]) -> Any:
-        """Return the operands' trees, with these arrays or tangents as leaves."""
-        return jax.tree.unflatten(self.tree, arrays[len(self.program.consts) :])
-
-
-@dataclass(frozen=True, eq=False)
-class _Batched:
-    """An application mapped over batches; so are its rules.
-
-    Attributes:
-        inner: The application to the elements.
-        axes: For each array 0 if its first axis is a batch, else None.
-    """
-
-    inner: FunctionApplication | _Batched
-    axes: tuple[int | None, ...]
-    axis: Any
-
-    def _map(self, function: Callable[..., Any], axes: Any) -> Callable[..., Any]:
-        return jax.vmap(
-            function,
-            axes,
-            axis_size=self.axis.size,
-            axis_name=self.axis.name,
-            spmd_axis_name=self.axis.spmd_name,
-        )
-
-    def run(self, *arrays: Any) -> Sequence[Any]:
-        results: Sequence[Any] = self._map(self.inner.run, self.axes)(*arrays)
-        return results
-
-    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        wrt = [i for i, t in enumerate(tangents) if not is_zero(t)]
-
-        def jvp(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
-            zeros = list(map(zero_tangent, arrays))
-            return self.inner.jvp(arrays, replace_at(zeros, wrt, directions))
-
-        axes = list(self.axes), [self.axes[i] for i in wrt]
-        return self._map(jvp, axes)(list(arrays), [tangents[i] for i in wrt])
-
-    def transpose(
-        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
-    ) -> Sequence[Any]:
-        def transpose(arrays: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-            return self.inner.transpose(arrays, is_linear, cotangents)
-
-        grads = self._map(transpose, (list(self.axes), 0))(list(arrays), list(cotangents))
-        pairs = zip(grads, self.axes, strict=True)
-        return [g if g is None or axis == 0 else g.sum(0) for g, axis in pairs]
+    run: Callable[..., Sequence[Any]]
+    jvp: Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
+    transpose: Callable[[Sequence[Any], Sequence[bool], Sequence[Any]], Sequence[Any]]
 
 
 applied_p = Primitive("graphc_applied")
 applied_p.multiple_results = True
 
 
-def _apply(function: FunctionApplication | _Batched, arrays: Sequence[Any]) -> list[Any]:
-    return applied_p.bind(*arrays, function=function)  # type: ignore[no-any-return, no-untyped-call]
+def apply(rules: Rules, arrays: Sequence[Any]) -> list[Any]:
+    """Return a function's results, which have the derivatives of the function's rules."""
+    return applied_p.bind(*arrays, rules=rules)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _run(*arrays: Any, function: FunctionApplication | _Batched) -> list[Any]:
-    return list(function.run(*arrays))
+def _run(*arrays: Any, rules: Rules) -> list[Any]:
+    return list(rules.run(*arrays))
 
 
-def _abstract(*types: Any, function: FunctionApplication | _Batched) -> tuple[list[Any], Any]:
+def _abstract(*types: Any, rules: Rules) -> tuple[list[Any], Any]:
     """Return the types of the results, and the effects: JAX drops unused equations without."""
-    program = jax.make_jaxpr(function.run)(*types)
+    program = jax.make_jaxpr(rules.run)(*types)
     return list(program.out_avals), program.effects
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: FunctionApplication) -> Any:
-    pairs = zip(primals, tangents, strict=True)
-    symbolic = [zero_tangent(x) if type(t) is ad.Zero else t for x, t in pairs]
-    ys, ts = function.jvp(primals, symbolic)
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules) -> Any:
+    ys, ts = rules.jvp(primals, [None if _is_zero(t) else t for t in tangents])
     zeros = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in ys]
     return ys, [zero if t is None else t for zero, t in zip(zeros, ts, strict=True)]
 
 
-def _transpose(
-    cotangents: Sequence[Any], *arrays: Any, function: FunctionApplication
-) -> Sequence[Any]:
+def _is_zero(t: Any) -> bool:
+    return type(t) is ad.Zero or t.dtype == jax.dtypes.float0
+
+
+def _transpose(cotangents: Sequence[Any], *arrays: Any, rules: Rules) -> Sequence[Any]:
     is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
     pairs = list(zip(arrays, is_linear, strict=True))
     # The derivative of a linear function does not depend on the arrays: zeros do.
     values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
     gs = [None if type(g) is ad.Zero else g for g in cotangents]
     has_gradient = any(g is not None for g in gs)
-    grads = function.transpose(values, is_linear, gs) if has_gradient else [None] * len(values)
+    grads = rules.transpose(values, is_linear, gs) if has_gradient else [None] * len(values)
     return [
         ad.Zero(x.aval) if flag and grad is None else grad
         for (x, flag), grad in zip(pairs, grads, strict=True)
     ]
 
 
-def _batch(
-    axis: Any, arrays: Sequence[Any], axes: Sequence[Any], *, function: FunctionApplication
-) -> Any:
+def _batch(axis: Any, arrays: Sequence[Any], axes: Sequence[Any], *, rules: Rules) -> Any:
     if all(d is None for d in axes):
-        ys = _apply(function, arrays)
+        ys = apply(rules, arrays)
         return ys, [None] * len(ys)
     pairs = zip(arrays, axes, strict=True)
     batches = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in pairs]
-    ys = _apply(_Batched(function, tuple(None if d is None else 0 for d in axes), axis), batches)
+    ys = apply(_map_rules(rules, [None if d is None else 0 for d in axes], axis), batches)
     return ys, [0] * len(ys)
+
+
+def _map_rules(rules: Rules, axes: Sequence[int | None], axis: Any) -> Rules:
+    """Map a function and its rules over a batch axis, which is the first axis or missing."""
+
+    def map_over(function: Callable[..., Any], *axes: Any) -> Callable[..., Any]:
+        size, name, spmd_name = axis.size, axis.name, axis.spmd_name
+        return jax.vmap(function, axes, axis_size=size, axis_name=name, spmd_axis_name=spmd_name)
+
+    def jvp(arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        wrt = [i for i, t in enumerate(tangents) if t is not None]
+
+        def inner(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
+            return rules.jvp(arrays, replace_at([None] * len(arrays), wrt, directions))
+
+        directions = [tangents[i] for i in wrt]
+        return map_over(inner, axes, [axes[i] for i in wrt])(list(arrays), directions)
+
+    def transpose(arrays: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]) -> Any:
+        inner = map_over(lambda arrays, gs: rules.transpose(arrays, is_linear, gs), axes, 0)
+        pairs = zip(inner(list(arrays), list(gs)), axes, strict=True)
+        return [grad if grad is None or d == 0 else grad.sum(0) for grad, d in pairs]
+
+    return Rules(map_over(rules.run, *axes), jvp, transpose)
 
 
 applied_p.def_impl(_run)  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,31 @@ def _values(kinds: ImplicitAvals, leaves: Iterator[Any]) -> Iterator[Any]:
             yield kind.treedef.build([next(leaves) for _ in kind.avals])
 
 
+@dataclass(frozen=True)
+class OperandTree:
+    """The structure of operands whose arrays are passed each once.
+
+    Attributes:
+        tree: The tree of the operands.
+        indices: For each leaf of the tree, the index of its array.
+    """
+
+    tree: Any
+    indices: tuple[int, ...]
+
+    @classmethod
+    def of(cls, operands: Sequence[Any]) -> tuple[list[Any], Self]:
+        """Return the distinct arrays of operands, and the operands' structure."""
+        leaves, tree = jax.tree.flatten(tuple(operands))
+        arrays = {id(x): x for x in leaves}
+        index_of = {key: i for i, key in enumerate(arrays)}
+        return list(arrays.values()), cls(tree, tuple([index_of[id(x)] for x in leaves]))
+
+    def build(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the operands, given the arrays."""
+        return [*jax.tree.unflatten(self.tree, [arrays[i] for i in self.indices])]
+
+
 # Stacks: implicit arrays whose leading axis is a batch.
 
 
@@ -126,14 +151,6 @@ def per_array(
     for kind, value in zip(kinds, values, strict=True):
         attributes += [value] if kind is None else [other] * kind.count
     return tuple(attributes)
-
-
-def replace_at(values: Sequence[Any], indices: Iterable[int], new: Iterable[Any]) -> list[Any]:
-    """Return the values with new ones at these indices."""
-    result = list(values)
-    for i, x in zip(indices, new, strict=True):
-        result[i] = x
-    return result
 
 
 def to_jax(x: Any) -> Any:

@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
 from jax.extend.core import JaxprEqn
 
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, per_array, unflatten
 from graphc.link.jax.implicit.interpreter import (
+    bind_equation,
     inline,
     materialize_for,
     rule,
@@ -19,7 +21,7 @@ from graphc.link.jax.implicit.interpreter import (
 from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
-from graphc.link.jax.implicit.transform import RequestedResults, transform
+from graphc.link.jax.implicit.transform import RequestedResults, run_through, transform
 from graphc.link.jax.jaxprs import used_results
 from graphc.link.jax.pure import run_as
 from graphc.link.jax.releases import as_closed
@@ -136,6 +138,39 @@ def custom_linear_solve(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]
         arrays += consts
     params = {"jaxprs": type(programs)(*transformed), "const_lengths": type(lengths)(*counts)}
     return rebind(eqn, [*arrays, *rhs], (None,) * len(eqn.outvars), **params)
+
+
+@rule("custom_vmap_call")
+def custom_vmap_call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Run a function with a custom batching rule, which runs with implicit operands too."""
+
+    @custom_vmap
+    def function(*operands: Any) -> Any:
+        return inline(eqn.params["call"], operands)
+
+    @function.def_vmap
+    def _rule(size: int, batched: Sequence[Any], *operands: Any) -> Any:
+        pairs = [_batch(size, x, flags) for x, flags in zip(operands, batched, strict=True)]
+        axes = [0 if flag else None for _, flag in pairs]
+        function = jax.vmap(lambda *values: bind_equation(eqn, values), axes, axis_size=size)
+        y = run_through(function, *[x for x, _ in pairs])
+        return y, jax.tree.map(lambda _: True, y)
+
+    y: Sequence[Any] = function(*operands)
+    return y
+
+
+def _batch(size: int, x: Any, flags: Any) -> tuple[Any, bool]:
+    """Return an operand with all arrays batched if one is, and whether they are."""
+    leaf_flags = jax.tree.leaves(flags)
+    if not any(leaf_flags):
+        return x, False
+    leaves, tree = jax.tree.flatten(x)
+    pairs = zip(leaves, leaf_flags, strict=True)
+    batches = [
+        leaf if flag else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf))) for leaf, flag in pairs
+    ]
+    return jax.tree.unflatten(tree, batches), True
 
 
 @rule("device_put")

@@ -21,9 +21,9 @@ from graphc.errors import ArgumentError
 from graphc.implicit.array import is_complete, is_implicit
 from graphc.implicit.functions import implicit
 from graphc.implicit.policy import ConversionError, arguments_only, materializing
-from graphc.link.jax.implicit.avals import replace_at
 from graphc.link.jax.implicit.interpreter import report_at
 from graphc.link.jax.implicit.trace import run_leaves, trace_and_run
+from graphc.link.jax.jaxprs import replace_at
 from graphc.site import Site, derived_from, where
 
 

@@ -14,39 +14,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import (
-    enforce_policy,
-    materialized,
-    materializing,
-    policy_of,
+from graphc.implicit.policy import densify, enforce_policy, materialized, materializing, policy_of
+from graphc.implicit.straight_through import StraightThrough, value_of
+from graphc.link.jax.implicit.applied import Rules, apply
+from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
+from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
+from graphc.link.jax.implicit.interpreter import (
+    bind_equation,
+    inline,
+    report_at,
+    rule,
+    where_now,
+    where_of,
 )
-from graphc.implicit.straight_through import StraightThrough
-from graphc.link.jax.implicit.applied import FunctionApplication, is_differentiable
-from graphc.link.jax.implicit.avals import (
-    ImplicitAvals,
-    flatten,
-    per_array,
-    replace_at,
-    unflatten,
-)
-from graphc.link.jax.implicit.deferred import (
-    Cache,
-    defer,
-    pull_back,
-    push_forward,
-)
-from graphc.link.jax.implicit.interpreter import inline, report_at, where_now
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
+from graphc.link.jax.implicit.transform import run_through
+from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.varying import vary_as
 
-Pushed = tuple[Sequence[Any], Mapping[int, Any]]
-"""All results of a function, and the dense tangents of some, by their indices."""
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FunctionPair:
     """A function in two versions: for implicit operands, and for dense operands.
 
@@ -59,18 +50,12 @@ class FunctionPair:
         policy: The policy for arrays that a derivative densifies.
     """
 
-    value: Callable[..., Sequence[Any]]
-    dense: Callable[..., Sequence[Any]]
-    name: str
+    value: Callable[..., Sequence[Any]] = field(compare=False)
+    dense: Callable[..., Sequence[Any]] = field(compare=False)
+    name: str = field(compare=False)
     key: Hashable
-    where: str | None = field(default_factory=where_now)
-    policy: str = field(default_factory=policy_of)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FunctionPair) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    where: str | None = field(default_factory=where_now, compare=False)
+    policy: str = field(default_factory=policy_of, compare=False)
 
     def __call__(self, operands: Sequence[Any], add_up: bool = False) -> list[Any]:
         """Return the results, with derivatives if JAX traces an operand.
@@ -80,30 +65,34 @@ class FunctionPair:
             add_up: Whether the cotangents of all uses of an implicit result are added up before
                 they are pulled back. The result then comes with zeros, as the policy allows.
         """
-        if not is_traced(operands):
+        if not _is_traced(operands):
             return list(self.value(*operands))
-        pair, operands = self._of_distinct(operands)
-        results, zeros = apply_pair(pair, operands, add_up)
-        return [
-            StraightThrough(y, zeros.get(i, defer(pair, operands, i, y)))
-            if _lacks_derivative(y)
-            else y
-            for i, y in enumerate(results)
-        ]
+        arrays, tree = OperandTree.of(operands)
+        traced: list[Any] = []
 
-    def _of_distinct(self, operands: Sequence[Any]) -> tuple[FunctionPair, Sequence[Any]]:
-        """Return the function of the distinct operands, each differentiated once, and these."""
-        distinct = {id(x): x for x in operands}
-        if len(distinct) == len(operands):
-            return self, operands
-        index = {key: i for i, key in enumerate(distinct)}
-        order = tuple([index[id(x)] for x in operands])
+        def run(*arrays: Any) -> list[Any]:
+            results = [value_of(y) for y in self.value(*tree.build(arrays))]
+            # The fields of an implicit result lack the function's derivative.
+            implicit = [i for i, y in enumerate(results) if is_implicit(y) and _has_derivative(y)]
+            leaves, kinds = flatten(results)
+            traced.extend((kinds, implicit))
+            for i in implicit if add_up else ():
+                enforce_policy(results[i], f"the derivative of {self.name}", self.where)
+                leaves += vary_as([jnp.zeros(results[i].shape, results[i].dtype)], *arrays)
+            return leaves
 
-        def repeat(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-            return lambda *xs: function(*[xs[i] for i in order])
-
-        value, dense = repeat(self.value), repeat(self.dense)
-        return replace(self, value=value, dense=dense, key=(self.key, order)), [*distinct.values()]
+        program = jax.make_jaxpr(run)(*arrays)
+        kinds, implicit = traced
+        zeros = implicit if add_up else []
+        sources = (*per_array(kinds, range(len(kinds)), None), *zeros)
+        application = FunctionApplication(self, program, tree, sources, zeros)
+        ys = application.apply([*arrays, *program.consts])
+        results = unflatten(kinds, ys)
+        towards = dict(zip(zeros, ys[len(ys) - len(zeros) :], strict=True))
+        for i in implicit:
+            toward = towards[i] if add_up else defer(self, operands, i, results[i])
+            results[i] = StraightThrough(results[i], toward)
+        return results
 
     def densify(self, x: Any) -> Any:
         """Densify an array for the derivative, as the policy allows."""
@@ -117,107 +106,131 @@ class FunctionPair:
         with materializing(self.policy), report_at(self.where):
             yield
 
-    def jvp(
-        self,
-        operands: Sequence[Any],
-        tangents: Sequence[Any],
-        outputs: Sequence[int],
-        cache: Cache,
-    ) -> Pushed | None:
-        """Return the results as the rule computes them, and tangents; None if these are zero.
+    def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
+        """Return the rule's results and tangents, given dense tangents of the operands ``wrt``."""
 
-        The derivatives of the returned results are their derivatives of higher order.
+        def rule(operands: Sequence[Any], directions: Sequence[Any]) -> Any:
+            def function(*inner: Any) -> Sequence[Any]:
+                return self.dense(*replace_at(operands, wrt, inner))
 
-        Args:
-            operands: The operands, dense or implicit.
-            tangents: The tangents of the operands' arrays.
-            outputs: The indices of the results whose tangents are returned.
-            cache: The results and tangents of deferred results so far.
-        """
-        with self.original_context():
-            pairs = zip(operands, tangents, strict=True)
-            pushed = [push_forward(self.densify, x, t, cache) for x, t in pairs]
-            wrt = [i for i, (_, t) in enumerate(pushed) if t is not None]
-            if not wrt:
-                return None
+            return jax.jvp(function, [operands[i] for i in wrt], directions)
 
-            def rule(points: Sequence[Any], directions: Sequence[Any]) -> Any:
-                function, at = self._restrict(points, wrt, outputs)
-                _, ts, ys = jax.jvp(function, at, directions, has_aux=True)
-                return ys, ts
+        return run_through(rule, operands, directions)
 
-            ys, ts = run_through(rule, [x for x, _ in pushed], [pushed[i][1] for i in wrt])
-            return ys, dict(zip(outputs, map(self.densify, ts), strict=True))
-
-    def _restrict(
-        self, values: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int]
-    ) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a function of operands ``wrt`` to ``outputs`` and all results; its operands."""
-
-        def function(*inputs: Any) -> tuple[list[Any], list[Any]]:
-            ys = self.dense(*replace_at(values, wrt, inputs))
-            return [ys[i] for i in outputs], list(ys)
-
-        return function, [values[i] for i in wrt]
-
-    def transpose(
-        self, operands: Sequence[Any], wanted: Sequence[bool], gs: Mapping[int, Any]
-    ) -> list[Any]:
-        """Return the cotangents of arrays in which the function is linear, None for the others.
-
-        Args:
-            operands: The operands, with zeros for the linear arrays.
-            wanted: For each array of the operands, whether the function is linear in it.
-            gs: Dense cotangents of results, by the results' indices.
-        """
-        remaining = iter(wanted)
-        flags = [[next(remaining) for _ in jax.tree.leaves(x)] for x in operands]
-        wrt = [i for i, each in enumerate(flags) if any(each)]
-
-        def transpose(constant: Sequence[Any], gs: Mapping[int, Any]) -> Any:
-            function, _ = self._restrict(constant, wrt, list(gs))
-            types = [aval_of(operands[i]) for i in wrt]
-            return jax.linear_transpose(lambda *xs: function(*xs)[0], *types)(list(gs.values()))
-
-        with self.original_context():
-            constant = replace_at(operands, wrt, [None] * len(wrt))
-            cotangents = map(self.densify, run_through(transpose, constant, dict(gs)))
-            grads = [[None] * len(each) for each in flags]
-            for i, g in zip(wrt, cotangents, strict=True):
-                grads[i] = pull_back(self.densify, operands[i], g, flags[i])
-            return [grad for each in grads for grad in each]
+    def zeros(self, operands: Sequence[Any], index: int, shape: Any, dtype: Any) -> Any:
+        """Return zeros with the derivative of the result with an index."""
+        arrays, tree = OperandTree.of(operands)
+        program = jax.make_jaxpr(lambda *xs: vary_as([jnp.zeros(shape, dtype)], *xs))(*arrays)
+        return FunctionApplication(self, program, tree, (index,), [index]).apply(arrays)[0]
 
 
-def apply_pair(
-    pair: FunctionPair, operands: Sequence[Any], with_zeros: bool = False
-) -> tuple[list[Any], dict[int, Any]]:
-    """Return a function's results; dense ones have derivatives, for which implicit ones get zeros.
+@dataclass(frozen=True, eq=False)
+class FunctionApplication:
+    """A program of arrays that computes a function's value, with the function's derivative.
 
-    Args:
+    Attributes:
         pair: The function.
-        operands: The operands.
-        with_zeros: Whether an array of zeros, which has the derivative, is returned for each
-            implicit result, by the result's index.
+        program: The program, from the operands' arrays to arrays.
+        operands: The structure of the operands.
+        sources: For each of these arrays, the index of the result that has its derivative, or None.
+        zeros: The indices of results for which the program has zeros.
     """
-    leaves, tree = jax.tree.flatten(list(operands))
-    traced: list[tuple[ImplicitAvals, tuple[int, ...]]] = []
 
-    def run(*leaves: Any) -> list[Any]:
-        results = [value_of(y) for y in pair.value(*jax.tree.unflatten(tree, leaves))]
-        implicit = tuple(i for i, y in enumerate(results) if with_zeros and _lacks_derivative(y))
-        for i in implicit:
-            enforce_policy(results[i], f"the derivative of {pair.name}", pair.where)
-        zeros = [jnp.zeros(results[i].shape, results[i].dtype) for i in implicit]
-        arrays, kinds = flatten(results)
-        traced.append((kinds, implicit))
-        return [*arrays, *vary_as(zeros, *leaves)]
+    pair: FunctionPair
+    program: ClosedJaxpr
+    operands: OperandTree
+    sources: tuple[int | None, ...]
+    zeros: Sequence[int]
 
-    program = jax.make_jaxpr(run)(*leaves)
-    kinds, implicit = traced[0]
-    sources = (*per_array(kinds, range(len(kinds)), None), *implicit)
-    arrays = FunctionApplication(pair, program, tree, sources).apply(leaves)
-    count = len(arrays) - len(implicit)
-    return unflatten(kinds, arrays[:count]), dict(zip(implicit, arrays[count:], strict=True))
+    def apply(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return what the program computes of arrays and its constants, with derivatives."""
+        return apply(Rules(self._run, self._jvp, self._transpose), arrays)
+
+    def _run(self, *arrays: Any) -> list[Any]:
+        count = len(self.program.in_avals)
+        return jax.core.eval_jaxpr(self.program.jaxpr, arrays[count:], *arrays[:count])
+
+    def _jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        none = [None] * len(self.sources)
+        with self.pair.original_context():
+            ys, ts = self._push_forward(arrays, tangents)
+        if not ts:
+            return self.apply(arrays), none
+        # The fields of implicit results have no derivatives, so their application has none.
+        fixed = replace(self, sources=tuple(none))
+        values = fixed.apply(arrays) if None in self.sources else none
+        pairs = zip(self.sources, values, strict=True)
+        return [ys.get(i, y) for i, y in pairs], [ts.get(i) for i in self.sources]
+
+    def _push_forward(
+        self, arrays: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Return the dense results as the rule computes them, and tangents, by their indices."""
+        moved = [i for i, t in enumerate(tangents) if t is not None]
+        wrt, inputs, dense = self._dense_operands(arrays, moved)
+        avals = zip(self.sources, self.program.out_avals, strict=True)
+        outputs = [i for i, aval in avals if i is not None and _has_derivative(aval)]
+        if not wrt or not outputs:
+            return {}, {}
+        points = [arrays[i] for i in inputs]
+        towards, directions = jax.jvp(dense, points, [tangents[i] for i in inputs])
+        operands = self.operands.build(arrays)
+        for i, toward in zip(wrt, towards, strict=True):
+            operands[i] = with_toward(operands[i], toward)
+        ys, ts = self.pair.jvp(operands, wrt, directions)
+        # Nothing is reported where the derivative alone is used.
+        results = {
+            i: dense_toward(densify, ys[i], {}) if i in self.zeros else self.pair.densify(ys[i])
+            for i in self.sources
+            if i is not None
+        }
+        return results, {i: self.pair.densify(ts[i]) for i in outputs}
+
+    def _transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
+    ) -> Sequence[Any]:
+        pairs = zip(self.sources, cotangents, strict=True)
+        gs = {i: g for i, g in pairs if i is not None and g is not None}
+        with self.pair.original_context():
+            linear = [i for i, flag in enumerate(is_linear) if flag]
+            wrt, inputs, dense = self._dense_operands(arrays, linear)
+            operands = self.operands.build(arrays)
+            types = [aval_of(operands[i]) for i in wrt]
+
+            def transpose(constant: Sequence[Any], gs: Mapping[int, Any]) -> Any:
+                def function(*inner: Any) -> list[Any]:
+                    ys = self.pair.dense(*replace_at(constant, wrt, inner))
+                    return [ys[i] for i in gs]
+
+                return jax.linear_transpose(function, *types)([*gs.values()])
+
+            constant = replace_at(operands, wrt, [None] * len(wrt))
+            grads = [*map(self.pair.densify, run_through(transpose, constant, gs))]
+            # A VJP would push a tangent forward first, by a program that this function is part of.
+            pull_back = jax.linear_transpose(dense, *[arrays[i] for i in inputs])
+            return replace_at([None] * len(arrays), inputs, pull_back(grads))
+
+    def _dense_operands(
+        self, arrays: Sequence[Any], changing: Sequence[int]
+    ) -> tuple[list[int], list[int], Callable[..., list[Any]]]:
+        """Return the operands with derivatives with respect to changing arrays.
+
+        Returns:
+            The indices of these operands, the indices of the arrays that they depend on, and a
+            function from these arrays to dense arrays with the derivatives of the operands.
+        """
+        operands = self.operands.build(arrays)
+        indices = [jax.tree.leaves(toward_of(x)) for x in self.operands.build(range(len(arrays)))]
+        used = [set(changing).intersection(each) for each in indices]
+        wrt = [i for i, x in enumerate(operands) if used[i] and _has_derivative(x)]
+        inputs = sorted(set().union(*[used[i] for i in wrt]))
+
+        def dense(*inner: Any) -> list[Any]:
+            operands = self.operands.build(replace_at(arrays, inputs, inner))
+            cache: Cache = {}
+            return [dense_toward(self.pair.densify, operands[i], cache) for i in wrt]
+
+        return wrt, inputs, dense
 
 
 def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
@@ -225,30 +238,40 @@ def key_of(primitive: Any, parameters: Mapping[str, Any]) -> Hashable:
     return primitive, tuple([(name, StaticLeaf(parameters[name])) for name in sorted(parameters)])
 
 
-def run_through(function: Callable[..., Any], *args: Any) -> Any:
-    """Run a function of dense arrays on trees of arrays, of which some are implicit."""
-    operands, tree = jax.tree.flatten(args, is_leaf=is_implicit)
-
-    def function_of_leaves(*arrays: Any) -> Any:
-        return function(*jax.tree.unflatten(tree, arrays))
-
-    program, shapes = jax.make_jaxpr(function_of_leaves, return_shape=True)(*map(aval_of, operands))
-    return jax.tree.unflatten(jax.tree.structure(shapes), inline(program, operands))
-
-
-def value_of(x: Any) -> Any:
-    """Return the array that the value of an operand is computed from."""
-    while isinstance(x, StraightThrough):
-        x = x.array
-    return x
-
-
-def is_traced(operands: Sequence[Any]) -> bool:
+def _is_traced(operands: Sequence[Any]) -> bool:
     """Return whether a function may be differentiated: JAX traces operands of floating dtypes."""
     leaves = jax.tree.leaves(list(operands))
-    return any(isinstance(x, jax.core.Tracer) and is_differentiable(x) for x in leaves)
+    return any(isinstance(x, jax.core.Tracer) and _has_derivative(x) for x in leaves)
 
 
-def _lacks_derivative(y: Any) -> bool:
-    """Return whether a result is implicit: its fields lack the function's derivative."""
-    return is_implicit(y) and is_differentiable(y)
+def _has_derivative(x: Any) -> bool:
+    """Return whether arrays of x's dtype have derivatives."""
+    return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))
+
+
+@rule("custom_jvp_call", "custom_vjp_call")
+def custom_derivative(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Run a function with a custom JVP or VJP rule, which stays its derivative."""
+    function = FunctionPair(
+        lambda *operands: inline(eqn.params["call_jaxpr"], operands),
+        lambda *operands: bind_equation(eqn, operands),
+        eqn.primitive.name,
+        key_of(eqn.primitive, eqn.params),
+        where_of(eqn),
+    )
+    # A VJP rule need not be linear, so the cotangents of all uses of a result are added up first.
+    return function(operands, add_up=eqn.primitive.name == "custom_vjp_call")
+
+
+@rule("custom_lin")
+def custom_lin(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Stage the linear function that JAX transposes by a VJP rule: forward mode is JAX's error."""
+
+    def value(*operands: Any) -> Sequence[Any]:
+        zeros = [jnp.zeros(x.shape, x.dtype) for x in map(aval_of, operands)]
+        return bind_equation(eqn, zeros)
+
+    function = FunctionPair(
+        value, lambda *operands: bind_equation(eqn, operands), "custom_vjp_call", None
+    )
+    return function(operands)

@@ -26,6 +26,7 @@ from graphc.errors import HandlerError, ImplicitArrayError
 from graphc.implicit.array import OPENING, ImplicitArray, is_implicit
 from graphc.implicit.dispatch import by_default
 from graphc.implicit.functions import implicit
+from graphc.implicit.layout import StructureLost
 from graphc.implicit.policy import materialized, policy_of
 from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -256,6 +257,8 @@ def _call_handler(
     try:
         with _enter_handler(name, eqn, operands) as is_new:
             results = automatic.call_handler(call, operands, avals) if is_new else NotImplemented
+    except StructureLost:
+        return NotImplemented
     except Exception as error:
         note = f"{name} handles {eqn.primitive}, at {where_of(eqn)}."
         if note not in getattr(error, "__notes__", ()):

@@ -20,11 +20,32 @@ from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import trace_and_run
 
 
+def _interpret(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if has_implicit([*args, *kwargs.values()]):
+            with report_at(where_now()):
+                return trace_and_run(function, args, kwargs, is_implicit)
+        return function(*args, **kwargs)
+
+    return run
+
+
+_matmul = _interpret(jnp.matmul)
+_dot_general = _interpret(jax.lax.dot_general)
+_segment_sum = _interpret(jax.ops.segment_sum)
+
+
 class JaxNamespace(ArrayNamespace):
     """JAX's functions, interpreted if an operand is implicit."""
 
     name = "JAX"
     fft = jnp.fft
+    cast = staticmethod(_interpret(jax.lax.convert_element_type))
+    getitem = staticmethod(_interpret(operator.getitem))
+    solve = staticmethod(_interpret(jnp.linalg.solve))
+    inv = staticmethod(_interpret(jnp.linalg.inv))
+    det = staticmethod(_interpret(jnp.linalg.det))
+    slogdet = staticmethod(_interpret(jnp.linalg.slogdet))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return _interpret(getattr(jnp, name))
@@ -37,46 +58,18 @@ class JaxNamespace(ArrayNamespace):
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
         return _dot_general(a, b, (contract, batch))
 
-    def cast(self, x: Any, dtype: Any) -> Any:
-        return _cast(x, dtype)
-
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
         # JAX counts negative ones from the end.
-        return _segment_sum(values, jnp.where(ids < 0, n, ids), num_segments=n)
-
-    def getitem(self, x: Any, index: Any) -> Any:
-        return _getitem(x, index)
+        ids = jnp.where(ids < 0, n, ids)
+        return _segment_sum(values, ids, num_segments=n)
 
     def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
         return jax.lax.map(jax.checkpoint(function), x)
-
-    def solve(self, a: Any, b: Any) -> Any:
-        return _solve(a, b)
-
-    def inv(self, a: Any) -> Any:
-        return _inv(a)
-
-    def det(self, a: Any) -> Any:
-        return _det(a)
-
-    def slogdet(self, a: Any) -> tuple[Any, Any]:
-        sign, log = _slogdet(a)
-        return sign, log
 
     def implicit(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Return a JAX function that takes implicit arrays."""
         run: Callable[..., Any] = implicit(f)
         return run
-
-
-def _interpret(function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if has_implicit([*args, *kwargs.values()]):
-            with report_at(where_now()):
-                return trace_and_run(function, args, kwargs, is_implicit)
-        return function(*args, **kwargs)
-
-    return run
 
 
 def _product_sharding(a: Any, b: Any) -> Any:
@@ -91,16 +84,6 @@ def _product_sharding(a: Any, b: Any) -> Any:
     pspec: Any = PartitionSpec
     return NamedSharding(mesh, pspec(*batch, a_spec[-2], b_spec[-1]))
 
-
-_matmul = _interpret(jnp.matmul)
-_dot_general = _interpret(jax.lax.dot_general)
-_cast = _interpret(jax.lax.convert_element_type)
-_segment_sum = _interpret(jax.ops.segment_sum)
-_getitem = _interpret(operator.getitem)
-_solve = _interpret(jnp.linalg.solve)
-_inv = _interpret(jnp.linalg.inv)
-_det = _interpret(jnp.linalg.det)
-_slogdet = _interpret(jnp.linalg.slogdet)
 
 NAMESPACE = JaxNamespace()
 

@@ -81,19 +81,6 @@ def _abstract(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bo
     return x.update(shape=(x.shape[0], n), weak_type=False)
 
 
-@product_p.def_impl  # type: ignore[untyped-decorator]
-@partial(jax.jit, static_argnames=("coding", "transposed"))
-def _compute(*arrays: Any, coding: Coding, transposed: bool) -> Any:
-    return _forward(coding, transposed, *arrays)
-
-
-def _lower(*arrays: Any, coding: Coding, transposed: bool) -> Any:
-    return _forward(coding, transposed, *arrays)
-
-
-mlir.register_lowering(product_p, mlir.lower_fun(_lower, multiple_results=False))
-
-
 def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> Any:
     x, packed, *numbers = primals
     x_tangent, _, *part_tangents = tangents
@@ -145,11 +132,6 @@ def _batch(arrays: Any, axes: Any, *, coding: Coding, transposed: bool) -> tuple
     return lax.map(of_elements, batches), 0
 
 
-ad.primitive_jvps[product_p] = _jvp
-ad.primitive_transposes[product_p] = _transpose
-batching.primitive_batchers[product_p] = _batch
-
-
 def _part_gradients(coding: Coding, transposed: bool, x: Any, packed: Any, g: Any) -> Any:
     """Return the gradients with respect to scales, plane by plane, and to biases."""
     along, across = (g, x) if transposed else (x, g)
@@ -177,7 +159,7 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: Any) -> Any:
+def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
     scales, *biases = numbers
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
@@ -189,6 +171,13 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: An
     for bias in biases:
         y = y + _bias_product(coding, transposed, x, bias)
     return y
+
+
+product_p.def_impl(jax.jit(_forward, static_argnames=("coding", "transposed")))  # type: ignore[no-untyped-call]
+mlir.register_lowering(product_p, mlir.lower_fun(_forward, multiple_results=False))
+ad.primitive_jvps[product_p] = _jvp
+ad.primitive_transposes[product_p] = _transpose
+batching.primitive_batchers[product_p] = _batch
 
 
 def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:

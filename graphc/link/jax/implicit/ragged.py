@@ -14,7 +14,7 @@ from jax import lax
 
 from graphc.implicit import index
 from graphc.implicit.array import ImplicitArray, is_implicit
-from graphc.implicit.layout import StructureLost, require, structural, transpose
+from graphc.implicit.layout import StructureLost, require, transpose
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef
@@ -26,7 +26,6 @@ MAX_TILE = 128
 
 
 @register("ragged_dot_general")
-@structural
 def _ragged_dot(
     x: Any,
     w: Structured,
@@ -64,9 +63,7 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
 
         def add(y: Any) -> Any:
             first = jnp.minimum(start, m - size)
-            product = _check_dense(
-                require(index.take_slices(w, group, 0)).rmatmul(_rows(x, first, size))
-            )
+            product = _check_dense(index.take_slices(w, group, 0).rmatmul(_rows(x, first, size)))
             positions = first + jnp.arange(size)
             inside = (start <= positions) & (positions < stop)
             rows = _rows(y, first, size) + jnp.where(inside[:, None], product, 0).astype(dtype)

@@ -19,7 +19,6 @@ from graphc.implicit.layout import (
     expand_dims,
     require,
     reshape,
-    structural,
     transpose,
 )
 from graphc.implicit.policy import as_dense, densify
@@ -50,7 +49,6 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 
 
 @register("dot_general")
-@structural
 def _dot_general(
     a: Any, b: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any, **_: Any
 ) -> Any:
@@ -81,13 +79,11 @@ def at_precision(precision: Any) -> AbstractContextManager[Any]:
 
 
 @register("reshape")
-@structural
 def _reshape(x: Structured, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
     return NotImplemented if dimensions else reshape(x, _ints(new_sizes))
 
 
 @register("broadcast_in_dim")
-@structural
 def _broadcast(x: Structured, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
     return broadcast(x, _ints(shape), _ints(broadcast_dimensions))
 
@@ -107,7 +103,6 @@ def _slice(x: Structured, *, start_indices: Any, limit_indices: Any, strides: An
 
 
 @register("dynamic_slice")
-@structural
 def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> Any:
     """Slice dynamically; starts are clipped to bounds, as in XLA."""
     indices, sizes = [dense_index(start) for start in starts], _ints(slice_sizes)
@@ -122,7 +117,7 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
             y = jax.lax.dynamic_slice_in_dim(y, start, size, axis)
             continue
         start = jnp.clip(start, 0, x.shape[axis] - size)
-        y = require(index.take_slices(y, start + jnp.arange(size, dtype=start.dtype), axis))
+        y = index.take_slices(y, start + jnp.arange(size, dtype=start.dtype), axis)
         y = transpose(y, (*range(1, axis + 1), 0, *range(axis + 1, y.ndim)))
     return y
 
@@ -156,7 +151,6 @@ def dense_index(index: Any) -> Any:
 
 
 @register("dynamic_update_slice")
-@structural
 def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
     indices = [dense_index(start) for start in starts]
     is_full = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
@@ -206,7 +200,6 @@ def _gather(x: Structured, indices: Any, **parameters: Any) -> Any:
     return gather_rows(x, indices, index.take_slices, parameters)
 
 
-@structural
 def gather_rows(
     x: Any, indices: Any, rows_of: Callable[[Any, Any, int], Any], parameters: Mapping[str, Any]
 ) -> Any:
@@ -261,7 +254,6 @@ def default_fill_value(dtype: Any) -> Any:
     return bounds.max if dtype.kind == "u" else bounds.min
 
 
-@structural
 def _stack(*xs: Any, axis: int) -> Any:
     return index.concatenate([expand_dims(x, (int(axis),)) for x in xs], int(axis))
 
@@ -288,7 +280,6 @@ def _integer_power(x: Structured, *, y: int, **_: Any) -> Any:
 
 
 @register("rsqrt")
-@structural
 def _rsqrt(x: Structured, **_: Any) -> Any:
     root = require(elementwise.unary("sqrt", x))
     return elementwise.unary("reciprocal", root) if isinstance(root, Structured) else 1 / root

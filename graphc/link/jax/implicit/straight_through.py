@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,55 +10,24 @@ import jax
 from graphc.implicit.array import is_implicit
 from graphc.implicit.dispatch import dispatch
 from graphc.implicit.functions import implicit
-from graphc.implicit.policy import deferred_reports, densify
-from graphc.implicit.straight_through import StraightThrough, operands_through
-from graphc.link.jax.implicit.deferred import Cache, defer, pull_back, push_forward
-from graphc.link.jax.implicit.function_pair import (
-    FunctionPair,
-    Pushed,
-    apply_pair,
-    is_traced,
-    key_of,
-    value_of,
-)
+from graphc.implicit.policy import densify
+from graphc.implicit.straight_through import StraightThrough, operands_through, value_of
+from graphc.link.jax.implicit.deferred import defer
+from graphc.link.jax.implicit.function_pair import FunctionPair, key_of
 from graphc.link.jax.releases import bind
 
 
 class _Replacement(FunctionPair):
-    """An array with the derivative of another array, as a function of both."""
+    """The dense value of a straight-through array, with the derivative of its other array."""
 
-    def jvp(
-        self,
-        operands: Sequence[Any],
-        tangents: Sequence[Any],
-        outputs: Sequence[int],
-        cache: Cache,
-    ) -> Pushed | None:
-        with self.original_context():
-            toward, t = push_forward(self.densify, operands[1], tangents[1], cache)
-        if t is None:
-            return None
-        with deferred_reports():  # the array was reported when it became dense
-            return apply_pair(self, [operands[0], toward])[0], {0: t}
-
-    def transpose(
-        self, operands: Sequence[Any], wanted: Sequence[bool], gs: Mapping[int, Any]
-    ) -> list[Any]:
-        count = len(jax.tree.leaves(operands[0]))
-        with self.original_context():
-            grads = pull_back(self.densify, operands[1], gs[0], wanted[count:])
-        return [*[None] * count, *grads]
+    def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
+        return self(operands), directions
 
 
 def with_derivative_of(array: Any, toward: Any, name: str = "StraightThrough") -> Any:
     """Return an array, densified, with the derivative of another array."""
-    if not is_traced([array, toward]):
-        return densify(array)
-
-    def first(x: Any, _: Any) -> list[Any]:
-        return [densify(x)]
-
-    return apply_pair(_Replacement(first, first, name, None), [array, toward])[0][0]
+    pair = _Replacement(lambda x: [densify(value_of(x))], lambda x: [x], name, None)
+    return pair([StraightThrough(array, toward)])[0]
 
 
 def straight_through(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -99,21 +68,22 @@ def apply_to_values(primitive: Any, operands: Sequence[Any], parameters: dict[st
     Returns:
         The results, or NotImplemented if nothing handles the values.
     """
-    several = primitive.multiple_results
+
+    def as_list(y: Any) -> Sequence[Any]:
+        return y if primitive.multiple_results else [y]
 
     def value(*operands: Any) -> Sequence[Any]:
         y = dispatch(primitive, [*map(value_of, operands)], parameters)
         if y is NotImplemented:
             raise _UnhandledError
-        return y if several else [y]
+        return as_list(y)
 
     def dense(*operands: Any) -> Sequence[Any]:
-        y = bind(primitive, operands, parameters)
-        return y if several else [y]
+        return as_list(bind(primitive, operands, parameters))
 
     pair = FunctionPair(value, dense, primitive.name, key_of(primitive, parameters))
     try:
         results = pair(operands)
     except _UnhandledError:
         return NotImplemented
-    return results if several else results[0]
+    return results if primitive.multiple_results else results[0]

@@ -16,6 +16,7 @@ import jax.scipy.linalg
 from jax.extend.core import JaxprEqn
 
 from graphc.implicit import elementwise
+from graphc.implicit.layout import StructureLost
 from graphc.implicit.structured import Structured
 from graphc.implicit.systems import can_solve, solution
 from graphc.implicit.treedef import dtype_of
@@ -80,7 +81,10 @@ def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     functions, structured = entry
     if not any(_is_call(eqn, function) for function in functions):
         return None
-    results = structured(*operands)
+    try:
+        results = structured(*operands)
+    except StructureLost:
+        return None
     if results is NotImplemented or not all(map(_has_dtype, results, eqn.outvars)):
         return None  # the program promotes operands of several dtypes otherwise
     return list(results)

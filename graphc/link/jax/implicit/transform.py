@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
+from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import Materialization, deferred_reports, report
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.interpreter import (
@@ -20,6 +21,7 @@ from graphc.link.jax.implicit.interpreter import (
     where_of,
 )
 from graphc.link.jax.implicit.known import known_numbers
+from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.jaxprs import used_results
 from graphc.link.jax.releases import as_closed
 
@@ -148,3 +150,14 @@ def _with_constants_as_operands(program: ClosedJaxpr) -> ClosedJaxpr:
 
     avals = [*map(jax.typeof, program.consts), *program.in_avals]
     return jax.make_jaxpr(run)(*avals)
+
+
+def run_through(function: Callable[..., Any], *args: Any) -> Any:
+    """Run a function of dense arrays on trees of arrays, of which some are implicit."""
+    operands, tree = jax.tree.flatten(args, is_leaf=is_implicit)
+
+    def function_of_leaves(*arrays: Any) -> Any:
+        return function(*jax.tree.unflatten(tree, arrays))
+
+    program, shapes = jax.make_jaxpr(function_of_leaves, return_shape=True)(*map(aval_of, operands))
+    return jax.tree.unflatten(jax.tree.structure(shapes), inline(program, operands))

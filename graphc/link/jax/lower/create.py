@@ -1,4 +1,4 @@
-"""Ranges, identity matrices, diagonals and repetition, in ``jax.lax``."""
+"""Ranges, identity matrices, diagonals, repetition and implicit arrays, in ``jax.lax``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
 
+from graphc.implicit.node import Implicit
 from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import has_symbols, most as larger_length
@@ -81,3 +82,8 @@ def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
     is_diagonal = lax.broadcast_in_dim(distance == op.offset, shape, (v.ndim - 1, v.ndim))
     full = lax.broadcast_in_dim(rows, shape, range(v.ndim))
     return lax.select(is_diagonal, full, lax.full_like(full, 0))
+
+
+@backend.lower(Implicit)
+def implicit(op: Implicit, *fields: Any) -> Any:
+    return op.treedef.build(fields)

@@ -105,8 +105,8 @@ def lu(op: LU, a: Any) -> Any:
 
 
 @backend.lower(PivotsToPermutation)
-def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any, x: Any) -> Any:
-    return lax.linalg.lu_pivots_to_permutation(exchanges, x.shape[0])
+def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any) -> Any:
+    return lax.linalg.lu_pivots_to_permutation(exchanges, exchanges.shape[-1])
 
 
 @backend.lower(QR, ComplexQR)

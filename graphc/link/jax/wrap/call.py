@@ -13,6 +13,7 @@ import numpy as np
 from graphc.errors import GradientError, OperationError
 from graphc.ir import Node, Op, TensorType, TupleType, is_inexact, picks
 from graphc.link.jax.backend import WIDENED, backend
+from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.wrap.function import (
     Batched,
     JaxFunction,
@@ -64,7 +65,7 @@ class JaxCall(Op):
         self, wrt: tuple[int, ...], outputs: tuple[int, ...], gs: Sequence[Any], inputs: Any
     ) -> list[Any]:
         node = Node.make(JaxCall(Pullback(self.function, wrt, outputs)), *inputs, *gs)
-        return _scatter(picks(node), wrt, len(inputs))
+        return replace_at([None] * len(inputs), wrt, picks(node))
 
     def _gradients_or_errors(
         self, wrt: tuple[int, ...], outputs: tuple[int, ...], gs: Sequence[Any], inputs: Any
@@ -92,7 +93,7 @@ class JaxCall(Op):
             if not isinstance(error.__cause__, NoPushforwardError):
                 raise
             node = Node.make(JaxCall(TransposedPullback(self.function, wrt, outputs)), *operands)
-        return _scatter(picks(node), outputs, len(items))
+        return replace_at([None] * len(items), outputs, picks(node))
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Node:
         return Node.make(JaxCall(Batched(self.function, batched)), *inputs)
@@ -107,14 +108,6 @@ class JaxCall(Op):
 
     def unwritten(self) -> Hashable:
         return self.function.identity
-
-
-def _scatter(values: Sequence[Any], indices: Sequence[int], size: int) -> list[Any]:
-    """Return a list with the values at these indices, and None elsewhere."""
-    result = [None] * size
-    for i, x in zip(indices, values, strict=True):
-        result[i] = x
-    return result
 
 
 @lru_cache(256)

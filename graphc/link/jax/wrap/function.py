@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr
 
 from graphc.errors import ArgumentError
 from graphc.ir import TensorType
-from graphc.link.jax.jaxprs import has_primitive, nested
+from graphc.link.jax.jaxprs import has_primitive, nested, replace_at
 from graphc.link.jax.wrap.types import result_types
 
 
@@ -291,10 +291,7 @@ def _restrict(
     """Return some results of a function as a function of some of the inputs."""
 
     def restriction(*values: Any) -> tuple[Any, ...]:
-        arguments = [*inputs]
-        for i, x in zip(wrt, values, strict=True):
-            arguments[i] = x
-        ys = function(*arguments)
+        ys = function(*replace_at(inputs, wrt, values))
         return tuple(ys[i] for i in outputs)
 
     return restriction

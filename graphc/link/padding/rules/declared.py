@@ -9,23 +9,18 @@ from typing import Any
 
 from graphc.errors import GraphcError, RuntimeShapeError, ShapeError
 from graphc.ir import Node
-from graphc.link.padding.counts import is_known, is_same
-from graphc.link.padding.graph import apply, by_declaration, rule
+from graphc.link.padding.graph import by_declaration, rule
 from graphc.link.padding.padded import (
     PaddedArray,
     agree,
     align,
-    along,
     as_node,
     at_least,
-    indices,
-    length_of_buffer,
     make_padded,
     ndim_of,
     number,
     shape_of,
     unequal,
-    unknown_length,
     with_buffer,
     within,
 )
@@ -34,8 +29,7 @@ from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.arrays.reduce import ArgExtreme, Extreme
 from graphc.tensor.arrays.sort import SearchSorted
 from graphc.tensor.core.axes import Squeeze
-from graphc.tensor.core.elementwise import cast, minimum, where
-from graphc.tensor.linalg.lu import LU, PivotsToPermutation
+from graphc.tensor.core.elementwise import minimum, where
 
 
 @rule(Squeeze)
@@ -84,28 +78,3 @@ def searchsorted(op: SearchSorted, node: Node, values: Sequence[Any]) -> Any:
     """Search sorted vectors; no position exceeds their length."""
     y = by_declaration(node, values)
     return with_buffer(y, minimum(as_node(y), as_node(shape_of(values[0])[-1])))
-
-
-@rule(LU)
-def lu(op: LU, node: Node, values: Sequence[Any]) -> Any:
-    """Factorise square matrices: an identity block as padding never exchanges rows."""
-    n, m = shape_of(values[0])[-2:]
-    if not (is_known(n) and is_known(m)) and not is_same(n, m):
-        raise unknown_length(node)
-    return by_declaration(node, values)
-
-
-@rule(PivotsToPermutation)
-def pivots_to_permutation(op: PivotsToPermutation, node: Node, values: Sequence[Any]) -> Any:
-    """Convert as many pivots as rows; pivots in the padding exchange no rows."""
-    pivots, x = values
-    axis = len(shape_of(pivots)) - 1
-    if not is_same(shape_of(pivots)[-1], shape_of(x)[0]):
-        raise unknown_length(node)
-    pivots, x = align(node, values, [(0, axis, 1, 0)])
-    exchanges = as_node(pivots)
-    if isinstance(pivots, PaddedArray) and pivots.counts[axis] is not None:
-        own = cast(indices(length_of_buffer(exchanges, axis)), exchanges.dtype)
-        valid = within(exchanges, axis, pivots.counts[axis])
-        exchanges = where(valid, exchanges, along(own, axis, exchanges.ndim))
-    return make_padded(apply(node, [exchanges, as_node(x)]), shape_of(pivots))
