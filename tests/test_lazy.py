@@ -70,6 +70,21 @@ def test_import_loads_what_builds_graphs_and_nothing_else() -> None:
     assert len(files) < 130
 
 
+ATTENTION = """
+import jax.numpy as jnp, numpy as np
+from graphc.attention import create_block_mask, document, flex_attention
+x = jnp.ones((1, 2, 8, 4))
+flex_attention(x, x, x, block_mask=create_block_mask(document(np.arange(8) // 3), 1, 1, 8, 8))
+"""
+
+
+def test_flex_attention_of_jax_arrays_loads_no_implicit_arrays_and_no_sparse_matrices() -> None:
+    found = loaded_by(ATTENTION)
+    assert "graphc.link.jax.attention.kernel" in found
+    assert "graphc.link.jax.implicit" not in found
+    assert "scipy.sparse" not in found
+
+
 FIVE = """
 import graphc, graphc.tensor as gt
 x = gt.vector("x")

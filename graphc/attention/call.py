@@ -12,7 +12,7 @@ from graphc.attention.jax_arrays import jax_arrays
 from graphc.attention.mask import BlockMask
 from graphc.attention.mods import leaf_of, lift_mod, mask_of, score_of, uses
 from graphc.errors import ArgumentError
-from graphc.implicit.namespace import numpy_like
+from graphc.implicit.namespace import has_jax
 from graphc.ir import Node, picks
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.shape import length, lengths
@@ -135,7 +135,7 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         >>> f(x, x, x * np.arange(6)[:, None], [0.0, 1e3])[0, :, 5, 0].tolist()
         [2.5, 5.0]
     """
-    if numpy_like(query, key, value).name == "JAX":
+    if has_jax(query, key, value):
         return jax_arrays().flex_attention(
             query,
             key,

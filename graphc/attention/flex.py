@@ -7,7 +7,7 @@ of higher order, ``expand`` returns basic operations: a loop over rows of blocks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -179,20 +179,17 @@ class Flex(FlexOp):
         out, sums = picks(y)
         pairs = zip((out, sums), g, strict=True)
         seeds = [zeros_like(x) if part is None else part for x, part in pairs]
-        op = FlexGradient(
-            self.score,
-            self.mask,
-            self.sparse,
-            self.block,
-            self.scale,
-            self.grouped,
-            wanted_captured,
-        )
+        op = self.gradient(wanted_captured)
         gradients = iter(picks(Node.make(op, *inputs, out, sums, *seeds)))
         by_arrays = [next(gradients), next(gradients), next(gradients)]
         by_captured = [next(gradients) if flag else None for flag in wanted_captured]
         tail = [None] * len(operands.mask_captured)
         return [*by_arrays, *[None] * len(operands.tables), *by_captured, *tail]
+
+    def gradient(self, wanted: tuple[bool, ...]) -> FlexGradient:
+        """Return the gradient with respect to q, k, v and the wanted arrays of the score."""
+        parameters = {x.name: getattr(self, x.name) for x in fields(self)}
+        return FlexGradient(**parameters, wanted=wanted)
 
     def expand(self, *inputs: Tensor) -> Node:
         """Return a loop over rows of blocks, each with all keys."""

@@ -11,8 +11,10 @@ import numpy as np
 
 from graphc.attention.combine import MaskMod
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.implicit.namespace import numpy_like
+from graphc.implicit.namespace import has_jax, numpy_like
 from graphc.implicit.treedef import lengths_of
+from graphc.ir import Node
+from graphc.tensor.core.elementwise import equal
 from graphc.tensor.core.runtime import runtime
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
@@ -153,7 +155,9 @@ class Document:
 
     def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         query, key = _at(self.ids, b, q_idx), _at(self.kv_ids, b, kv_idx)
-        return numpy_like(query, key).equal(query, key)
+        if isinstance(query, Node) or isinstance(key, Node):
+            return equal(query, key)  # ``==`` compares nodes by identity here
+        return query == key
 
 
 # Scores.
@@ -324,9 +328,8 @@ class SoftCap:
 def _at(x: Any, *indices: Any) -> Any:
     """Return an element of an array of any library, at the last indices if it has fewer axes."""
     axes = len(lengths_of(x))
-    xp = numpy_like(x, *indices)
-    if xp.name == "JAX":
-        x = xp.asarray(x)  # NumPy's arrays take no indices that JAX traces
+    if isinstance(x, np.ndarray) and has_jax(*indices):
+        x = numpy_like(*indices).asarray(x)  # NumPy's arrays take no indices that JAX traces
     return x[indices[len(indices) - axes :]]
 
 

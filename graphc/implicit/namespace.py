@@ -258,12 +258,22 @@ def numpy_like(*values: Any) -> Any:
         >>> numpy_like(np.ones(2)).name, numpy_like(np.ones(2), gt.vector()).name
         ('NumPy', 'graphc')
     """
-    libraries = {_library(x) for x in _leaves(values)}
+    libraries = _libraries(values)
     if "graphc" in libraries:
         return SYMBOLIC
     if "jax" in libraries:
         return jax_arrays().NAMESPACE
     return MLX if "mlx" in libraries else NUMPY
+
+
+def has_jax(*values: Any) -> bool:
+    """Return whether some arrays are JAX's and none is symbolic."""
+    libraries = _libraries(values)
+    return "jax" in libraries and "graphc" not in libraries
+
+
+def _libraries(values: Iterable[Any]) -> set[str]:
+    return {_library(x) for x in _leaves(values)}
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[Any]:

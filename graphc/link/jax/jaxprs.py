@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from graphc.link.jax.releases import bind
 
 CALLS = {
     **dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint"), "jaxpr"),
@@ -149,6 +153,22 @@ def operands_of_results(program: Program) -> frozenset[int]:
 
     indices = [frozenset((i,)) for i in range(len(open_jaxpr(program).invars))]
     return none.union(*walk(program, indices, visit, constant=lambda *_: none))
+
+
+def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Bind an equation with dense operands."""
+    results = bind(eqn.primitive, operands, eqn.params)
+    return results if eqn.primitive.multiple_results else [results]
+
+
+def default_fill_value(dtype: Any) -> Any:
+    """Return the value that a gather gives to slices out of bounds."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.nan
+    if dtype.kind == "b":
+        return True
+    bounds = np.iinfo(dtype)
+    return bounds.max if dtype.kind == "u" else bounds.min
 
 
 def nested(program: Program) -> Iterator[Program]:

@@ -1,7 +1,8 @@
-"""Captured arrays that a function reads only at its own batch, head or query index.
+"""Mask and score functions of a shard, and captured arrays that can be sharded as attention is.
 
-If batches, heads or queries are sharded over a mesh, such arrays can be sharded too, as
-``ids[b, q_idx]`` over batches: a device needs only the elements of the batches that it has.
+A function may read an array only at its own batch, head or query index. If batches, heads or
+queries are sharded over a mesh, such an array can be sharded too, as ``ids[b, q_idx]`` over
+batches: a device needs only the elements of the batches that it has.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Sequence
 
 from graphc.attention.mods import INDICES
 from graphc.ir import Graph, Node, TensorType, replace_nodes, toposort
-from graphc.link.jax.attention.partitioned import Roles
-from graphc.loop.step import stand_in
+from graphc.loop.step import stand_in, with_formals
 from graphc.tensor.arrays.index import Hole, Index, Range
+
+Roles = tuple[int | None, ...]
+"""The role of each axis of an array: batches (0), heads (1), queries (2), or None."""
 
 SHARDED_INDICES = 3
 """The number of indices that may be sharded: batch, head and query."""
@@ -59,14 +62,15 @@ def _read(node: Node, x: Node) -> Sequence[Node | None] | None:
 
 
 def localize(graph: Graph, roles: Sequence[Roles]) -> Graph:
-    """Return the function of shards of its captured arrays.
+    """Return the function of a shard's indices and of shards of its captured arrays.
 
     Args:
         graph: A score or mask function, of global indices.
         roles: The roles of its arrays' axes, which are read only at the function's own indices.
 
     Returns:
-        The function with three more inputs: the indices of batch, head and query in the shard.
+        The function with one more array: the origin of the shard, int32 (4,), which has the global
+        indices of its first batch, head, query and key.
     """
     first = len(graph.inputs) - len(roles)
     fresh: list[Node] = [stand_in(x) for x in graph.inputs[:first]]
@@ -77,12 +81,16 @@ def localize(graph: Graph, roles: Sequence[Roles]) -> Graph:
         captured[x.type.with_shape(shape)()] = own_roles
     fresh += captured
     outputs = replace_nodes(graph.outputs, dict(zip(graph.inputs, fresh, strict=True)))
-    local_indices = [TensorType("int32", ())() for _ in range(SHARDED_INDICES)]
-    swaps: dict[Node, Node] = {}
+    start, origin = first - len(INDICES), TensorType("int32", (4,))()
+    indices, local = fresh[start:first], [stand_in(x) for x in fresh[start:first]]
+    swaps: dict[Node, Node] = {
+        x: y + origin[i] for i, (x, y) in enumerate(zip(indices, local, strict=True))
+    }
     for node in toposort(outputs):
         own_roles = captured.get(node.inputs[0], ()) if node.inputs else ()
         if any(role is not None for role in own_roles):
             reads = zip(_read(node, node.inputs[0]) or (), own_roles, strict=True)
-            indices = [i if r is None else local_indices[r] for i, r in reads if i is not None]
-            swaps[node] = node.with_inputs([node.inputs[0], *replace_nodes(indices, swaps)])
-    return Graph([*fresh, *local_indices], replace_nodes(outputs, swaps))
+            own = [i if r is None else local[r] for i, r in reads if i is not None]
+            swaps[node] = node.with_inputs([node.inputs[0], *replace_nodes(own, swaps)])
+    inputs = [*fresh[:start], *local, *captured, origin]
+    return with_formals(inputs, replace_nodes(outputs, swaps))

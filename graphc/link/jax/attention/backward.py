@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 
 from graphc.link.jax.attention.captured import Adder, pullback
-from graphc.link.jax.attention.forward import Scale, fold_blocks, product, times
-from graphc.link.jax.attention.layout import Tables, score_dtype
+from graphc.link.jax.attention.forward import Scale, product, times
+from graphc.link.jax.attention.layout import Block, Tables, fold_row, score_dtype
 from graphc.link.jax.attention.tiles import Tiles
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.varying import vary_as
@@ -48,9 +48,8 @@ class RowArrays(NamedTuple):
     Attributes:
         queries: The queries, multiplied by the scale's first part (heads, below, E).
         g: The cotangent of the results (heads, below, Ev), 0 where a query has no key.
-        sums: The log-sum-exps (heads, 1, below); inf where a query has no key, so that weights
-            are 0.
-        common: The term that all scores' gradients of a query share (heads, 1, below): the sum
+        sums: The log-sum-exps (heads, below); inf where a query has no key, so that weights are 0.
+        common: The term that all scores' gradients of a query share (heads, below): the sum
             over keys of weights times their gradients, minus the cotangent of the log-sum-exp.
     """
 
@@ -68,7 +67,7 @@ class RowArrays(NamedTuple):
         common = jnp.sum(arrays.out.astype(dtype) * g.astype(dtype), -1) - arrays.g_sums
         sums = jnp.where(empty, np.inf, arrays.sums)
         common = jnp.where(empty, 0, common)
-        return cls(times(arrays.queries, before), g, sums[:, None], common[:, None])
+        return cls(times(arrays.queries, before), g, sums, common)
 
 
 def gradients(  # noqa: PLR0913, PLR0917 (arrays of attention)
@@ -95,58 +94,59 @@ def gradients(  # noqa: PLR0913, PLR0917 (arrays of attention)
     def of_row(row: Any, done: tuple[Any, Totals]) -> tuple[Any, Totals]:
         own = RowArrays.of(QueryArrays(*(lengths.row(x, row) for x in queries)), before)
 
-        def step(state: tuple[Any, Totals], columns: Sequence[Any], keep: Any) -> Any:
+        def step(block: Block, state: tuple[Any, Totals]) -> tuple[Any, Totals]:
             by_queries, totals = state
-            block_keys, block_values = (lengths.blocks(x, columns) for x in (keys, values))
+            column = block.column
+            block_keys, block_values = (lengths.column(x, column) for x in (keys, values))
             scaled = times(product(block_keys, own.queries, 2, 2, dtype), after)
-            score, back = _score_pullback(tiles, wanted, scaled, row, columns)
-            if keep is not None:
-                score = jnp.where(keep, score, -np.inf)
-            weights = jnp.exp(score - own.sums)
-            by_score = weights * (product(block_values, own.g, 2, 2, dtype) - own.common)
-            by_score, adders = back(by_score, keep)
-            by_score = by_score.astype(k.dtype)
-            weights = weights.astype(k.dtype)
-            by_keys = product(by_score, own.queries, 2, 1, dtype)
-            new = Totals(
-                lengths.add_to_blocks(totals.keys, columns, by_keys),
-                lengths.add_to_blocks(totals.values, columns, product(weights, own.g, 2, 1, dtype)),
+            score, back = _score_pullback(tiles, wanted, scaled, block)
+            score = tiles.mask_scores(score, block)
+            weights = lax.exp(score - own.sums[:, None])
+            by_score = weights * (product(block_values, own.g, 2, 2, dtype) - own.common[:, None])
+            by_score, adders = back(by_score, score == -np.inf)
+            by_score, weights = (x.astype(k.dtype) for x in (by_score, weights))
+            return by_queries + product(block_keys.swapaxes(1, 2), by_score, 2, 1, dtype), Totals(
+                lengths.add_column(
+                    totals.keys, column, product(by_score, own.queries, 2, 1, dtype)
+                ),
+                lengths.add_column(totals.values, column, product(weights, own.g, 2, 1, dtype)),
                 [add(x) for x, add in zip(totals.captured, adders, strict=True)],
             )
-            return by_queries + product(block_keys.swapaxes(1, 2), by_score, 2, 1, dtype), new
 
-        start = vary_as(jnp.zeros((lengths.heads, k.shape[3], lengths.below), dtype), k)
-        by_queries, totals = fold_blocks(tiles, tables, row, step, (start, done[1]))
+        start = lax.full((lengths.heads, k.shape[3], lengths.below), 0, dtype)
+        by_queries, totals = fold_row(tables, row, step, (vary_as(start, k), done[1]))
         by_queries = times(by_queries.swapaxes(1, 2), scale)
         return lengths.with_row(done[0], row, by_queries), totals
 
-    zeros = Totals(jnp.zeros(keys.shape, dtype), jnp.zeros(values.shape, dtype), captured)
-    start = vary_as((lengths.zero_queries(k.dtype, k.shape[3]), zeros), k)
-    by_queries, totals = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, start)
+    by_keys, by_values = (lax.full(x.shape, 0, dtype) for x in (keys, values))
+    start = lax.full(queries.queries.shape, 0, k.dtype), Totals(by_keys, by_values, captured)
+    rows = np.int32(lengths.rows)
+    by_queries, totals = lax.fori_loop(np.int32(0), rows, of_row, vary_as(start, k))
     by_keys = lengths.unpad_keys(times(totals.keys, after))
     by_values = lengths.unpad_keys(totals.values)
     return lengths.unpad_queries(by_queries), Totals(by_keys, by_values, totals.captured)
 
 
 def _score_pullback(
-    tiles: Tiles, wanted: Sequence[bool], scaled: Any, row: Any, columns: Sequence[Any]
+    tiles: Tiles, wanted: Sequence[bool], scaled: Any, block: Block
 ) -> tuple[Any, Callable[[Any, Any], tuple[Any, Sequence[Adder]]]]:
-    """Return scores, and their pullback to scaled products and wanted captured arrays."""
+    """Return scores, and their pullback to scaled products and wanted captured arrays.
+
+    The pullback takes the scores' gradient, and which scores are masked.
+    """
     if tiles.score is None:
-        return scaled, lambda g, keep: (g if keep is None else jnp.where(keep, g, 0), ())
+        return scaled, lambda g, masked: (jnp.where(masked, 0, g), ())
     positions = [i for i, flag in enumerate(wanted) if flag]
 
     def apply_score(scaled: Any, *arrays: Any) -> Any:
         captured = replace_at(tiles.score_captured, positions, arrays)
-        return replace(tiles, score_captured=captured).apply_score(scaled, row, columns)
+        return replace(tiles, score_captured=captured).apply_score(scaled, block)
 
     score, pull = pullback(apply_score, scaled, [tiles.score_captured[i] for i in positions])
 
-    def back(g: Any, keep: Any) -> tuple[Any, Sequence[Adder]]:
-        if keep is None:
-            return pull(g)
-        by_scaled, adders = pull(jnp.where(keep, g, 0))
+    def back(g: Any, masked: Any) -> tuple[Any, Sequence[Adder]]:
+        by_scaled, adders = pull(jnp.where(masked, 0, g))
         # The derivative of a masked score may be NaN.
-        return jnp.where(keep, by_scaled, 0), adders
+        return jnp.where(masked, 0, by_scaled), adders
 
     return score, back

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from graphc.link.jax.implicit.interpreter import bind_equation
-from graphc.link.jax.jaxprs import live_equations, walk
+from graphc.link.jax.jaxprs import bind_equation, live_equations, walk
 from graphc.link.jax.varying import vary_as
 
 Adder = Callable[[Any], Any]

@@ -8,14 +8,13 @@ Source: Milakov & Gimelshein, arXiv:1805.02867, 2018; Dao et al., arXiv:2205.141
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.link.jax.attention.layout import Tables, score_dtype
+from graphc.link.jax.attention.layout import Block, Tables, fold_row, score_dtype
 from graphc.link.jax.attention.tiles import Tiles
 from graphc.link.jax.varying import vary_as
 
@@ -64,84 +63,40 @@ def attention(
     size = (lengths.heads, lengths.below)
     state = SoftmaxState(
         # Below all scores but -inf, so that differences of two are never NaN.
-        jnp.full(size, np.finfo(dtype).min, dtype),
-        jnp.zeros(size, dtype),
-        jnp.zeros((*size, v.shape[3]), dtype),
+        lax.full(size, np.finfo(dtype).min, dtype),
+        lax.full(size, 0, dtype),
+        lax.full((*size, v.shape[3]), 0, dtype),
     )
     start = vary_as(state, q)
 
     def of_row(row: Any, done: tuple[Any, Any]) -> tuple[Any, Any]:
         row_queries = times(lengths.row(queries, row), before)
 
-        def step(state: SoftmaxState, columns: Sequence[Any], keep: Any) -> SoftmaxState:
-            score = times(product(row_queries, lengths.blocks(keys, columns), 2, 2, dtype), after)
-            score = tiles.apply_score(score, row, columns)
-            score = score if keep is None else jnp.where(keep, score, -np.inf)
-            return _update(state, score, lengths.blocks(values, columns))
+        def step(block: Block, state: SoftmaxState) -> SoftmaxState:
+            block_keys, block_values = (lengths.column(x, block.column) for x in (keys, values))
+            score = times(product(row_queries, block_keys, 2, 2, dtype), after)
+            score = tiles.mask_scores(tiles.apply_score(score, block), block)
+            return _update(state, score, block_values)
 
-        results = _finish(fold_blocks(tiles, tables, row, step, start))
+        results = _finish(fold_row(tables, row, step, start))
         return tuple(lengths.with_row(x, row, new) for x, new in zip(done, results, strict=True))
 
-    zeros = lengths.zero_queries(q.dtype, v.shape[3]), lengths.zero_queries(dtype)
+    shape = queries.shape[:3]
+    zeros = lax.full((*shape, v.shape[3]), 0, q.dtype), lax.full(shape, 0, dtype)
     out, sums = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, vary_as(zeros, q))
     return lengths.unpad_queries(out), lengths.unpad_queries(sums)
 
 
-def fold_blocks(
-    tiles: Tiles,
-    tables: Tables,
-    row: Any,
-    step: Callable[[Any, Sequence[Any], Any], Any],
-    state: Any,
-) -> Any:
-    """Return the state after a row's blocks: chunks of full ones, single full ones, partial ones.
-
-    A step takes the state, the columns of its blocks, and the mask of their elements.
-    """
-    row_tables: Sequence[Any] = [None if x is None else x[row] for x in tables]
-    partial, partial_columns, full, full_columns = row_tables
-
-    def of_partial(i: Any, state: Any) -> Any:
-        column = partial_columns[i]
-        # A branch computes the mask once. Fused into its users, it would be computed by each, with
-        # different rounding, and comparisons near equality would differ.
-        keep = lax.cond(partial > 0, tiles.mask_block, tiles.empty_mask_block, row, column)
-        return step(state, [column], keep)
-
-    if full is not None:
-        state = _fold_full_blocks(tiles.lengths.chunk, full, full_columns, step, state)
-    return state if partial is None else lax.fori_loop(np.int32(0), partial, of_partial, state)
-
-
-def _fold_full_blocks(
-    n: int, full: Any, columns: Any, step: Callable[[Any, Sequence[Any], Any], Any], state: Any
-) -> Any:
-    """Return the state after a row's full blocks, in chunks of ``n`` and then one by one."""
-
-    def of_chunk(i: Any, state: Any) -> Any:
-        chunk = lax.dynamic_slice_in_dim(columns, i * np.int32(n), n)
-        return step(state, [chunk[j] for j in range(n)], None)
-
-    def of_block(i: Any, state: Any) -> Any:
-        return step(state, [columns[i]], None)
-
-    done = np.int32(0)
-    if 1 < n <= columns.size:
-        state = lax.fori_loop(np.int32(0), full // np.int32(n), of_chunk, state)
-        done = full // np.int32(n) * np.int32(n)
-    return lax.fori_loop(done, full, of_block, state)
-
-
 def _update(state: SoftmaxState, score: Any, values: Any) -> SoftmaxState:
-    """Return the state after more keys, with scores (heads, below, n) and values (heads, n, Ev)."""
-    largest = jnp.maximum(state.largest, score.max(2))
+    """Return the state after a block, with scores (heads, below, n) and values (heads, n, Ev)."""
+    largest = lax.max(state.largest, lax.reduce_max(score, [2]))
     # XLA may compute scores twice and round the copies differently: limit each to the largest.
-    weights = jnp.exp(jnp.minimum(score - largest[..., None], 0))
-    correction = jnp.exp(state.largest - largest)
+    weights = lax.exp(lax.min(score - largest[..., None], np.zeros((), score.dtype)))
+    correction = lax.exp(state.largest - largest)
     new = product(weights.astype(values.dtype), values, 2, 1, score.dtype)
     return SoftmaxState(
         largest,
-        state.total * correction + weights.sum(2),
+        state.total * correction + lax.reduce_sum(weights, [2]),
         state.values * correction[..., None] + new,
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphc.attention.mods import INDICES, check_parameters, line_of_function
 from graphc.capture import Lifted, Stripped, rebuild
 from graphc.capture.identity import is_library_file
-from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
+from graphc.errors import ArgumentError, DTypeError, SymbolicValueError
 from graphc.ir import Node
 from graphc.link.jax.wrap.types import NEEDS_VALUES
 from graphc.site import is_own, where
@@ -28,32 +28,39 @@ def call(what: str, stripped: Stripped, arguments: Sequence[Any]) -> jax.Array:
         stripped: The user's function without the arrays that it captures.
         arguments: The scalars that the function takes, and the arrays that it captures.
 
-    Returns:
-        A bool for a mask; a floating score of the old one's dtype.
-
     Raises:
-        DTypeError: If a mask function returns no bool, or a score function no real number.
-        ShapeError: If the function returns no scalar.
+        DTypeError: If the function returns no number.
         SymbolicValueError: If the function needs the value of a scalar.
         ArgumentError: If the function takes other arguments, or is written for symbolic arrays.
     """
-    if what == "score_mod":
-        y: jax.Array = _call(what, stripped, arguments, ("score", *INDICES))
-        if not jnp.issubdtype(y.dtype, jnp.floating):
-            raise DTypeError(
-                f"score_mod returns {y.dtype}; expected the new score, a real number.",
-                "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
-                line_of_function(stripped),
-            )
-        return y.astype(arguments[0].dtype)
-    y = _call(what, stripped, arguments, INDICES)
-    if y.dtype != bool:
-        raise DTypeError(
-            f"mask_mod returns {y.dtype}; expected a bool, whether the query sees the key.",
-            "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
+    names = ("score", *INDICES) if what == "score_mod" else INDICES
+    count = len(names)
+    function = rebuild(stripped, arguments[count:])
+    check_parameters(what, stripped, function, names)
+    try:
+        y = function(*arguments[:count])
+    except NEEDS_VALUES as error:
+        _raise_needs_value(what, stripped, error)
+    except DTypeError as error:
+        raise ArgumentError(
+            f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
+            "symbolic arrays.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
+            _line_in(error.__traceback__) or line_of_function(stripped),
+        ) from error
+    if isinstance(y, Node):
+        raise ArgumentError(
+            f"{what} returns the symbolic {y!r}, and the queries are JAX arrays.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
             line_of_function(stripped),
         )
-    return y
+    if not isinstance(y, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+        raise DTypeError(
+            f"{what} returns {type(y).__name__}; expected a scalar.",
+            "Return a number that is computed from its arguments.",
+            line_of_function(stripped),
+        )
+    return jnp.asarray(y)
 
 
 def captured_arrays(what: str, lifted: Lifted) -> tuple[Any, ...]:
@@ -114,43 +121,6 @@ def check_lossless(what: str, name: str, x: Any) -> None:
         f"{what} captures `{name}` of {x.dtype}, whose numbers JAX's {narrow.dtype} does not hold.",
         f"{remedy}; or turn jax_enable_x64 on.",
     )
-
-
-def _call(what: str, stripped: Stripped, arguments: Sequence[Any], names: Sequence[str]) -> Any:
-    """Return the result of a function for scalars: an array without axes."""
-    count = len(names)
-    function = rebuild(stripped, arguments[count:])
-    check_parameters(what, stripped, function, names)
-    try:
-        y = function(*arguments[:count])
-    except NEEDS_VALUES as error:
-        _raise_needs_value(what, stripped, error)
-    except DTypeError as error:
-        raise ArgumentError(
-            f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
-            "symbolic arrays.",
-            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
-            _line_in(error.__traceback__) or line_of_function(stripped),
-        ) from error
-    if isinstance(y, Node):
-        raise ArgumentError(
-            f"{what} returns the symbolic {y!r}, and the queries are JAX arrays.",
-            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
-            line_of_function(stripped),
-        )
-    if not isinstance(y, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
-        raise DTypeError(
-            f"{what} returns {type(y).__name__}; expected a scalar.",
-            "Return a number that is computed from its arguments.",
-            line_of_function(stripped),
-        )
-    if jnp.shape(y):
-        raise ShapeError(
-            f"{what} returns the shape {jnp.shape(y)}; expected a scalar.",
-            "The function is of one query and one key: index captured arrays down to a number.",
-            line_of_function(stripped),
-        )
-    return jnp.asarray(y)
 
 
 def _raise_needs_value(what: str, stripped: Stripped, error: Exception) -> NoReturn:

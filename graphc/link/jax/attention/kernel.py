@@ -183,8 +183,7 @@ class _GroupedAttention:
         self.shared = heads // keyed
         lengths = GroupLengths(batch, keyed, self.shared, queries, keys, spec.block)
         default = all_blocks(lengths, spec.mask is not None)
-        counts, columns, *full = tables or vary_as(tuple(default), q)
-        self.tables = Tables(counts, columns, *full)
+        self.tables = Tables(*(tables or vary_as(default, q)))
         self.groups = group_by_table(self.tables, batch, heads, keyed)
         batches, group_heads, group_keyed = self.groups.sizes
         shared = group_heads // group_keyed

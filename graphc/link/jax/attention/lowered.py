@@ -15,14 +15,13 @@ from graphc.errors import RuntimeShapeError
 from graphc.implicit.policy import as_dense
 from graphc.ir import Graph
 from graphc.link.host import analyse
-from graphc.link.jax.attention.aligned import localize, roles_of
+from graphc.link.jax.attention.aligned import Roles, localize, roles_of
 from graphc.link.jax.attention.kernel import Spec, backward, forward
 from graphc.link.jax.attention.partitioned import (
     BATCH,
     HEADS,
     QUERIES,
     PartitionedComputation,
-    Roles,
     over_mesh,
 )
 from graphc.link.jax.attention.shards import Sharding, origin
@@ -172,7 +171,8 @@ def _shard_operands(
     ) -> tuple[Any, list[Any]]:
         if graph is None:
             return None, []
-        of_scalars = _scalar(title, graph, captured, own_roles if is_sharded else None, scalars)
+        own_graph = localize(graph, own_roles) if is_sharded else graph
+        of_scalars = _scalar(title, own_graph, captured, scalars)
         return of_scalars, [*map(jnp.asarray, captured), *start]
 
     score, score_captured = function(
@@ -185,40 +185,22 @@ def _shard_operands(
     return spec, operands._replace(score_captured=score_captured, mask_captured=mask_captured)
 
 
-def _scalar(
-    title: str,
-    graph: Graph,
-    captured: Sequence[Any],
-    roles: Sequence[Roles] | None,
-    scalars: int,
-) -> Callable[..., Any]:
+def _scalar(title: str, graph: Graph, captured: Sequence[Any], scalars: int) -> Callable[..., Any]:
     """Return a closed graph as a function of JAX scalars and captured arrays.
 
     Args:
         title: The graph's name in messages.
         graph: The graph.
         captured: The captured arrays; NumPy arrays are constants while JAX traces.
-        roles: The roles of the arrays' axes for the function of a shard, whose last argument is
-            the shard's origin; None for unsharded arrays.
         scalars: The number of scalars that the graph takes.
     """
-    constants = {i: x for i, x in enumerate(captured) if isinstance(x, np.ndarray)}
-    end = scalars + len(captured)
+    constants = {scalars + i: x for i, x in enumerate(captured) if isinstance(x, np.ndarray)}
+    host = analyse(graph, list(constants), range(scalars))
+    program = Program(graph, backend, host)
     (node,) = graph.outputs
-    own_graph = graph if roles is None else localize(graph, roles)
-    local_inputs = range(end, len(own_graph.inputs))
-    host = analyse(own_graph, [scalars + i for i in constants], [*range(scalars), *local_inputs])
-    program = Program(own_graph, backend, host)
 
     def scalar(*operands: Any) -> Any:
-        first = scalars - len(INDICES)
-        indices: Sequence[Any] = operands[first:scalars]
-        arrays = [constants.get(i, x) for i, x in enumerate(operands[scalars:end])]
-        if roles is not None:
-            local_indices = indices[: len(local_inputs)]
-            indices = [x + operands[-1][i] for i, x in enumerate(indices)]
-            arrays += local_indices
-        (y,) = program.trace(*operands[:first], *indices, *arrays)
+        (y,) = program.trace(*[constants.get(i, x) for i, x in enumerate(operands)])
         return jnp.asarray(as_dense(y, title, node.where), node.type.numpy_dtype)
 
     return scalar

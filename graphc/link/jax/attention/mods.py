@@ -10,14 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graphc.attention.blocks import Tiling
 from graphc.attention.checks import check_captured_dtypes
 from graphc.attention.mods import Mod, leaf_of, mask_of, score_of, uses
+from graphc.attention.undecided import symbolic_tables
 from graphc.capture import Lifted, Stripped
 from graphc.ir import Graph, Node, TensorType, replace_nodes, toposort
 from graphc.link.jax.attention.functions import as_argument, call, captured_arrays
-from graphc.link.jax.attention.programs import CACHE_SIZE, compiled
+from graphc.link.jax.attention.programs import CACHE_SIZE, Run, compiled
 from graphc.link.jax.backend import WIDE
 from graphc.link.jax.from_jaxpr.convert import JaxprConversion, trace
+from graphc.link.jax.varying import varying_together
 from graphc.link.jax.wrap.function import is_key
 from graphc.link.jax.wrap.types import needs_x64
 from graphc.loop.step import with_formals
@@ -190,6 +193,30 @@ def _program(mod: Mod, arrays: Sequence[Placeholder], types: Types) -> ModProgra
         positions = [inputs.index(x) for x in mod.captured]
         return ModProgram(mod.graph, lambda *arrays: [arrays[i] for i in positions])
     return ModProgram(mod.graph, compiled(inputs, mod.captured))
+
+
+def traced_tables(function: Lifted, tiling: Tiling) -> Sequence[Any]:
+    """Return the tables of a mask function that captures tracers, which have no gradient.
+
+    Args:
+        function: The mask function and its arrays.
+        tiling: The blocks.
+
+    Returns:
+        Counts and indices of partial blocks, then of full ones, int32.
+    """
+    arrays = jax.lax.stop_gradient(captured_arrays("mask_mod", function))
+    types = types_of(arrays)
+    pairs = zip(arrays, types[0], strict=True)
+    operands = varying_together([jnp.asarray(words(x), t.dtype) for x, t in pairs])
+    return _tables_program(function.stripped, types, tiling)(*operands)
+
+
+@lru_cache(CACHE_SIZE)
+def _tables_program(stripped: Stripped, types: Types, tiling: Tiling) -> Run:
+    captured = placeholders(types[0])
+    mod = mask_of(Lifted(stripped, tuple(captured)), call_mod)
+    return compiled([x.array for x in captured], symbolic_tables(mod, tiling))
 
 
 def _inline_wide(mod: Mod, inputs: Sequence[Tensor]) -> Mod:

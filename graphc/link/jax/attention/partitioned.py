@@ -18,13 +18,11 @@ from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from graphc.link.jax.attention.aligned import Roles
 from graphc.link.jax.attention.shards import Sharding
 from graphc.link.jax.explicit import Claims, Entry, axes_of
 from graphc.link.jax.partitions import choices
 from graphc.link.jax.varying import varying_together
-
-Roles = tuple[int | None, ...]
-"""The role of each axis of an array: batches (0), heads (1), queries (2), or None."""
 
 BATCH, HEADS, QUERIES = range(3)
 

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from graphc import hooks
-from graphc.attention.flex import Flex, FlexGradient
-from graphc.ir import Graph, Node, TensorType, picks, replace_nodes
-from graphc.loop.step import stand_in, with_formals, with_new_inputs
+from graphc.attention.flex import Flex
+from graphc.ir import Node, TensorType, picks
 
 CACHE_SIZE = 256
 """The number of programs that are cached, of a few kilobytes each."""
@@ -64,8 +63,7 @@ def _forward(op: Flex, types: tuple[TensorType, ...]) -> Run:
 @lru_cache(CACHE_SIZE)
 def _backward(op: Flex, wanted: tuple[bool, ...], types: tuple[TensorType, ...]) -> Run:
     inputs = [x() for x in types]
-    gradient = FlexGradient(op.score, op.mask, op.sparse, op.block, op.scale, op.grouped, wanted)
-    return compiled(inputs, picks(Node.make(gradient, *inputs)))
+    return compiled(inputs, picks(Node.make(op.gradient(wanted), *inputs)))
 
 
 def compiled(inputs: Sequence[Node], outputs: Sequence[Node]) -> Run:
@@ -75,28 +73,3 @@ def compiled(inputs: Sequence[Node], outputs: Sequence[Node]) -> Run:
     )
     run: Run = function.pure
     return run
-
-
-# Shards.
-
-
-def with_origin(op: Flex) -> Flex:
-    """Return attention whose functions take local indices, and capture the shard's origin.
-
-    The origin, int32 (4,), has the global indices of the first batch, head, query and key. It is
-    the last array that each function captures.
-    """
-    score = None if op.score is None else _with_origin(op.score, 1)
-    return op.with_functions(score, None if op.mask is None else _with_origin(op.mask, 0))  # type: ignore[return-value]
-
-
-def _with_origin(graph: Graph, first: int) -> Graph:
-    fresh, outputs = with_new_inputs(graph)
-    origin = TensorType("int32", (4,))()
-    indices = fresh[first : first + 4]
-    local = [stand_in(x) for x in indices]
-    swaps: dict[Node, Node] = {
-        old: new + origin[i] for i, (old, new) in enumerate(zip(indices, local, strict=True))
-    }
-    inputs = [*fresh[:first], *local, *fresh[first + 4 :], origin]
-    return with_formals(inputs, replace_nodes(outputs, swaps))

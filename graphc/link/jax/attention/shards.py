@@ -19,7 +19,9 @@ from jax.sharding import AxisType, PartitionSpec
 
 from graphc.attention.flex import Flex
 from graphc.errors import ArgumentError, ShapeError
-from graphc.link.jax.attention.programs import Arrays, with_origin
+from graphc.ir import Graph
+from graphc.link.jax.attention.aligned import localize
+from graphc.link.jax.attention.programs import Arrays
 from graphc.link.jax.explicit import Claims, Entry, axes_of, explicit_axes, reshard, spec_of
 
 Attend = Callable[..., tuple[Any, Any]]
@@ -62,10 +64,16 @@ def of_device(op: Flex, sharding: Sharding, arrays: Arrays) -> tuple[Any, ...]:
     """
     *others, score_captured, mask_captured = arrays
     start = origin(sharding, arrays[0].shape)
-    score_captured = (*score_captured, start) if op.score else score_captured
-    mask_captured = (*mask_captured, start) if op.mask else mask_captured
+
+    def function(graph: Graph | None, captured: Sequence[Any]) -> tuple[Graph | None, Any]:
+        if graph is None:
+            return None, captured
+        return localize(graph, [(None,) * x.ndim for x in captured]), (*captured, start)
+
+    score, score_captured = function(op.score, score_captured)
+    mask, mask_captured = function(op.mask, mask_captured)
     axes = axes_of(sharding.queries) if sharding.ring else ()
-    return with_origin(op), axes, *others, score_captured, mask_captured
+    return op.with_functions(score, mask), axes, *others, score_captured, mask_captured
 
 
 def origin(sharding: Sharding, shape: Sequence[int]) -> Any:

@@ -13,8 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from graphc.link.jax.attention.layout import GroupLengths
+from graphc.link.jax.attention.layout import Block, GroupLengths
 from graphc.link.jax.varying import vary_as
 
 QUERIES_FIRST = "bhgqk"
@@ -47,11 +48,11 @@ class Tiles:
     mask_captured: Sequence[Any]
     axes: str
 
-    def apply_score(self, score: Any, row: Any, columns: Sequence[Any]) -> Any:
+    def apply_score(self, score: Any, block: Block) -> Any:
         """Return the scores of a tile after the user's function; ``score`` are those before it."""
         if self.score is None:
             return score
-        indices = self._indices(row, columns)
+        indices = self._indices(block)
         sizes = {
             axis: n
             for x, axes in zip(indices, INDICES, strict=True)
@@ -61,36 +62,48 @@ class Tiles:
         new = self._over_tile(self.score, 1)([tile, *indices], self.score_captured)
         return new.astype(score.dtype).reshape(score.shape)
 
-    def mask_block(self, row: Any, column: Any) -> Any:
-        """Return the mask of a partial block: matrices, or an array that broadcasts to them."""
-        return vary_as(self._mask_block(row, column), row, column, *self.mask_captured)
-
-    def _mask_block(self, row: Any, column: Any) -> Any:
+    def mask_scores(self, score: Any, block: Block) -> Any:
+        """Return the scores of a tile, -inf where the mask of a partial block is False."""
         lengths = self.lengths
-        indices = self._indices(row, [column])
-        keys = column * np.int32(lengths.block[1]) + np.arange(lengths.block[1], dtype=np.int32)
+        if self.mask is None and not lengths.ragged:
+            return score
+
+        def of_partial(score: Any) -> Any:
+            masked = jnp.where(self._mask_block(block), score, -np.inf)
+            return vary_as(masked, score, *self.mask_captured)
+
+        # A branch computes the mask once. Fused into its users, it would be computed by each, with
+        # different rounding, and comparisons near equality would differ.
+        return lax.cond(
+            block.is_partial,
+            of_partial,
+            lambda score: vary_as(score, score, *self.mask_captured),
+            score,
+        )
+
+    def _mask_block(self, block: Block) -> Any:
+        """Return the mask of a partial block: matrices, or an array that broadcasts to them."""
+        lengths = self.lengths
+        size = lengths.block[1]
+        keys = block.column * np.int32(size) + lax.iota(np.int32, size)
         within = (keys < np.int32(lengths.keys)).reshape(self._matrix(1, 1, -1))
         if self.mask is None:
             return within
-        keep = self._over_tile(self.mask, 0)(indices, self.mask_captured)
-        keep = keep.reshape(self._matrix(lengths.heads, lengths.below, lengths.block[1]))
+        keep = self._over_tile(self.mask, 0)(self._indices(block), self.mask_captured)
+        keep = keep.reshape(self._matrix(lengths.heads, lengths.below, size))
         return keep & within if lengths.ragged else keep
-
-    def empty_mask_block(self, row: Any, column: Any) -> Any:
-        """Return a mask of the same shape that is False everywhere."""
-        zeros = jnp.zeros(jax.eval_shape(self.mask_block, row, column).shape, bool)
-        return vary_as(zeros, row, column, *self.mask_captured)
 
     def _matrix(self, heads: int, queries: int, keys: int) -> tuple[int, int, int]:
         return (heads, keys, queries) if self.axes == KEYS_FIRST else (heads, queries, keys)
 
-    def _indices(self, row: Any, columns: Sequence[Any]) -> list[Any]:
+    def _indices(self, block: Block) -> list[Any]:
         """Return the indices of batch, head, query and key; padding repeats the last index."""
         lengths = self.lengths
-        bq, bk = (np.arange(n, dtype=np.int32) for n in lengths.block)
-        q = row * np.int32(bq.size) + bq
-        k = jnp.concatenate([column * np.int32(bk.size) + bk for column in columns])
-        if lengths.queries % bq.size:
+        q, k = (
+            index * np.int32(size) + lax.iota(np.int32, size)
+            for index, size in zip(block[:2], lengths.block, strict=True)
+        )
+        if lengths.queries % lengths.block[0]:
             q = jnp.minimum(q, np.int32(lengths.queries - 1))
         if lengths.ragged:
             k = jnp.minimum(k, np.int32(lengths.keys - 1))

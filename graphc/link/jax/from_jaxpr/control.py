@@ -9,9 +9,8 @@ import jax
 
 from graphc.ir import is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation
-from graphc.link.jax.implicit.interpreter import bind_equation
-from graphc.link.jax.implicit.scans import Scan
-from graphc.link.jax.jaxprs import CALLS, replace_at
+from graphc.link.jax.jaxprs import CALLS, bind_equation, replace_at
+from graphc.link.jax.releases import scan_operands
 from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
 from graphc.tensor import Tensor
 
@@ -21,23 +20,24 @@ def _call(parameter: str) -> Converter:
 
 
 def _scan(eqn: JaxprEquation, *operands: Tensor) -> list[Tensor]:
-    scan = Scan.of(eqn.eqn, operands)
-    n, xs = len(scan.carries), tuple(scan.rows)
+    body, groups = scan_operands(eqn.eqn)
+    consts, carries, rows = ([operands[i] for i in group] for group in groups)
+    n = len(carries)
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
-        ys = eqn.run(scan.body, [*scan.consts, *carry, *(x or ())])
+        ys = eqn.run(body, [*consts, *carry, *(x or ())])
         return tuple(ys[:n]), tuple(ys[n:])
 
     unroll = eqn.eqn.params.get("unroll")
-    final, rows = loop(
+    final, results = loop(
         step,
-        tuple(scan.carries),
-        xs or None,
+        tuple(carries),
+        tuple(rows) or None,
         n_steps=eqn.lengths(eqn["length"]),
         reverse=bool(eqn["reverse"]),
         unroll=unroll if isinstance(unroll, int) and unroll > 1 else None,
     )
-    return [*final, *(rows or ())]
+    return [*final, *(results or ())]
 
 
 def _while(eqn: JaxprEquation, *operands: Tensor) -> list[Tensor]:

@@ -28,8 +28,7 @@ from graphc.link.jax.from_jaxpr.linalg import LINALG
 from graphc.link.jax.from_jaxpr.random import RANDOM, pack_keys, unpack_keys
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
-from graphc.link.jax.implicit.interpreter import bind_equation
-from graphc.link.jax.jaxprs import replace_at, walk
+from graphc.link.jax.jaxprs import bind_equation, replace_at, walk
 from graphc.link.jax.unknown_lengths import Arguments, trace_with_symbols
 from graphc.link.jax.wrap.captured import call
 from graphc.link.jax.wrap.function import is_key

@@ -11,7 +11,7 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Constant
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
-from graphc.link.jax.implicit.rules import default_fill_value
+from graphc.link.jax.jaxprs import default_fill_value
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 

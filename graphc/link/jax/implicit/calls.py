@@ -13,7 +13,6 @@ from jax.extend.core import JaxprEqn
 
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, per_array, unflatten
 from graphc.link.jax.implicit.interpreter import (
-    bind_equation,
     inline,
     materialize_for,
     rule,
@@ -22,7 +21,7 @@ from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, run_through, transform
-from graphc.link.jax.jaxprs import used_results
+from graphc.link.jax.jaxprs import bind_equation, used_results
 from graphc.link.jax.pure import run_as
 from graphc.link.jax.releases import as_closed
 

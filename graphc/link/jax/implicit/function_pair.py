@@ -23,7 +23,6 @@ from graphc.link.jax.implicit.applied import Rules, apply
 from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
 from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
 from graphc.link.jax.implicit.interpreter import (
-    bind_equation,
     inline,
     report_at,
     rule,
@@ -33,7 +32,7 @@ from graphc.link.jax.implicit.interpreter import (
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
 from graphc.link.jax.implicit.transform import run_through
-from graphc.link.jax.jaxprs import replace_at
+from graphc.link.jax.jaxprs import bind_equation, replace_at
 from graphc.link.jax.varying import vary_as
 
 

@@ -33,8 +33,7 @@ from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, reshard, spec_of
 from graphc.link.jax.implicit import automatic
 from graphc.link.jax.implicit.known import known_numbers, note_number, note_repeated
-from graphc.link.jax.jaxprs import UnreadResult, walk
-from graphc.link.jax.releases import bind
+from graphc.link.jax.jaxprs import UnreadResult, bind_equation, walk
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
@@ -141,12 +140,6 @@ def _changes_nothing(eqn: JaxprEqn) -> bool:
     after: Any = y.aval
     same = (before.shape, before.dtype) == (after.shape, after.dtype)
     return same and tuple(order) == tuple(sorted(order))
-
-
-def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Bind an equation with dense operands."""
-    results = bind(eqn.primitive, operands, eqn.params)
-    return results if eqn.primitive.multiple_results else [results]
 
 
 def bind_dense(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import sparse
 from jax.sharding import NamedSharding, PartitionSpec
 
 from graphc.implicit.array import is_implicit
@@ -90,4 +89,7 @@ NAMESPACE = JaxNamespace()
 
 def bcoo(data: Any, indices: Any, shape: Sequence[int], unique: bool) -> Any:
     """Return a ``jax.experimental.sparse.BCOO`` of these arrays."""
+    # The module loads SciPy's, which takes longer than graphc's own modules.
+    from jax.experimental import sparse  # noqa: PLC0415
+
     return sparse.BCOO((data, indices), shape=shape, unique_indices=unique)

@@ -27,6 +27,7 @@ from graphc.implicit.structured import Structured
 from graphc.implicit.structures.fill import Fill
 from graphc.link.jax.implicit.interpreter import where_now
 from graphc.link.jax.implicit.primitives import primitive, rows_of_primitives
+from graphc.link.jax.jaxprs import default_fill_value
 from graphc.tensor.core.elementwise import ROWS
 
 REDUCTIONS = {
@@ -242,16 +243,6 @@ def _fill_outside(y: Any, inside: Any, value: Any) -> Any:
     inside = jnp.expand_dims(inside, tuple(range(inside.ndim, y.ndim)))
     value = jnp.asarray(default_fill_value(y.dtype) if value is None else value, y.dtype)
     return jnp.where(inside, densify(y), value)
-
-
-def default_fill_value(dtype: Any) -> Any:
-    """Return JAX's value of slices out of bounds."""
-    if jnp.issubdtype(dtype, jnp.inexact):
-        return jnp.nan
-    if dtype.kind == "b":
-        return True
-    bounds = np.iinfo(dtype)
-    return bounds.max if dtype.kind == "u" else bounds.min
 
 
 def _stack(*xs: Any, axis: int) -> Any:

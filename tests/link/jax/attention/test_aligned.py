@@ -44,6 +44,6 @@ def test_axes_that_are_read_at_own_indices_can_be_divided(case: str) -> None:
     first = (2, 3, 4)
     mine = value[tuple([slice(None if r is None else first[r], None) for r in wanted])]
     for b, h, i, j in ((2, 3, 4, 0), (3, 5, 7, 7), (3, 3, 5, 2)):
-        own = b - first[0], h - first[1], i - first[2]
-        (found,) = evaluate(localize(graph, [wanted]), 1.0, b, h, i, j, mine, *own)
+        own = b - first[0], h - first[1], i - first[2], j
+        (found,) = evaluate(localize(graph, [wanted]), 1.0, *own, mine, np.int32([*first, 0]))
         assert found == evaluate(graph, 1.0, b, h, i, j, value)[0]
