@@ -184,3 +184,44 @@ def test_several_results_of_an_operation_are_a_list(mode: str) -> None:
     first, second = Halves()(x)
     f = graphc.function([x], second - first, mode=mode, returns="numpy")
     assert f([1.0, 2.0, 5.0, 9.0]).tolist() == [4.0, 7.0]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(Op):
+    """The number of whole steps in each element, which has no derivative."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_dtype("int64")
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.floor(x).astype(np.int64)
+
+
+def test_an_op_of_an_integer_result_needs_no_pullback() -> None:
+    x = gt.vector("x")
+    gradient = graphc.grad((x * Steps()(x)).sum(), x)
+    assert gradient.eval({x: [0.5, 2.5, 7.0]}, mode="NUMPY").tolist() == [0.0, 2.0, 7.0]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled(Op):
+    """Twice the first input, for elements of any batch."""
+
+    core_ndim = 0
+    is_linear = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return 2 * x
+
+
+def test_an_op_that_is_linear_is_its_own_pushforward() -> None:
+    x, t = gt.vector("x"), gt.vector("t")
+    assert graphc.pushforward(Doubled()(x), x, t) is Doubled()(t)
+
+
+def test_an_op_on_elements_of_one_array_is_its_own_batch() -> None:
+    x, xs = gt.tensor(shape=(3,)), gt.tensor(shape=(5, 3))
+    assert graphc.vectorize_graph(Doubled()(x), {x: xs}) is Doubled()(xs)
