@@ -19,7 +19,8 @@ RUN = for name in $(1); do printf '\n%s\n' "examples/$$name.py" && $(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test fuzz fuzz-pytensor test-all test-part test-newest check docs bench clean
+.PHONY: help demo examples test fuzz fuzz-pytensor test-all test-part test-newest test-clients \
+	check docs bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +55,9 @@ test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may 
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
 	@.ci/test-newest $(BIN)/python
+
+test-clients:  ## run tests of pymc-extras, all modes being graphc's; PYTHON=python3.12 or newer
+	@ONE_IN=$(ONE_IN) .ci/test-clients $(PYTHON)
 
 check: $(VENV)/.installed  ## format, lint, types, layers, dead code, documentation
 	$(BIN)/ruff format --check .

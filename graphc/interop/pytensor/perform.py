@@ -58,20 +58,20 @@ class ResultShapes:
     def __call__(self, *shapes: Any) -> list[Shape]:
         node = self.performed.op.make_node(*[type() for type in self.performed.types])
         results: list[Shape] = [y.type.shape for y in node.outputs]
-        for infer in (self._inferred, self._tried):
+        for infer in (self._infer, self._run):
             if any(None in shape for shape in results):
                 with suppress(Exception):  # as for unknown lengths of the arguments
                     results = infer(node, shapes)
         return results
 
-    def _inferred(self, node: Any, shapes: Sequence[Any]) -> list[Shape]:
+    def _infer(self, node: Any, shapes: Sequence[Any]) -> list[Shape]:
         infer = self.performed.op.infer_shape
         # Older versions pass the graph first. PyTensor's lengths are symbols.
         graph = [None] if len(inspect.signature(infer).parameters) > 2 else []
         results = infer(*graph, node, list(shapes))
         return [tuple(n if isinstance(n, int) else None for n in y) for y in results]
 
-    def _tried(self, node: Any, shapes: Sequence[Any]) -> list[Shape]:
+    def _run(self, node: Any, shapes: Sequence[Any]) -> list[Shape]:
         last = self.performed.shapes
         if last is not None and last[0] == [*shapes]:
             return last[1]
