@@ -136,6 +136,25 @@ def backwards() -> Iterator[Line]:
     yield measured("go_backwards + gradient, 1,000 x 16", f, hand, arguments, TARGET)
 
 
+@benchmark("loops draws")
+def draws() -> Iterator[Line]:
+    def by_graphc(carry: Any, _: Any) -> Any:
+        x, key = carry
+        x = 0.9 * x + gt.random.normal(rng=key, dtype="float32")
+        return (x, gt.random.fold_in(key, 1)), x
+
+    def by_hand(carry: Any, _: Any) -> Any:
+        x, key = carry
+        x = 0.9 * x + jax.random.normal(key, dtype="float32")
+        return (x, jax.random.fold_in(key, 1)), x
+
+    x, key = gt.scalar("x", dtype="float32"), gt.tensor("key", dtype="uint32", shape=(2,))
+    f = graphc.function([x, key], graphc.loop(by_graphc, (x, key), n_steps=1_000)[1], mode="JAX")
+    hand = jax.jit(lambda *start: jax.lax.scan(by_hand, start, length=1_000)[1])
+    arguments = [jnp.float32(0), jnp.array([0, 7], "uint32")]
+    yield measured("normal draws in 1,000 steps", f, hand, arguments, TARGET)
+
+
 @benchmark("loops linear")
 def linear_recurrence() -> Iterator[Line]:
     a, b = gt.matrices("a", "b", dtype="float32")

@@ -20,8 +20,11 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """The rotations, in bits, of the four rounds between two injections of the key, in turn."""
 
 INJECTIONS = 5
-PARITY = np.uint32(0x1BD11BDA)
+PARITY = 0x1BD11BDA
 """The constant in the key's third word, which makes it nonzero where the others are 0."""
+
+WORD = 2**32 - 1
+"""The bits of a word."""
 
 BLOCK = 2**13
 """The number of words that NumPy hashes at a time, so that they fit the cache."""
@@ -49,6 +52,12 @@ class Threefry(Op):
     def perform(self, *words: np.ndarray[Any, Any]) -> tuple[Any, Any]:
         """Hash block by block, as each word is read and written a hundred times."""
         shape = np.broadcast_shapes(*[np.shape(x) for x in words])
+        if not shape:
+            # Python's integers are faster than arrays of one element, and need no wrapping before a
+            # rotation.
+            k0, k1, x0, x1 = map(int, words)
+            first, second = hash_words(k0, k1, x0, x1, _rotate)
+            return np.array(first & WORD, np.uint32), np.array(second & WORD, np.uint32)
         y, z = np.empty(shape, np.uint32), np.empty(shape, np.uint32)
         flat = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in words]
         flat_y, flat_z = y.reshape(-1), z.reshape(-1)
@@ -81,8 +90,12 @@ def hash_words(k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], 
         for bits in ROTATIONS[i % 2]:
             x0 = x0 + x1
             x1 = rotate(x1, bits) ^ x0
-        x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + np.uint32(i + 1))
+        x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + (i + 1))
     return x0, x1
+
+
+def _rotate(x: int, bits: int) -> int:
+    return (x << bits | (x & WORD) >> (32 - bits)) & WORD
 
 
 def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:

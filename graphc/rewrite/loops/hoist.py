@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from math import prod
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
-from graphc.ir import Node, Op, TensorType, reachable_nodes, toposort
+from graphc.ir import Node, Op, TensorType, dependent, is_integer, reachable_nodes, toposort
 from graphc.loop.loop import Loop
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import equal_lengths
@@ -43,7 +44,7 @@ def early_rows(loop: Node) -> Results | None:
 def hoist_expensive(loop: Node) -> Results | None:
     """Return the results of a loop with expensive work on sequences done before it."""
     body = AnalysedLoop.at(loop)
-    return _hoist(body, _expensive(body))
+    return _hoist(body, _expensive(filter(body.is_early, body.order)))
 
 
 def hoist_small(loop: Node) -> Results | None:
@@ -64,32 +65,73 @@ def hoist_small(loop: Node) -> Results | None:
     return _hoist(body, few)
 
 
-def _hoist(body: AnalysedLoop, work: set[Node]) -> Results | None:
-    """Return the results of a loop with these nodes of its step computed before it, if possible."""
+def hoist_draws(loop: Node) -> Results | None:
+    """Return the results of a loop with draws from its keys done before it.
+
+    A loop of the keys alone comes first: integers whose next values depend on no other carry.
+    """
+    body = AnalysedLoop.at(loop)
+    pairs = zip(body.carries, body.nexts, strict=True)
+    inputs = {*body.carries, *body.xs}
+    chain = {
+        i: y
+        for i, (carry, y) in enumerate(pairs)
+        if is_integer(carry.dtype) and y is not carry and inputs & {*toposort([y])} == {carry}
+    }
+    others = [x for i, x in enumerate(body.carries) if i not in chain]
+    if not chain or not others:
+        return None
+    keys = [body.carries[i] for i in chain]
+    late, drawn = dependent(body.order, others), dependent(body.order, keys)
+    early = [x for x in body.order if x in drawn and x not in late]
+    finals_and_rows = body.rebuild(chain, keys)
+    rows = dict(zip(keys, finals_and_rows[len(chain) :], strict=True))
+    arrays = (y for y in _expensive(early) if isinstance(y.type, TensorType))
+    few = {y for y in arrays if (number_of_elements(y) or math.inf) <= SMALL_SIZE}
+    return _hoist(body, few, rows, dict(zip(chain, finals_and_rows, strict=False)))
+
+
+def _hoist(
+    body: AnalysedLoop,
+    work: set[Node],
+    extra: Mapping[Node, Tensor] = MappingProxyType({}),
+    finals: Mapping[int, Node] = MappingProxyType({}),
+) -> Results | None:
+    """Return the results of a loop with these nodes of its step computed before it, if possible.
+
+    Args:
+        body: The loop.
+        work: The nodes.
+        extra: Rows of carries that are computed before the loop, too.
+        finals: The last values of these carries, by index.
+    """
     if not body.is_plain or body.op.recompute:
         return None
     rows_of: dict[Node, Tensor] = {}
-    read = [x for node in body.order if node in body.on_carries for x in node.inputs]
+    late = dependent(body.order, [x for x in body.carries if x not in extra])
+    read = [x for node in body.order if node in late for x in node.inputs]
+    nexts = [y for i, y in enumerate(body.nexts) if i not in finals]
 
     def following(y: Node) -> list[Node]:
-        rows = as_batch(body, y) if is_small(body, y) else None
+        rows = as_batch(body, y, extra) if is_small(body, y) else None
         if rows is None:
             return [x for x in y.inputs if x in work]
         rows_of[y] = rows
         return []
 
-    reachable_nodes([x for x in (*read, *body.nexts, *body.rows) if x in work], following)
+    reachable_nodes([x for x in (*read, *nexts, *body.rows) if x in work], following)
     if not rows_of:
         return None
+    rows_of |= extra
     swaps = {y: stand_in(y) for y in rows_of}
-    return body.results({}, {}, swaps=swaps, sequences={swaps[y]: rows_of[y] for y in rows_of})
+    return body.results(finals, {}, swaps=swaps, sequences={swaps[y]: rows_of[y] for y in rows_of})
 
 
-def _expensive(body: AnalysedLoop) -> set[Node]:
-    """Return the early nodes that are expensive, or are computed from such nodes."""
+def _expensive(early: Iterable[Node]) -> set[Node]:
+    """Return the nodes that are expensive, or are computed from such nodes."""
     result: set[Node] = set()
-    for node in body.order:
-        if body.is_early(node) and (is_expensive(node) or not result.isdisjoint(node.inputs)):
+    for node in early:
+        if is_expensive(node) or not result.isdisjoint(node.inputs):
             result.add(node)
     return result
 
@@ -114,9 +156,11 @@ def is_small(body: AnalysedLoop, y: Node) -> bool:
     return False
 
 
-def as_batch(body: AnalysedLoop, y: Node, extra: dict[Node, Tensor] | None = None) -> Tensor | None:
+def as_batch(
+    body: AnalysedLoop, y: Node, extra: Mapping[Node, Tensor] = MappingProxyType({})
+) -> Tensor | None:
     """Return a node of the step for all steps at once, None if impossible or too large."""
-    rows = body.sequences | (extra or {})
+    rows = {**body.sequences, **extra}
     order = [node for node in toposort([y], rows) if node in body.varying]
     if any(_is_lazy(node.op) or _is_large(body, node) for node in order):
         return None
@@ -143,4 +187,4 @@ def _bytes(body: AnalysedLoop, items: Iterable[TensorType]) -> Iterator[int]:
     """Yield the sizes in bytes of arrays for all steps at once, where known."""
     for x in items:
         if body.op.steps is not None and isinstance(x, TensorType) and x.is_static:
-            yield body.op.steps * prod(x.shape) * x.numpy_dtype.itemsize  # type: ignore[arg-type]
+            yield body.op.steps * math.prod(x.shape) * x.numpy_dtype.itemsize  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from graphc.ir import Constant, Node, Pick, picks, replace_nodes
 from graphc.loop.loop import Loop
 from graphc.loop.trace import is_reversed, last_row
 from graphc.rewrite.loops.dependence import NOT_VECTORIZABLE, AnalysedLoop, Results, result_of
-from graphc.rewrite.loops.hoist import early_rows, hoist_expensive, hoist_small
+from graphc.rewrite.loops.hoist import early_rows, hoist_draws, hoist_expensive, hoist_small
 from graphc.rewrite.loops.recurrences import coupled_carries, known_carries, linear_carries
 from graphc.rewrite.loops.sink import sums_after, work_after
 from graphc.rewrite.rule import rewrite, scalar_value
@@ -80,6 +80,12 @@ def product_after_loop(node: Node, op: Pick) -> Node | None:
 def product_before_loop(node: Node, op: Pick) -> Node | None:
     """``a @ x``, ``sort(x)`` and the like of sequence elements are computed before the loop."""
     return result_of(node, hoist_expensive)
+
+
+@rewrite("specialize", Pick, beside=[Loop])
+def draws_before_loop(node: Node, op: Pick) -> Node | None:
+    """``normal(key)`` of a key that the loop carries is drawn for all steps before the loop."""
+    return result_of(node, hoist_draws)
 
 
 @rewrite("specialize", Pick, beside=[Loop], optional=True)

@@ -91,6 +91,22 @@ def test_a_count_may_end_anywhere_in_a_chunk(reverse: bool) -> None:
     compare([a, v, n], outputs, *((1.5, data, k) for k in (0, 1, 31, 32, 33, 64, 69, 70)))
 
 
+@pytest.mark.parametrize("n", [0, 1, 9, 40])
+def test_numpy_runs_loops_of_a_few_integers_alone(n: int) -> None:
+    key = gt.tensor(dtype="uint32", shape=(2,))
+    step = LoopStep([key], [], [key[::-1] * 3 + 1], [key])
+    start = gt.tensor("start", dtype="uint32", shape=(2,))
+    results = build(PLAIN, n, None, [start], [], step)
+    op: Any = results[0].inputs[0].op
+    assert not isinstance(chunks.loop_driver(op, {}), chunks.LoopDriver)
+    keys = [np.array([5, 7], "uint32")]
+    for _ in range(n):
+        keys.append(keys[-1][::-1] * np.uint32(3) + np.uint32(1))
+    last, rows = graphc.function([start], results, mode="MLX")(keys[0])
+    np.testing.assert_array_equal(last, keys[-1])
+    np.testing.assert_array_equal(rows, np.array(keys[:-1], "uint32").reshape(n, 2))
+
+
 def test_a_loop_stops_at_every_step() -> None:
     def step(x_t: Any, h: Any) -> Any:
         new = gt.tanh(h * 0.9 + x_t)

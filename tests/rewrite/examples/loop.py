@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import graphc.tensor as gt
 from graphc.ir import Graph, Node, toposort
 from graphc.loop.build import build
@@ -96,6 +98,19 @@ scaled = build(
 )[0]
 scales = LoopStep([state], [number], [state * number], [])
 one: Any = {"init": [w], "carries": [state]}
+start, key = gt.constant(np.array([3, 1], "uint32")), gt.tensor(dtype="uint32", shape=(2,))
+keys = build(PLAIN, rows, None, [start], [], LoopStep([key], [], [key * 3 + 1], [key]))[1]
+
+
+def least(key: Any) -> Any:
+    """A number that follows from a key, and takes more than moving it."""
+    return gt.cast(gt.sort(key, axis=-1)[..., 0], "float64")
+
+
+def drawing(drawn: Any, following: Any, like: Loop = PLAIN) -> Any:
+    step = LoopStep([total, key], [], [total * drawn, following], [])
+    return build(like, rows, None, [scalar, start], [], step)[0]
+
 
 EXAMPLES: dict[str, list[Example]] = {
     "loop_of_static_length": [
@@ -126,6 +141,19 @@ EXAMPLES: dict[str, list[Example]] = {
         (
             over(x, [doubled], [state @ weights], [w], [state])[1],
             over(x, [doubled], [state], [w], [state])[1] @ weights,
+        ),
+    ],
+    "draws_before_loop": [
+        (
+            drawing(least(key), key * 3 + 1),
+            build(
+                PLAIN,
+                rows,
+                None,
+                [scalar],
+                [least(keys)],
+                LoopStep([total], [number], [total * number], []),
+            )[0],
         ),
     ],
     "work_before_loop": [
@@ -171,6 +199,11 @@ LEFT_ALONE: dict[str, list[Node]] = {
         over(x, [doubled + gt.cumsum(row)], like=replace(PLAIN, recompute=True), **one)[0],
     ],
     "product_after_loop": [faded[1]],
+    "draws_before_loop": [
+        drawing(least(key), key + gt.cast(total, "uint32")),
+        drawing(least(key), key * 3 + 1, replace(PLAIN, recompute=True)),
+        drawing(gt.cast(key[0], "float64"), key * 3 + 1),
+    ],
     "work_before_loop": [
         net(x, gt.exp(row))[1],
         over(x, [state * row[0]], like=replace(PLAIN, recompute=True), **one)[0],

@@ -11,7 +11,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc import Mode
 from graphc.ir import Graph, Node, toposort
+from graphc.link import names
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep
@@ -313,6 +315,30 @@ def test_a_gradient_loop_of_a_net_adds_up_nothing(static: bool) -> None:
     _, backwards = loops(rewritten(cell, gradients))
     assert backwards.op.reverse  # type: ignore[attr-defined]
     assert "add" not in names_within(backwards)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+@pytest.mark.parametrize("backend", names())
+def test_draws_before_loop_are_those_of_each_step(backend: str, n: int) -> None:
+    def function(mode: Any) -> Any:
+        stream = gt.random.RandomStream(seed=4)
+        x = graphc.scan(
+            lambda x: 0.9 * x + stream.normal(x) * stream.uniform(), outputs_info=1.0, n_steps=n
+        )
+        return graphc.function([], x, mode=mode)
+
+    after, before = function(backend), function(Mode("NUMPY", excluding=["all"]))
+    for _ in range(2):
+        np.testing.assert_allclose(after(), before(), 1e-9)
+
+
+def test_draws_before_loop_leave_no_hash_in_a_step_but_that_of_its_keys() -> None:
+    stream = gt.random.RandomStream(seed=4)
+    x = graphc.scan(lambda x: 0.9 * x + stream.normal(x), outputs_info=1.0, n_steps=9)
+    keys, states = loops(graphc.function([], x, mode="NUMPY").graph.outputs)
+    op: Any = keys.op
+    assert (op.carries, op.sequences) == (1, 0)
+    assert "threefry" not in names_within(states)
 
 
 def test_sums_of_products_stay_where_the_factors_are_larger() -> None:

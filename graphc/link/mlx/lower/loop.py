@@ -17,11 +17,19 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.ir import TupleType, is_integer
 from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
 from graphc.link.mlx import arrays
 from graphc.link.mlx.backend import backend, held_program
-from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
+from graphc.link.mlx.segments import (
+    DRIVERS,
+    CompiledFunction,
+    Driver,
+    Segments,
+    constants_of,
+    size_of,
+)
 from graphc.link.program import Program
 from graphc.loop.build import ENDLESS
 from graphc.loop.loop import Loop
@@ -396,4 +404,27 @@ class _LoopCall:
         return [*map(arrays.device_array, self.driven.body(consts).run(*carry, *elements, *consts))]
 
 
-DRIVERS[Loop] = LoopDriver
+MAX_ON_HOST = 64
+"""Number of elements up to which NumPy computes a step of integers sooner than MLX starts it."""
+
+
+def loop_driver(op: Loop, options: Mapping[str, Any]) -> Driver:
+    """Return a driver of a loop; NumPy runs loops of a few integers alone, such as keys."""
+    if op.sequences or not all(_has_few_integers(node.type) for node in op.step.nodes):
+        return LoopDriver(op, options)
+
+    def run_on_host(*values: Any) -> tuple[Any, ...]:
+        results = op.perform(*map(arrays.host_array, values))
+        end = op.carries + op.stacked
+        return (*map(arrays.device_array, results[:end]), *results[end:])
+
+    return run_on_host
+
+
+def _has_few_integers(type: Any) -> bool:
+    if isinstance(type, TupleType):
+        return all(map(_has_few_integers, type.items))
+    return is_integer(type.dtype) and type.is_static and math.prod(type.shape) <= MAX_ON_HOST
+
+
+DRIVERS[Loop] = loop_driver

@@ -24,7 +24,7 @@ def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
     k0, k1, x0, x1 = (end_of_kernel(device_array(x)) for x in words)
     # Elements of arrays: a number would be written into the kernel.
     table, numbers = mx.array(ROTATIONS, mx.uint32), mx.arange(1, INJECTIONS + 1, dtype=mx.uint32)
-    keys = (k0, k1, end_of_kernel(k0 ^ k1 ^ int(PARITY)))
+    keys = (k0, k1, end_of_kernel(k0 ^ k1 ^ PARITY))
     zero = end_of_kernel(mx.zeros((), mx.uint32))
     x0, x1 = x0 + k0, x1 + k1
     for i in range(INJECTIONS):
