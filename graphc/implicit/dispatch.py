@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from graphc.errors import AmbiguousHandlerError
@@ -24,10 +23,12 @@ def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -
         AmbiguousHandlerError: If two handlers fit equally well.
     """
     for handler in handlers_for(target, operands):
-        with suppress(StructureLost):
+        try:
             result = handler(*operands, **parameters)
-            if result is not NotImplemented:
-                return result
+        except StructureLost:
+            continue
+        if result is not NotImplemented:
+            return result
 
     def call(cls: type[ImplicitArray]) -> Any:
         return cls.default_handler(target, *operands, **parameters)

@@ -59,12 +59,9 @@ class Quantized(Stacked):
     @property
     def coding(self) -> Coding:
         """The encoding."""
-        return self.coding_of(**dict(self.static))
-
-    @property
-    def static(self) -> tuple[tuple[str, Any], ...]:
-        """The names and values of the static fields."""
-        return tuple([(name, getattr(self, name)) for name in field_names_of(type(self)).static])
+        return self.coding_of(
+            **{name: getattr(self, name) for name in field_names_of(type(self)).static}
+        )
 
     @classmethod
     @abstractmethod
@@ -110,9 +107,10 @@ class Quantized(Stacked):
         return [TensorType(dtype, groups)] * (1 + coding.has_biases)
 
     def check(self) -> None:
-        fields = {name: x for name, x in fields_of(self).items() if x is not None}
-        types = [(name, lengths_of(x), str(dtype_of(x))) for name, x in fields.items()]
-        _check(type(self), self.static, str(self.dtype), tuple(types))
+        fields = [(name, x) for name, x in fields_of(self).items() if x is not None]
+        types = tuple([(name, lengths_of(x), str(dtype_of(x))) for name, x in fields])
+        static = [(name, getattr(self, name)) for name in field_names_of(type(self)).static]
+        _check(type(self), tuple(static), str(self.dtype), types)
 
     def own_axes(self) -> Mapping[str, int]:
         return dict.fromkeys(fields_of(self), 2)

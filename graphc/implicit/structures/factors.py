@@ -47,12 +47,12 @@ class Factored(Stacked):
     def cast(self, dtype: Any) -> Any:
         return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
-    def _add_base(self, of_base: Callable[[Any], Any], y: Any) -> Any:
+    def _add_base(self, xp: Any, of_base: Callable[[Any], Any], y: Any) -> Any:
         """Add a function of the summand, if there is one, to that function of the product."""
         if self.more is None:
             return y
         base = of_base(self.more)
-        return base if base is NotImplemented else numpy_like(base, y).add(base, y)
+        return base if base is NotImplemented else xp.add(base, y)
 
     def _build(self, of_base: Callable[[Any], Any], a: Any, b: Any) -> Any:
         """Return an array of this class of other factors, and of a function of the summand."""
@@ -63,13 +63,13 @@ class Factored(Stacked):
         xp = self.xp
         a, b = self.factors(xp)
         y = reduce_in_dtype(xp, "sum", xp.multiply(a, xp.swapaxes(b, -1, -2)), (-1,))
-        return self._add_base(lambda base: diagonal_of(xp, base), y)
+        return self._add_base(xp, lambda base: diagonal_of(xp, base), y)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         a, b = self.factors(xp)
         y = xp.matmul(xp.getitem(a, index), b)
-        return self._add_base(lambda base: xp.getitem(base, index), y)
+        return self._add_base(xp, lambda base: xp.getitem(base, index), y)
 
     def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, type(self)) for x in others):
@@ -107,7 +107,7 @@ class Factored(Stacked):
             y = xp.getitem(xp.matmul(xp.expand_dims(row, -2), b), (..., 0, slice(None)))
         else:
             y = reduce_in_dtype(xp, "sum", xp.multiply(row, column), (-1,))
-        return self._add_base(lambda base: reduce_in_dtype(xp, "sum", base, axes), y)
+        return self._add_base(xp, lambda base: reduce_in_dtype(xp, "sum", base, axes), y)
 
     def sum_batch(self, axes: tuple[int, ...]) -> Any:
         xp, k = self.xp, self.ndim - 2
