@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -11,9 +12,11 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.link.mlx.lower import linalg
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.arrays.reduce import LogSumExp
 from graphc.tensor.arrays.sort import SearchSorted
+from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 from graphc.tensor.special.special import Softmax
 from tests.modes import uncompiled
 
@@ -162,3 +165,21 @@ def test_a_long_product_of_narrow_floats_keeps_its_digits(terms: int) -> None:
     right = np.random.default_rng(1).uniform(0, 1, (2, terms, 2)).astype(np.float32)
     wanted = left.astype(np.float64) @ right
     np.testing.assert_allclose(product(left, right), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 63, 65, 130, 513])
+def test_the_inverse_of_cholesky_factors_skips_most_products_with_zeros(
+    n: int, monkeypatch: Any
+) -> None:
+    work = []
+
+    def matmul(a: Any, b: Any, **how: Any) -> Any:
+        work.append(a.shape[-2] * a.shape[-1] * b.shape[-1])
+        return mx.matmul(a, b, **how)
+
+    factor = np.tril(RANDOM.normal(size=(n, n))) / n + 2 * np.eye(n)
+    monkeypatch.setattr(linalg, "mx", SimpleNamespace(**{**vars(mx), "matmul": matmul}))
+    y = np.asarray(linalg.cholesky_inverse(CholeskyInverse(), mx.array(factor, mx.float64)))
+    np.testing.assert_allclose(y, np.linalg.inv(factor @ factor.T), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(y, y.T)
+    assert n < 512 or sum(work) < n**3 / 4
