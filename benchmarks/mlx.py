@@ -6,6 +6,7 @@ one evaluation of all results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from benchmarks.gaussian_process import covariance, data_of
 from benchmarks.table import Line, benchmark
 from benchmarks.timing import agree, compared
 
@@ -22,6 +24,8 @@ SMALL = 1.15
 """For a call of a small function."""
 MLX = graphc.Mode("MLX", compile=True)
 """With all kernels from the first call on, as ``mx.compile`` by hand."""
+
+LOG_TAU = math.log(2 * math.pi)
 
 
 def evaluated(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,3 +138,34 @@ def network() -> Iterator[Line]:
     arguments = random((256, 128), (256, 128), *[(128, 128), (128,)] * 4, scale=0.1)
     agree(f(*arguments), hand(*arguments), rtol=1e-4)
     yield Line("MLX: network of 4 layers + gradient", compared(f, hand, *arguments), TARGET)
+
+
+@benchmark("mlx gaussian process")
+def likelihood() -> Iterator[Line]:
+    def by_hand(parameters: Any, x: Any, y: Any) -> Any:
+        """Return the gradient in closed form: MLX differentiates no factorisation."""
+        length, size, noise = (mx.exp(parameters[i]) for i in range(3))
+        scaled = x / length
+        squares = ((scaled[:, None, :] - scaled[None, :, :]) ** 2).sum(-1)
+        k = size * mx.exp(-squares / 2)
+        factor = mx.linalg.cholesky(k + noise * mx.eye(len(x)), stream=mx.cpu)
+        inverse = mx.linalg.cholesky_inv(factor, stream=mx.cpu)
+        fit = inverse @ y
+        logdet = 2 * mx.log(mx.diagonal(factor)).sum()
+        by_matrix = (fit[:, None] * fit - inverse) / 2
+        by_k = by_matrix * k
+        slopes = [(by_k * squares).sum(), by_k.sum(), noise * mx.diagonal(by_matrix).sum()]
+        return -(y @ fit + logdet + len(x) * LOG_TAU) / 2, mx.stack(slopes)
+
+    def loss(parameters: Any, x: Any, y: Any) -> Any:
+        matrix = gt.assume(covariance(parameters, x, gt), positive_definite=True)
+        fit = y @ gt.linalg.solve(matrix, y)
+        return -(fit + gt.linalg.logdet(matrix) + 500 * LOG_TAU) / 2
+
+    inputs = [gt.vector("parameters", dtype="float32", shape=(3,))]
+    inputs += [gt.matrix("x", dtype="float32"), gt.vector("y", dtype="float32")]
+    f, hand = with_gradient(loss, inputs, wrt=[0]), evaluated(mx.compile(by_hand))
+    arguments = [mx.array(x) for x in data_of(500)]
+    agree(f(*arguments), hand(*arguments), rtol=2e-3)
+    title = "MLX: GP likelihood + gradient, 500 points"
+    yield Line(title, compared(f, hand, *arguments, blocks=10), TARGET)
