@@ -1,9 +1,9 @@
 """Slices between bounds that a call knows, such as the batch ``x[i * 20 : i * 20 + 20]``.
 
 A backend that compiles for known shapes needs the length of a slice, but not the bounds. So the
-slice becomes an index by ``start + arange(n)``. The host computes the length ``n`` from the bounds
-and the array's length, as NumPy clips them, and each length has a program: for batches of data one
-for full batches, and one for the last batch.
+slice becomes a window (``ReadWindow``) at a variable start. The host computes the length from the
+bounds and the array's length, as NumPy clips them, and each length has a program: for batches of
+data one for full batches, and one for the last batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphc.link.host import SliceLength, computable_on_host
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import Known, length_of
-from graphc.rewrite.loops.windows import Window, axis_of, by_indices, moving_slices
+from graphc.rewrite.loops.windows import Window, axis_of, by_windows, moving_slices
 from graphc.site import derived_from
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.core.elementwise import cast, maximum, where
@@ -29,7 +29,7 @@ from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 def with_slice_lengths(graph: Graph) -> Graph:
-    """Return an equal program in which slices between bounds of a call are read by indices.
+    """Return an equal program in which slices between bounds of a call are windows.
 
     A slice changes only if its bounds and its axis's length can be computed before the program
     runs, and if the start depends on the value of an input.
@@ -58,9 +58,9 @@ def with_slice_lengths(graph: Graph) -> Graph:
                 start, stop = inputs[position : position + 2]
                 size = Tensor.make(SliceLength(len(sizes)), start, stop, n)
                 size = sizes.setdefault((start, stop, n), size)
-                windows.append(Window(at, position, _from_start(start, n), size))
+                windows.append(Window(at, position, _from_start(start, n), size, True))
             done[node] = (
-                by_indices(node.op, inputs, windows)  # type: ignore[arg-type]
+                by_windows(node.op, inputs, windows)  # type: ignore[arg-type]
                 if windows
                 else node.with_inputs(inputs)
             )

@@ -8,12 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
 from graphc.errors import RecompileError
+from graphc.ir import Graph
+from graphc.link.backend import load
+from graphc.link.host import analyse
+from graphc.link.program import Program
+from graphc.link.slices import with_lengths_of_slices
 from tests.modes import uncompiled
 
 RANDOM = np.random.default_rng(7)
@@ -65,6 +71,21 @@ def test_a_slice_of_shared_rows_moves_with_a_shared_counter(backend: str) -> Non
     for batch in range(3):
         np.testing.assert_allclose(f(), np.exp(ROWS[batch * 20 :][:20]).mean(0), 1e-5)
     assert f.stats.compiles + f.stats.loads == 2
+
+
+def test_jax_reads_and_writes_a_slice_by_dynamic_slices() -> None:
+    part = slice(i * 20, (i + 1) * 20)
+    outputs = [gt.cos(x)[part], gt.set_subtensor(x[part], 7.0)]
+    graph = load("JAX").prepare(Graph([x, i], outputs), {})
+    program = Program(graph, load("JAX"), analyse(graph))
+
+    def run(rows: Any, k: Any) -> list[Any]:
+        with with_lengths_of_slices([20]):
+            return program.trace(rows, k)
+
+    names = {equation.primitive.name for equation in jax.make_jaxpr(run)(ROWS, 1).eqns}
+    assert {"dynamic_slice", "dynamic_update_slice"} <= names
+    assert not names & {"gather", "scatter"}
 
 
 def replaced_part(x: Any, i: int) -> Any:

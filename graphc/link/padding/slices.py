@@ -15,7 +15,7 @@ from graphc.link.padding.counts import (
     most,
 )
 from graphc.link.padding.padded import as_node, extend, index_axis, indices, shape_of
-from graphc.link.padding.windows import ReadWindow
+from graphc.rewrite.loops.windows import ReadWindow
 from graphc.tensor.arrays.index import BACKWARDS, HOLE, Range
 from graphc.tensor.core.elementwise import cast, maximum, minimum, where
 from graphc.tensor.core.tensor import Tensor

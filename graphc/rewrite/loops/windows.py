@@ -1,23 +1,27 @@
-"""Windows: slices that move but keep their length, read by indices.
+"""Windows: slices that move but keep their length.
 
 A backend that compiles for known shapes cannot take a slice whose bounds a step computes, as its
 length is unknown. Where the bounds differ by a known number, as in ``x[t : t + 3]``, the elements
-are ``x[t + arange(3)]``, if all of them exist.
+are ``x[t + arange(3)]``, if all of them exist. Where they are known to exist, ``ReadWindow`` reads
+them, which backends do faster.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from graphc.ir import Constant, Graph, Node, dependent, precedence
+import numpy as np
+
+from graphc.ir import Constant, Graph, Node, Op, TensorType, dependent, precedence
 from graphc.loop.loop import Loop
 from graphc.site import derived_from
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.index import EVERYTHING, HOLE, Index, IndexUpdate, Range
 from graphc.tensor.core.elementwise import Cast, add, multiply, negative, subtract
+from graphc.tensor.core.shape import fill_shape, target_shape
 from graphc.tensor.core.tensor import Tensor
 
 WINDOW = Range(HOLE, HOLE, None)
@@ -29,6 +33,51 @@ Polynomial = dict[tuple[Node, ...], int]
 
 MAX_TERMS = 16
 """Largest number of terms of a polynomial."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWindow(Op):
+    """A window of an array along one axis.
+
+    Inputs are the array, the start, int64, and the size unless it is static. The window lies within
+    the array, unless a check of lengths fails, whose results are dropped.
+    """
+
+    axis: int
+    size: int | None = None
+    name = "read_window"
+
+    def infer(self, x: TensorType, start: TensorType, *size: TensorType) -> TensorType:
+        shape = list(x.shape)
+        (shape[self.axis],) = fill_shape((self.size,), size)
+        return x.with_shape(tuple(shape))
+
+    def perform(self, x: np.ndarray[Any, Any], start: Any, *size: Any) -> Any:
+        (n,) = target_shape((self.size,), size)
+        return x[_window(x.ndim, self.axis, int(start), n)]
+
+    def padding_for(self, i: int, axis: int, type: Any) -> str:
+        return "any"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteWindow(Op):
+    """An array with a window along one axis replaced. Inputs: array, window, start."""
+
+    axis: int
+    name = "write_window"
+
+    def infer(self, x: TensorType, window: TensorType, start: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any], window: Any, start: Any) -> Any:
+        y = np.array(x)
+        y[_window(x.ndim, self.axis, int(start), window.shape[self.axis])] = window
+        return y
+
+
+def _window(ndim: int, axis: int, start: int, size: int) -> tuple[slice, ...]:
+    return tuple([slice(start, start + size) if i == axis else slice(None) for i in range(ndim)])
 
 
 def index_windows(graph: Graph, varying: Collection[Node] = ()) -> Graph:
@@ -56,13 +105,13 @@ def _rebuild(
     op = node.op
     if isinstance(op, Index | IndexUpdate):
         windows = [
-            Window(at, first, inputs[first], _value(size, done))
+            Window(at, first, inputs[first], _value(size, done), False)
             for at, first in moving_slices(op)
             if node.inputs[first] in moving
             and (size := _difference(node.inputs[first + 1], node.inputs[first], moving))
             is not None
         ]
-        return by_indices(op, inputs, windows) if windows else node.with_inputs(inputs)
+        return by_windows(op, inputs, windows) if windows else node.with_inputs(inputs)
     graphs = [*op.graphs()]
     new_graphs = [
         index_windows(inner, _varying(node, inner, passed, moving))
@@ -92,13 +141,36 @@ class Window(NamedTuple):
         at: The position of the slice among the entries of the index.
         bounds: The position of its start among the inputs of the operation; its stop follows.
         start: The index of the first element, from the start of the axis.
-        size: The number of elements, which must all exist.
+        size: The number of elements.
+        exists: Whether all elements are known to exist.
     """
 
     at: int
     bounds: int
     start: Tensor
     size: Any
+    exists: bool
+
+    def read(self, x: Tensor, axis: int) -> Tensor:
+        """Return the elements of an array."""
+        if self.exists:
+            return Tensor.make(ReadWindow(axis), x, self.start, self.size)
+        return Tensor.make(Index(_along(x, axis)), x, self.indices())
+
+    def write(self, x: Tensor, y: Tensor, axis: int) -> Tensor:
+        """Return an array with these elements replaced."""
+        if self.exists:
+            return Tensor.make(WriteWindow(axis), x, y, self.start)
+        return Tensor.make(IndexUpdate(_along(x, axis), False), x, y, self.indices())
+
+    def indices(self) -> Tensor:
+        """Return the indices of the elements."""
+        return self.start + arange(self.size)
+
+
+def _along(x: Tensor, axis: int) -> tuple[Any, ...]:
+    """Return the entries of an index by an array along one axis."""
+    return (*[EVERYTHING] * axis, HOLE, *[EVERYTHING] * (x.ndim - axis - 1))
 
 
 def moving_slices(op: Index | IndexUpdate) -> Iterator[tuple[int, int]]:
@@ -117,17 +189,12 @@ def moving_slices(op: Index | IndexUpdate) -> Iterator[tuple[int, int]]:
             position += 1
 
 
-def by_indices(op: Index | IndexUpdate, inputs: Sequence[Any], windows: Sequence[Window]) -> Node:
+def by_windows(op: Index | IndexUpdate, inputs: Sequence[Any], windows: Sequence[Window]) -> Node:
     """Return the part that is read, or the array updated; windows first."""
     arrays: list[Tensor] = [inputs[0]]
-    along: list[tuple[Index, Tensor]] = []
     entries, bounds = [*op.entries], set[int]()
     for window in windows:
-        x, axis = arrays[-1], axis_of(op, window.at)
-        indices = window.start + arange(window.size)
-        index = Index((*[EVERYTHING] * axis, HOLE, *[EVERYTHING] * (x.ndim - axis - 1)))
-        arrays.append(Tensor.make(index, x, indices))
-        along.append((index, indices))
+        arrays.append(window.read(arrays[-1], axis_of(op, window.at)))
         entries[window.at] = EVERYTHING
         bounds |= {window.bounds, window.bounds + 1}
     rest = [x for i, x in enumerate(inputs) if i and i not in bounds]
@@ -136,8 +203,8 @@ def by_indices(op: Index | IndexUpdate, inputs: Sequence[Any], windows: Sequence
         y = Tensor.make(replace(op, entries=tuple(entries)), y, *rest)
     if isinstance(op, Index):
         return y
-    for x, (index, indices) in zip(arrays[::-1], along[::-1], strict=True):
-        y = Tensor.make(IndexUpdate(index.entries, False), x, y, indices)
+    for x, window in zip(arrays[::-1], windows[::-1], strict=True):
+        y = window.write(x, y, axis_of(op, window.at))
     return y
 
 

@@ -13,10 +13,10 @@ from jax.export import is_symbolic_dim
 
 from graphc.link.jax.backend import backend
 from graphc.link.jax.symbolic import at_least, has_symbols, least, most, part as symbolic_slice
-from graphc.link.padding.windows import ReadWindow, WriteWindow
+from graphc.rewrite.loops.windows import ReadWindow, WriteWindow
 from graphc.tensor.arrays.index import Hole, Index, IndexUpdate, selection
 from graphc.tensor.arrays.select import CheckedIndices
-from graphc.tensor.core.shape import are_equal
+from graphc.tensor.core.shape import are_equal, target_shape
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,9 @@ def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
 
 
 @backend.lower(ReadWindow)
-def read_window(op: ReadWindow, x: Any, start: Any) -> Any:
-    return lax.dynamic_slice_in_dim(x, start, op.size, op.axis)
+def read_window(op: ReadWindow, x: Any, start: Any, *size: Any) -> Any:
+    (n,) = target_shape((op.size,), size)
+    return lax.dynamic_slice_in_dim(x, start, n, op.axis)
 
 
 @backend.lower(WriteWindow)

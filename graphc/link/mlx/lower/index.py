@@ -21,9 +21,10 @@ import numpy as np
 
 from graphc.link.mlx.arrays import contiguous, device_array
 from graphc.link.mlx.backend import backend
-from graphc.link.padding.windows import ReadWindow, WriteWindow
+from graphc.rewrite.loops.windows import ReadWindow, WriteWindow
 from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero, selection
 from graphc.tensor.arrays.select import CheckedIndices
+from graphc.tensor.core.shape import target_shape
 
 Ranges = Sequence[range]
 """Indices of each axis."""
@@ -383,9 +384,10 @@ def append_spare(x: Any, key: ArrayKey) -> tuple[Any, ArrayKey]:
 
 
 @backend.lower(ReadWindow)
-def read_window(op: ReadWindow, x: Any, start: Any) -> Any:
-    sizes = [op.size if axis == op.axis else n for axis, n in enumerate(x.shape)]
-    limit = x.shape[op.axis] - op.size
+def read_window(op: ReadWindow, x: Any, start: Any, *size: Any) -> Any:
+    sizes = list(x.shape)
+    (sizes[op.axis],) = target_shape((op.size,), size)
+    limit = x.shape[op.axis] - sizes[op.axis]
     return mx.slice(device_array(x), _start(start, limit), (op.axis,), sizes)
 
 

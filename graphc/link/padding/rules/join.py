@@ -12,7 +12,7 @@ from graphc.link.padding.graph import apply, by_declaration, rule
 from graphc.link.padding.padded import agree, align, as_node, make_padded, shape_of, unequal
 from graphc.link.padding.rules.shape import requested_lengths
 from graphc.link.padding.slices import shift
-from graphc.link.padding.windows import WriteWindow
+from graphc.rewrite.loops.windows import WriteWindow
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.tensor import Tensor
