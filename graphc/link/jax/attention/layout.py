@@ -61,10 +61,11 @@ def fold_row(
 ) -> State:
     """Return the state after a row's partial blocks, and then its full ones.
 
-    One loop over both makes a program that compiles in half the time of two loops. Its partial
-    columns, in reverse, end where its full columns begin.
+    One loop over both makes a program that compiles in half the time of two loops. The loop visits
+    a range of an array of columns: the reversed partial columns, which end at index ``n``, and then
+    the full ones. The array does not depend on the row, so XLA computes it once.
     """
-    n, row = np.int32(tables.partial_columns.shape[1]), row.astype(np.int32)
+    n, row = np.int32(tables.partial_columns.shape[1]), lax.convert_element_type(row, np.int32)
     columns = lax.concatenate([lax.rev(tables.partial_columns, [1]), tables.full_columns], 1)
 
     def has_next(state: tuple[Any, State]) -> Any:
