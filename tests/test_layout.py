@@ -33,7 +33,7 @@ COMMON = {
     # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.
     *("exported.py", "symbolic.py", "lengths.py", "plans.py", "saved.py"),
     # Functions that users wrote for JAX, in all of its releases.
-    *("unknown_lengths.py", "releases.py"),
+    *("unknown_lengths.py", "releases.py", "primitives.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "partitions.py"),
     *("buckets.py", "host.py", "segments.py"),

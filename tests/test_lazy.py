@@ -74,7 +74,10 @@ ATTENTION = """
 import jax.numpy as jnp, numpy as np
 from graphc.attention import create_block_mask, document, flex_attention
 x = jnp.ones((1, 2, 8, 4))
-flex_attention(x, x, x, block_mask=create_block_mask(document(np.arange(8) // 3), 1, 1, 8, 8))
+documents = create_block_mask(document(np.arange(8) // 3), 1, 1, 8, 8)
+window = create_block_mask(lambda b, h, i, j: jnp.abs(i - j) < 3, 1, 1, 8, 8)
+flex_attention(x, x, x, block_mask=documents)
+flex_attention(x, x, x, lambda s, b, h, i, j: s - jnp.abs(i - j), window)
 """
 
 

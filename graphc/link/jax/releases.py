@@ -21,7 +21,7 @@ trace_state: Callable[[], Any] = _home.get_opaque_trace_state
 """A function that returns the state of the traces that are running."""
 
 SYNONYMS = {"pjit": "jit", "checkpoint": "remat"}
-"""Names that primitives have in some releases, and those that ``implicit/primitives.py`` has."""
+"""Names that primitives have in some releases, and those that ``primitives.py`` has."""
 
 
 def bind(primitive: Any, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Any:

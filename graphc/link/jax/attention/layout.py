@@ -61,10 +61,10 @@ def fold_row(
 ) -> State:
     """Return the state after a row's partial blocks, and then its full ones.
 
-    One loop over both makes a program that compiles in half the time of two loops. Its partial
-    columns, in reverse, end where its full columns begin.
+    One loop compiles in half the time of two. It visits a range of an array: the partial columns
+    reversed, up to index ``n``, then the full ones. XLA computes this array once for all rows.
     """
-    n, row = np.int32(tables.partial_columns.shape[1]), row.astype(np.int32)
+    n, row = np.int32(tables.partial_columns.shape[1]), lax.convert_element_type(row, np.int32)
     columns = lax.concatenate([lax.rev(tables.partial_columns, [1]), tables.full_columns], 1)
 
     def has_next(state: tuple[Any, State]) -> Any:

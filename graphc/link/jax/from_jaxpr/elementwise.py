@@ -11,7 +11,7 @@ import graphc.tensor as gt
 from graphc.grad import zero_grad
 from graphc.ir import is_complex, is_inexact, is_integer
 from graphc.link.jax.from_jaxpr.equation import Converter, JaxprEquation, UnsupportedEquationError
-from graphc.link.jax.implicit.primitives import rows_of_primitives
+from graphc.link.jax.primitives import rows_of_primitives
 from graphc.tensor import Tensor
 
 

@@ -1,7 +1,7 @@
 """Implicit arrays in JAX programs: an interpreter of traced programs, and rules."""
 
 # The rules below are registered by the names of primitives, so these come first.
-from graphc.link.jax.implicit.primitives import primitive, primitive_names
+from graphc.link.jax.primitives import primitive, primitive_names
 
 # isort: split
 from graphc.link.jax.implicit import (

@@ -89,7 +89,7 @@ def toward_of(x: Any) -> Any:
 
 
 def with_toward(x: Any, toward: Any) -> Any:
-    """Return an operand with another array that it has its derivative from, if it has one."""
+    """Return an operand whose derivative comes from ``toward``, or from its own fields."""
     if isinstance(x, StraightThrough):
         return StraightThrough(x.array, toward)
     return x if is_implicit(x) and not isinstance(x, DeferredResult) else toward

@@ -26,8 +26,8 @@ from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.fill import Fill
 from graphc.link.jax.implicit.interpreter import where_now
-from graphc.link.jax.implicit.primitives import primitive, rows_of_primitives
 from graphc.link.jax.jaxprs import default_fill_value
+from graphc.link.jax.primitives import primitive, rows_of_primitives
 from graphc.tensor.core.elementwise import ROWS
 
 REDUCTIONS = {

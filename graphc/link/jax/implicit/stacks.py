@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.registry import register
 from graphc.link.jax.implicit.avals import element, flatten, stack
-from graphc.link.jax.implicit.primitives import primitive
 from graphc.link.jax.implicit.rules import dense_index, gather_rows
+from graphc.link.jax.primitives import primitive
 
 AFTER_OTHERS = -1
 """The precedence of handlers of all classes."""

@@ -24,7 +24,7 @@ from graphc.implicit import (
 )
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
 from graphc.implicit.namespace import numpy_like
-from graphc.link.jax.implicit.primitives import primitive, primitive_names
+from graphc.link.jax.primitives import primitive, primitive_names
 from tests.implicit.scaled import Scaled, array, assert_like, handled, hits, made
 
 X = array(2, 4)
