@@ -28,6 +28,9 @@ from graphc.xtensor.type import NamedInput, XTensorType
 
 MAX_DEPTH = 500  # deeper brackets may end Python's stack, wherever the reader was called
 
+OPERANDS = {"PivotsToPermutation": 1}
+"""Numbers of operands of operations that had more in texts of earlier releases."""
+
 
 def deserialize(
     text: str,
@@ -264,7 +267,7 @@ class GraphReader:
                 f"there is no operation {op}",
                 "A newer release may have written this text: install that.",
             )
-        operands = [self._operand(x) for x in _items(of)]
+        operands = [self._operand(x) for x in _items(of)[: OPERANDS.get(op)]]
         operation: Op
         if isinstance(named, Elementwise):
             operation = named

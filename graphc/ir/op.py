@@ -172,11 +172,16 @@ class Op:
         return self.pullback(g, y, *inputs)
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
-        """Return the result's tangent, or NotImplemented to derive it from pullback."""
-        if not (self.is_linear or self.rearranges):
+        """Return the result's tangent, or NotImplemented to derive it from pullback.
+
+        By default, an operation that is linear is applied to the tangent of its first input, if
+        that is the only tangent and the operation has one result.
+        """
+        moved = [i for i, t in enumerate(tangents) if t is not None]
+        is_linear = self.is_linear or self.rearranges
+        if not is_linear or moved != [0] or not isinstance(y.type, TensorType):
             return NotImplemented
-        tangent, *_ = tangents
-        return None if tangent is None else y.make(self, tangent, *inputs[1:])
+        return y.make(self, tangents[0], *inputs[1:])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
         """Return the result for a batch: the leading axis of the batched inputs and of the result.

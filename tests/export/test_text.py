@@ -120,6 +120,28 @@ def test_the_texts_of_earlier_releases_are_read(path: Path) -> None:
     assert len(names_in(graph)) > (240 if path.stem.endswith("operations") else 10)
 
 
+def test_row_exchanges_of_a_text_of_0_1_0_are_the_same_permutation() -> None:
+    exchanges = {"int32": [2, 2, 3, 3]}
+    lines = [
+        {"graphc-graph": 1},
+        {"graph": "main"},
+        # The second operand had an element for each row.
+        {
+            "node": 0,
+            "op": "PivotsToPermutation",
+            "of": [exchanges, {"int8": [0, 0, 0, 0]}],
+            "type": "int32[4]",
+        },
+        {"return": [0]},
+    ]
+    (y,) = graphc.deserialize("\n".join(map(json.dumps, lines))).outputs
+    found = graphc.function([], y, mode="NUMPY")()
+    rows = [*range(4)]
+    for i, k in enumerate(exchanges["int32"]):
+        rows[i], rows[k] = rows[k], rows[i]
+    assert found.tolist() == rows
+
+
 def test_a_release_writes_every_operation() -> None:
     """The text that ``python -m tests.export.golden`` writes has nearly all; fields are alike."""
     names = names_in(read_again(every_operation()))

@@ -225,3 +225,54 @@ def test_an_op_that_is_linear_is_its_own_pushforward() -> None:
 def test_an_op_on_elements_of_one_array_is_its_own_batch() -> None:
     x, xs = gt.tensor(shape=(3,)), gt.tensor(shape=(5, 3))
     assert graphc.vectorize_graph(Doubled()(x), {x: xs}) is Doubled()(xs)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Op):
+    """Two vectors behind each other."""
+
+    rearranges = True
+
+    def infer(self, x: TensorType, y: TensorType) -> TensorType:
+        return x.with_shape((x.shape[0] + y.shape[0],))
+
+    def perform(self, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Any:
+        return np.concatenate([x, y])
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        n = a.type.shape[0]
+        return g[:n], g[n:]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiples(Op):
+    """Twice the input, and three times."""
+
+    is_linear = True
+
+    def infer(self, x: TensorType) -> TupleType:
+        return TupleType((x, x))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return 2 * x, 3 * x
+
+    def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[Tensor]:
+        return (gt.add(*[k * part for k, part in zip((2, 3), g, strict=True)]),)
+
+
+def test_pushforward_of_an_op_that_is_linear_in_all_inputs_adds_up_all_tangents() -> None:
+    a, s = gt.tensor("a", shape=(2,)), gt.tensor("s", shape=(2,))
+    b, t = gt.tensor("b", shape=(3,)), gt.tensor("t", shape=(3,))
+    joined = Joined()(a, b)
+    values = {s: [1.0, 2.0], t: [3.0, 4.0, 5.0]}
+    both = graphc.pushforward(joined, [a, b], [s, t]).eval(values, mode="NUMPY")
+    assert both.tolist() == [1, 2, 3, 4, 5]
+    second = graphc.pushforward(joined, [b], [t]).eval({t: values[t]}, mode="NUMPY")
+    assert second.tolist() == [0, 0, 3, 4, 5]
+
+
+def test_pushforward_of_a_linear_op_of_several_results_is_that_of_each() -> None:
+    x, t = gt.tensor("x", shape=(2,)), gt.tensor("t", shape=(2,))
+    for y, factor in zip(Multiples()(x), (2, 3), strict=True):
+        pushed = graphc.pushforward(y, x, t).eval({t: [1.0, 5.0]}, mode="NUMPY")
+        assert pushed.tolist() == [factor, 5 * factor]

@@ -69,6 +69,8 @@ def hoist_draws(loop: Node) -> Results | None:
     """Return the results of a loop with draws from its keys done before it.
 
     A loop of the keys alone comes first: integers whose next values depend on no other carry.
+    Draws of an unknown number of steps may be few times larger than the sequences and rows, so that
+    a loop that returns its last state alone needs no memory that grows with the steps.
     """
     body = AnalysedLoop.at(loop)
     pairs = zip(body.carries, body.nexts, strict=True)
@@ -87,7 +89,10 @@ def hoist_draws(loop: Node) -> Results | None:
     finals_and_rows = body.rebuild(chain, keys)
     rows = dict(zip(keys, finals_and_rows[len(chain) :], strict=True))
     arrays = (y for y in _expensive(early) if isinstance(y.type, TensorType))
-    few = {y for y in arrays if (number_of_elements(y) or math.inf) <= SMALL_SIZE}
+    size = SMALL_SIZE
+    if body.op.steps is None:
+        size = MAX_SIZE_RATIO * sum(number_of_elements(x) or 1 for x in (*body.xs, *body.rows))
+    few = {y for y in arrays if (number_of_elements(y) or math.inf) <= min(size, SMALL_SIZE)}
     return _hoist(body, few, rows, dict(zip(chain, finals_and_rows, strict=False)))
 
 

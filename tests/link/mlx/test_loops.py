@@ -107,6 +107,25 @@ def test_numpy_runs_loops_of_a_few_integers_alone(n: int) -> None:
     np.testing.assert_array_equal(rows, np.array(keys[:-1], "uint32").reshape(n, 2))
 
 
+def test_numpy_runs_no_loop_of_integers_that_computes_others_in_a_nested_graph() -> None:
+    def largest(key: Any) -> Any:
+        return gt.argmax(gt.sin(key.astype("float64")))
+
+    def step(key: Any, _: Any) -> Any:
+        i = graphc.switch_case(key[0] % 2, [largest, lambda key: largest(key + 1) + 1], key)
+        return gt.stack([key[1] + 7, key[0]]) + i.astype("uint32"), i
+
+    start = gt.tensor("start", dtype="uint32", shape=(2,))
+    results = graphc.loop(step, start, n_steps=5)
+    f = graphc.function([start], results, mode="MLX", returns="numpy")
+    inner = [node.op for node in f.graph.nodes if isinstance(node.op, Loop)]
+    assert [isinstance(chunks.loop_driver(op, {}), chunks.LoopDriver) for op in inner] == [True]
+    reference = graphc.function([start], results, mode="NUMPY")
+    value = np.array([5, 2**31 + 9], "uint32")
+    for found, wanted in zip(f(value), reference(value), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_loop_stops_at_every_step() -> None:
     def step(x_t: Any, h: Any) -> Any:
         new = gt.tanh(h * 0.9 + x_t)

@@ -99,7 +99,7 @@ scaled = build(
 scales = LoopStep([state], [number], [state * number], [])
 one: Any = {"init": [w], "carries": [state]}
 start, key = gt.constant(np.array([3, 1], "uint32")), gt.tensor(dtype="uint32", shape=(2,))
-keys = build(PLAIN, rows, None, [start], [], LoopStep([key], [], [key * 3 + 1], [key]))[1]
+keys = build(PLAIN, 9, None, [start], [], LoopStep([key], [], [key * 3 + 1], [key]))[1]
 
 
 def least(key: Any) -> Any:
@@ -107,9 +107,9 @@ def least(key: Any) -> Any:
     return gt.cast(gt.sort(key, axis=-1)[..., 0], "float64")
 
 
-def drawing(drawn: Any, following: Any, like: Loop = PLAIN) -> Any:
+def drawing(drawn: Any, following: Any, like: Loop = PLAIN, steps: Any = 9) -> Any:
     step = LoopStep([total, key], [], [total * drawn, following], [])
-    return build(like, rows, None, [scalar, start], [], step)[0]
+    return build(like, steps, None, [scalar, start], [], step)[0]
 
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -148,7 +148,7 @@ EXAMPLES: dict[str, list[Example]] = {
             drawing(least(key), key * 3 + 1),
             build(
                 PLAIN,
-                rows,
+                9,
                 None,
                 [scalar],
                 [least(keys)],
@@ -203,6 +203,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
         drawing(least(key), key + gt.cast(total, "uint32")),
         drawing(least(key), key * 3 + 1, replace(PLAIN, recompute=True)),
         drawing(gt.cast(key[0], "float64"), key * 3 + 1),
+        drawing(least(key), key * 3 + 1, steps=rows),
     ],
     "work_before_loop": [
         net(x, gt.exp(row))[1],

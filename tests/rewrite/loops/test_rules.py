@@ -341,6 +341,17 @@ def test_draws_before_loop_leave_no_hash_in_a_step_but_that_of_its_keys() -> Non
     assert "threefry" not in names_within(states)
 
 
+@pytest.mark.parametrize("returned", ["states", "the last state"])
+def test_draws_before_loop_take_memory_for_each_step_only_if_rows_do(returned: str) -> None:
+    stream, n = gt.random.RandomStream(seed=4), gt.lscalar("n")
+    x = graphc.scan(lambda x: 0.9 * x + stream.normal(x), outputs_info=gt.zeros(7), n_steps=n)
+    f = graphc.function([n], x if returned == "states" else x[-1], mode="NUMPY")
+    inner = [names_within(loop) for loop in loops(f.graph.outputs)]
+    assert any("threefry" in names and "erfinv" in names for names in inner) == (
+        returned == "the last state"
+    )
+
+
 def test_sums_of_products_stay_where_the_factors_are_larger() -> None:
     x, h = gt.tensor(shape=(7, 8, 3)), gt.tensor(shape=(8, 3))
     x_t, c, total = gt.tensor(shape=(8, 3)), gt.tensor(shape=(8, 3)), gt.tensor(shape=(3, 3))

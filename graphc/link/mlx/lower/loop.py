@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.ir import TupleType, is_integer
+from graphc.ir import Graph, TupleType, is_integer
 from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
 from graphc.link.mlx import arrays
@@ -410,7 +410,7 @@ MAX_ON_HOST = 64
 
 def loop_driver(op: Loop, options: Mapping[str, Any]) -> Driver:
     """Return a driver of a loop; NumPy runs loops of a few integers alone, such as keys."""
-    if op.sequences or not all(_has_few_integers(node.type) for node in op.step.nodes):
+    if op.sequences or not _computes_few_integers(op.step):
         return LoopDriver(op, options)
 
     def run_on_host(*values: Any) -> tuple[Any, ...]:
@@ -419,6 +419,13 @@ def loop_driver(op: Loop, options: Mapping[str, Any]) -> Driver:
         return (*map(arrays.device_array, results[:end]), *results[end:])
 
     return run_on_host
+
+
+def _computes_few_integers(graph: Graph) -> bool:
+    return all(
+        _has_few_integers(node.type) and all(map(_computes_few_integers, node.op.graphs()))
+        for node in graph.nodes
+    )
 
 
 def _has_few_integers(type: Any) -> bool:
