@@ -72,6 +72,9 @@ def deserialize(
     return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 
+OPERANDS = {"PivotsToPermutation": 1}
+"""The numbers of operands of operations that have more in texts of earlier releases."""
+
 UNSET: Any = object()
 """The name of a node that has its identifier as name."""
 
@@ -264,7 +267,7 @@ class GraphReader:
                 f"there is no operation {op}",
                 "A newer release may have written this text: install that.",
             )
-        operands = [self._operand(x) for x in _items(of)]
+        operands = [self._operand(x) for x in _items(of)[: OPERANDS.get(op)]]
         operation: Op
         if isinstance(named, Elementwise):
             operation = named

@@ -120,6 +120,15 @@ def test_the_texts_of_earlier_releases_are_read(path: Path) -> None:
     assert len(names_in(graph)) > (240 if path.stem.endswith("operations") else 10)
 
 
+def test_deserialize_reads_exchanges_of_0_1_0_beside_an_array_of_as_many_rows() -> None:
+    text, arrays = graphc.serialize(gt.linalg.pivot_to_permutation(gt.lvector("p"), inverse=True))
+    assert '"of": [0]' in text
+    earlier = text.replace('"of": [0]', '"of": [0, 0]', 1)
+    graph = graphc.deserialize(earlier, arrays)
+    f = graphc.function(graph.inputs, graph.outputs[0], mode="NUMPY")
+    assert f([2, 2, 3, 3]).tolist() == [2, 0, 3, 1]
+
+
 def test_a_release_writes_every_operation() -> None:
     """The text that ``python -m tests.export.golden`` writes has nearly all; fields are alike."""
     names = names_in(read_again(every_operation()))
