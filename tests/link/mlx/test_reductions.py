@@ -16,7 +16,7 @@ from graphc.link.mlx.lower import linalg
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.arrays.reduce import LogSumExp
 from graphc.tensor.arrays.sort import SearchSorted
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.cholesky import CholeskyInverse
 from graphc.tensor.special.special import Softmax
 from tests.modes import uncompiled
 
