@@ -162,7 +162,7 @@ class DrawnShape:
 
     Attributes:
         drawn: The function that draws.
-        core: The lengths of one draw; unknown ones are those of a draw with arrays of ones.
+        core: The lengths of one draw; a draw with arrays of ones has the lengths that are unknown.
         dtypes: The dtypes of the arguments of ``drawn``.
     """
 
