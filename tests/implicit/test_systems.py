@@ -16,6 +16,7 @@ from graphc.errors import MaterializeError
 from graphc.implicit import (
     BlockDiagonal,
     Diagonal,
+    Fill,
     Identity,
     Kronecker,
     LoRA,
@@ -187,6 +188,14 @@ def test_stacks_are_solved_matrix_by_matrix(name: str) -> None:
             g = run(jnp.linalg.solve, jnp.linalg.slogdet)
             agree(implicit(g)(w, b), wanted)
             agree(jax.vmap(implicit(g))(w, b), wanted)
+
+
+def test_jax_solves_for_a_vector_with_a_solution_that_is_implicit() -> None:
+    a = Diagonal(Fill(jnp.full((), 2.0), (4,)))
+    x = implicit(jnp.linalg.solve)(a, jnp.array([4.0, 6.0, 2.0, 8.0]))
+    ones = implicit(lambda a: jnp.linalg.solve(a, jnp.ones(4)))(a)
+    np.testing.assert_allclose(np.asarray(x), [2.0, 3.0, 1.0, 4.0])
+    np.testing.assert_allclose(np.asarray(ones), np.full(4, 0.5))
 
 
 def test_a_function_of_that_name_is_not_taken_for_jax_s() -> None:

@@ -380,7 +380,7 @@ def _check(
     """Raise an error if fields with these names, shapes and dtypes do not fit each other."""
     name, options = cls.__name__, dict(static)
     coding, shapes = cls.coding_of(**options), {field: shape for field, shape, _ in fields}
-    groups = shapes["scales"]
+    groups = shapes.get("scales", (None, None))
     if len(groups) < 2:
         raise ImplicitArrayError(
             f"{name}: scales of shape {groups}.", "Words and scales have two axes or more."
@@ -394,8 +394,8 @@ def _check(
     expected = {field: type for field, type in zip(names, types, strict=True) if type is not None}
     if expected.keys() != shapes.keys():
         raise ImplicitArrayError(
-            f"{name}: packed codes with {', '.join([*shapes][1:])}.",
-            f"Give {', '.join([*expected][1:])}.",
+            f"{name} with the fields {', '.join(shapes)}.",
+            f"Give arrays for {', '.join(expected)}, and for no other field.",
         )
     for field, shape, kind in fields:
         if kind != expected[field].dtype:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -89,7 +90,7 @@ def by_perform(at: Application, *xs: Any) -> Any:
     Example:
         ``graphc.interop.pytensor.register(MyOp)(graphc.interop.pytensor.by_perform)``
     """
-    if at.inputs and is_generator(at.inputs[0]):
+    if at.inputs and is_generator(at.inputs[0]) and hasattr(at.op, "rng_fn"):
         return _draw(at, *xs)
     if None in [*map(tensor_type, at.inputs), *at.types]:
         raise Refusal("it has no converter, and its inputs and results are not all arrays")
@@ -160,21 +161,32 @@ class DrawnShape:
     """The shape of a draw, as a function of the shapes of a key, a batch and parameters.
 
     Attributes:
-        has_size: Whether there is an array whose shape is the size.
-        core: The lengths of one draw.
-        ranks: The numbers of axes that the parameters of one draw have.
+        drawn: The function that draws.
+        core: The lengths of one draw; a draw with arrays of ones has the lengths that are unknown.
+        dtypes: The dtypes of the arguments of ``drawn``.
     """
 
-    has_size: bool
+    drawn: Drawn
     core: Shape
-    ranks: tuple[int, ...]
+    dtypes: tuple[str, ...]
 
-    def __call__(self, key: Shape, *shapes: Shape) -> Shape:
-        if self.has_size:
-            return shapes[0] + self.core
-        pairs = zip(shapes, self.ranks, strict=True)
+    def __call__(self, *shapes: Shape) -> Shape:
+        core = self.core
+        if None in core:
+            with suppress(Exception):  # as for unknown lengths of the arguments
+                core = _shape_of_ones(self, shapes)[-len(core) :]
+        if self.drawn.has_size:
+            return shapes[1] + core
+        pairs = zip(shapes[1:], self.drawn.op.ndims_params, strict=True)
         batches = [shape[: len(shape) - rank] for shape, rank in pairs]
-        return (*map(_broadcast_length, *batches), *self.core)
+        return (*map(_broadcast_length, *batches), *core)
+
+
+@lru_cache(64)
+def _shape_of_ones(shape: DrawnShape, shapes: Sequence[Any]) -> Shape:
+    pairs = zip(shapes, shape.dtypes, strict=True)
+    y: Shape = shape.drawn(*[np.ones(n, dtype) for n, dtype in pairs]).shape
+    return y
 
 
 def _broadcast_length(*lengths: int | None) -> int | None:
@@ -189,6 +201,7 @@ def _draw(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple
     # Backends know the shapes of arrays, and not the values that a shape is.
     batch = [] if size is None else [gt.zeros(lengths(size), dtype="bool")]
     xs = [draw_key, *batch, *parameters]
-    shape = DrawnShape(bool(batch), core, tuple(at.op.ndims_params))
-    (y,) = picks(Node.make(_python_call(at, xs, Drawn(at.op, bool(batch)), shape), *xs))
+    function = Drawn(at.op, bool(batch))
+    shape = DrawnShape(function, core, tuple([x.dtype for x in xs]))
+    (y,) = picks(Node.make(_python_call(at, xs, function, shape), *xs))
     return following, y

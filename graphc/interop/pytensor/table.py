@@ -106,7 +106,8 @@ def converter_of_foreign(op: Any) -> Converter | None:
     """
     core = type(getattr(op, "core_op", getattr(op, "scalar_op", op)))
     is_foreign = not core.__module__.startswith("pytensor.") and inherits(core, "Op")
-    return by_perform_of_unknown if is_foreign and converter_of(core) is None else None
+    has_other = type(op) in registered or converter_of(core) is not None
+    return by_perform_of_unknown if is_foreign and not has_other else None
 
 
 def inherits(op: type, name: str) -> bool:

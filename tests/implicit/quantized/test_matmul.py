@@ -89,7 +89,8 @@ def test_blocks_and_what_is_left_of_them(
         q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
         q = q.matrix_transpose() if transposed else q
         x = matrix(rng, m, q.shape[0])
-        y = quantized._forward(q.coding, transposed, jnp.asarray(x), q.packed, *numbers(q))
+        parameters = {"coding": q.coding, "transposed": transposed}
+        y = quantized._forward(jnp.asarray(x), q.packed, *numbers(q), **parameters)
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
 

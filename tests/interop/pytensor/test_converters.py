@@ -159,6 +159,36 @@ def test_a_registered_converter_is_used_and_may_refuse() -> None:
         register(Own())
 
 
+def test_a_converter_registered_for_an_elementwise_class_precedes_the_python_code_of_scalars() -> (
+    None
+):
+    class Scaled(Elemwise):  # type: ignore[misc]
+        """It has a converter, which its scalar operation lacks."""
+
+    @register(Scaled)
+    def scaled(at: Application, x: Any, y: Any) -> Any:
+        return x * y * 1000
+
+    x, y = pt.vectors("x", "y")
+    a, b, z = from_pytensor([x, y, Scaled(Plus(upgrade_to_float, name="plus"))(x, y)])
+    assert graphc.function([a, b], z, mode="NUMPY")([2.0, 4.0], [3.0, 5.0]).tolist() == [6e3, 2e4]
+
+
+def test_an_operation_on_a_generator_that_is_no_random_variable_is_refused() -> None:
+    class Drawing(Op):  # type: ignore[misc]
+        """It draws, and is no random variable."""
+
+        def make_node(self, rng: Any, x: Any) -> Any:
+            return Apply(self, [rng, x], [rng.type(), x.type()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            raise NotImplementedError
+
+    rng = pt.random.type.random_generator_type("rng")
+    with pytest.raises(UnsupportedOperationError, match="not all arrays"):
+        from_pytensor(Drawing()(rng, pt.vector("x"))[1])
+
+
 def test_an_operation_of_another_package_runs_as_its_python_code_with_its_gradient_and_warns_once(
     mode: str,
 ) -> None:

@@ -135,6 +135,33 @@ class ShiftedNormal(type(pt.random.normal)):  # type: ignore[misc]
         return Shifted.rng_fn(rng, mean, 3**0.5 * scale, size)
 
 
+class ShiftedVector(Shifted):
+    """A random variable of vectors."""
+
+    signature = "(n),()->(n)"
+
+    @classmethod
+    def rng_fn(cls, rng: Any, center: Any, width: Any, size: Any) -> Any:
+        batch = np.broadcast_shapes(center.shape[:-1], width.shape) if size is None else size
+        return Shifted.rng_fn(rng, center, width[..., None], (*batch, center.shape[-1]))
+
+
+@pytest.mark.filterwarnings("ignore:.* has no converter", "ignore:RandomVariable Ops will stop")
+@pytest.mark.parametrize("size", [None, (4, 2)])
+def test_a_random_variable_of_vectors_of_unknown_length_draws_by_its_rng_fn(
+    size: Any, mode: str
+) -> None:
+    center, rng = pt.dmatrix("center"), pytensor.shared(np.random.default_rng(3))
+    y = ShiftedVector()(center, 0.5, size=size, rng=rng)
+    f = pytensor.function([center], y, mode=graphc_mode(mode))
+    for n in (3, 5):
+        centers = np.add.outer([0.0, 100.0], 10.0 * np.arange(n))
+        draws = f(centers)
+        assert draws.shape == (*(size or (2,)), n)
+        assert np.all(np.abs(draws - 7 - centers) <= 0.5)
+        assert np.unique(draws - centers).size == draws.size
+
+
 @pytest.mark.filterwarnings("ignore:.* has no converter", "ignore:RandomVariable Ops will stop")
 @pytest.mark.parametrize(("kind", "width"), [(Shifted, 2.0), (ShiftedNormal, 12**0.5)])
 def test_a_random_variable_of_another_package_draws_by_its_rng_fn(

@@ -9,7 +9,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 
 import graphc
 import graphc.tensor as gt
@@ -17,6 +16,7 @@ from graphc.link.mlx.lower import linalg
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.arrays.reduce import LogSumExp
 from graphc.tensor.arrays.sort import SearchSorted
+from graphc.tensor.linalg.cholesky import CholeskyInverse
 from graphc.tensor.special.special import Softmax
 from tests.modes import uncompiled
 

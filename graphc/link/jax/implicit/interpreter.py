@@ -277,6 +277,7 @@ def _retry_with_traced_fields(
         TypeError: If no field is implicit, or the handler fails again: ``error``.
         ImplicitArrayError: If the handler raises one when it is called again, for example because
             the policy forbids to densify an array.
+        StructureLost: If the handler cannot keep the structure of the traced fields.
     """
     fields, treedefs = zip(*map(_flatten_once, operands), strict=True)
     if not any(map(is_implicit, [x for leaves in fields for x in leaves])):
@@ -287,7 +288,7 @@ def _retry_with_traced_fields(
 
     try:
         return implicit(run)(*fields)
-    except ImplicitArrayError:
+    except (ImplicitArrayError, StructureLost):
         raise
     except Exception:  # the handler needs the objects: the first error says what is wrong
         raise error from None

@@ -17,6 +17,7 @@ from jax.extend.core import JaxprEqn
 
 from graphc.implicit import elementwise
 from graphc.implicit.layout import StructureLost
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.systems import can_solve, solution
 from graphc.implicit.treedef import dtype_of
@@ -26,7 +27,7 @@ from graphc.link.jax.jaxprs import UnreadResult
 def _solve(a: Structured, b: Any) -> Any:
     if b.ndim == 1:
         x = NotImplemented if a.ndim != 2 else solution(a, jnp.expand_dims(b, -1))
-        return x if x is NotImplemented else jnp.squeeze(x, -1)
+        return x if x is NotImplemented else numpy_like(x).squeeze(x, -1)
     return solution(a, b) if a.shape[:-2] == b.shape[:-2] else NotImplemented
 
 

@@ -8,17 +8,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
 import graphc.tensor as gt
 from graphc.errors import HandlerError, MaterializeError
 from graphc.implicit import (
+    Diagonal,
     ImplicitArray,
     materializations,
     register,
 )
 from graphc.implicit.functions import implicit
+from graphc.implicit.layout import StructureLost
 from tests.implicit.scaled import Scaled, array, assert_like, handled, hits, made
 
 X = array(2, 4)
@@ -77,6 +80,25 @@ def test_a_handler_that_asks_for_the_same_again_leaves_it_to_the_next() -> None:
     with handled("tanh", again), materializations() as told:
         assert_like(implicit(jnp.tanh)(W), jnp.tanh(W.materialize()))
     assert [x.what for x in told] == ["tanh"]
+
+
+def test_a_handler_that_loses_the_structure_of_traced_fields_leaves_it_to_the_next() -> None:
+    @dataclass(frozen=True)
+    class Outer(ImplicitArray):
+        """An array whose handler needs arrays of JAX, and keeps no structure of them."""
+
+        x: Any
+
+        def materialize(self) -> Any:
+            return self.x * 1
+
+    @register("sin")
+    def sin(x: Outer, **_: Any) -> Any:
+        jnp.sin(x.x)  # a TypeError, unless the field is traced
+        raise StructureLost
+
+    x = Outer(Diagonal(jnp.array([1.0, 2.0, 3.0])))
+    assert_like(implicit(jnp.sin)(x), np.sin(np.diag([1.0, 2.0, 3.0])))
 
 
 def test_a_handler_that_never_ends_is_stopped() -> None:
