@@ -44,6 +44,8 @@ class Signature:
         updated: For each new value, the index of the input that it updates.
         single: Whether a call returns its only result itself, not in a list.
         mode: The mode it is compiled for.
+        ends: The outputs before sub-graphs are expanded, which have users' derivatives: the outputs
+            of ``f.pure``.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class Signature:
     updated: tuple[int, ...]
     single: bool
     mode: Mode
+    ends: Sequence[Node] = ()
 
     @property
     def results(self) -> int:

@@ -30,6 +30,7 @@ from graphc.ir.law import named_checks
 from graphc.link import Executable
 from graphc.link.checks import admit, compare_lengths, unequal_arguments
 from graphc.link.compile_context import ExecutableCache
+from graphc.loop.subgraph import inline_subgraphs
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.tensor import Tensor
@@ -59,7 +60,8 @@ class PureProgram:
     @cached_property
     def _compiled(self) -> tuple[CompiledProgram, list[Any]]:
         """The compiled program, and the arrays that it captures."""
-        graph = Graph(self.inputs, to_gathered_form(list(self.outputs), self.inputs))
+        outputs = inline_subgraphs(self.outputs, self.inputs)
+        graph = Graph(self.inputs, to_gathered_form(outputs, self.inputs))
         signature = Signature(graph, len(self.inputs), (), False, self.mode)
         leaves = signature.leaves()
         program, _ = get_program(signature, leaves)
@@ -206,7 +208,7 @@ class Pure:
         self._outputs = outputs
         self._arranged = arranged
         self._results = signature.results
-        graph = without_checks(signature.graph)
+        graph = without_checks(Graph(signature.graph.inputs, signature.ends))
         self._shared: list[Shared] = [*graph.inputs[signature.arguments :]]  # type: ignore[list-item]
         self.names = _names(self._shared)
         self._updated = [self.names[i - signature.arguments] for i in signature.updated]

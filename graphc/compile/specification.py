@@ -390,6 +390,7 @@ def signature_of(spec: FunctionSpec, variables: list[ir.Node]) -> tuple[list[Sha
         tuple([indices[x] for x, _ in spec.updates]),
         isinstance(spec.outputs, Tensor) and not spec.updates,
         mode,
+        ends,
     )
     return shared, signature
 
