@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from graphc.implicit import (
     materialized,
     materializing,
 )
+from graphc.implicit.layout import StructureLost
 from graphc.tensor.linalg.dot import DotGeneral
 from tests.implicit.box import Box, Plain, numbers
 
@@ -67,7 +69,6 @@ def test_any_product_is_one_of_matrices(which: str, product: Product) -> None:
     right = b if which == "left" else Box(b)
     op = product.op
     y = dot.dot_general(left, right, op.contract, op.batch_axes, a.dtype)
-    assert y is not NotImplemented
     np.testing.assert_allclose(dense(y), op.perform(a, b), 1e-12, 1e-12)
 
 
@@ -80,14 +81,15 @@ def test_a_structure_that_stays_in_place_gives_the_product_or_nothing(
     operands = [a, b]
     operands[side] = Plain(operands[side])
     op = product.op
-    y = dot.dot_general(*operands, op.contract, op.batch_axes, a.dtype)
-    if y is not NotImplemented:
+    y = None
+    with suppress(StructureLost):
+        y = dot.dot_general(*operands, op.contract, op.batch_axes, a.dtype)
         np.testing.assert_allclose(y, op.perform(a, b), 1e-12, 1e-12)
     # One axis summed over among the last two, the other of these free: that is always a product.
     n = operands[side].ndim
     (*others, summed), batch = (None, *op.contract[side]), op.batch_axes[side]
     if len(others) == 1 and n > 1 and summed in {n - 1, n - 2} and not {n - 1, n - 2} & {*batch}:
-        assert y is not NotImplemented
+        assert y is not None
 
 
 @dataclass(frozen=True, repr=False)

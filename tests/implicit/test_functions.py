@@ -23,6 +23,7 @@ from graphc.implicit import (
     materializations,
     materializing,
 )
+from graphc.implicit.layout import StructureLost
 from graphc.ir import numpy_dtype
 from tests.implicit.box import Box, numbers
 from tests.implicit.programs import Int8
@@ -255,7 +256,8 @@ def test_a_matrix_of_as_many_rows_as_its_fields_is_no_stack() -> None:
 
 def test_operands_without_a_structure_are_none_of_the_adaptors_business() -> None:
     assert elementwise.arithmetic("add", np.ones(2), np.ones(2)) is NotImplemented
-    assert elementwise.where(np.True_, np.ones(2), np.ones(2)) is NotImplemented
+    with pytest.raises(StructureLost):
+        elementwise.where(np.True_, np.ones(2), np.ones(2))
 
 
 def test_what_a_structure_cannot_do_is_told_once_and_done_whole() -> None:

@@ -20,14 +20,10 @@ from graphc.ir import is_complex, is_inexact
 
 @dataclass(frozen=True, repr=False)
 class Factored(Stacked):
-    """Matrices that are a product of two factors, plus an optional summand."""
+    """Matrices that are a product of two factors, plus a field ``base`` if the class has one."""
 
     keeps_shardings: ClassVar[bool] = True
-
-    @property
-    def more(self) -> Any:
-        """The summand beside the product; None if there is none."""
-        return None
+    has_base: ClassVar[bool] = False
 
     @abstractmethod
     def factors(self, xp: Any) -> tuple[Any, Any]:
@@ -48,16 +44,16 @@ class Factored(Stacked):
         return self.cast_fields(dtype) if keeps_products(self.dtype, dtype) else NotImplemented
 
     def _add_base(self, xp: Any, of_base: Callable[[Any], Any], y: Any) -> Any:
-        """Add a function of the summand, if there is one, to that function of the product."""
-        if self.more is None:
+        """Add a function of the base, if the class has one, to that function of the product."""
+        if not self.has_base:
             return y
-        base = of_base(self.more)
+        base = of_base(self.base)
         return base if base is NotImplemented else xp.add(base, y)
 
     def _build(self, of_base: Callable[[Any], Any], a: Any, b: Any) -> Any:
-        """Return an array of this class of other factors, and of a function of the summand."""
+        """Return an array of this class of other factors, and of a function of the base."""
         build: Any = type(self)
-        return build(a, b) if self.more is None else build(of_base(self.more), a, b)
+        return build(of_base(self.base), a, b) if self.has_base else build(a, b)
 
     def on_diagonal(self) -> Any:
         xp = self.xp
@@ -92,7 +88,7 @@ class Factored(Stacked):
             zeros = [xp.zeros((*lead, rank, n), dtype_of(b)) for rank in (above, below)]
             padded.append(xp.concatenate([zeros[0], b, zeros[1]], -2))
         a, b = xp.concatenate([a for a, _ in pairs], -1), xp.concatenate(padded, -1)
-        return self._build(lambda _: xp.concatenate([x.more for x in parts], -1), a, b)
+        return self._build(lambda _: xp.concatenate([x.base for x in parts], -1), a, b)
 
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":

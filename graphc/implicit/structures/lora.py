@@ -57,6 +57,7 @@ class LoRA(Factored):
     scale: Any = None
 
     frozen_fields: ClassVar[tuple[str, ...] | None] = ("base", "scale")
+    has_base: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -190,10 +191,6 @@ class LoRA(Factored):
         xp = numpy_like(self, w)
         return self.with_scale(xp.subtract(w, xp.matmul(*self.factors(xp))), self.scale)
 
-    @property
-    def more(self) -> Any:
-        return self.base
-
     def factors(self, xp: Any) -> tuple[Any, Any]:
         """Return ``scale * a`` and b."""
         if self.scale is None:
@@ -298,7 +295,7 @@ class LoRA(Factored):
         if not isinstance(other, Factored):
             return self.with_scale(f(self.base, other), self.scale)
         xp = numpy_like(self, other)
-        base = self.base if other.more is None else f(self.base, other.more)
+        base = f(self.base, other.base) if isinstance(other, LoRA) else self.base
         return LoRA(base, *add_factors(xp, self.factors(xp), other.factors(xp)))
 
 

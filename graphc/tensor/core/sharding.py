@@ -37,6 +37,9 @@ class Shard(SameArray):
         """Shard the gradient like the array."""
         return (Tensor.make(self, g),)
 
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
         """Shard each element likewise; the compiler chooses for the batch axis."""
         return Tensor.make(Shard((OPEN, *self.sharding)), x)
