@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.compile.mode import Mode
-from graphc.ir import Constant, Graph, Node, Pick, TensorType
+from graphc.ir import Constant, Graph, Node, Pick, TensorType, reachable_nodes
 from graphc.ir.print import label
 from graphc.link import Program
 from graphc.link.placement import Placement
@@ -90,8 +90,9 @@ def _unrolling(op: Loop) -> str:
 
 
 def _is_residual(row: Node, op: Loop, users: Any) -> bool:
-    """Return whether a loop in the other direction reads an array, as the gradient's loop does."""
-    return any(isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in users.get(row, ()))
+    """Return whether an array reaches a loop in the other direction, as that of the gradient."""
+    reached = reachable_nodes([row], lambda x: () if isinstance(x.op, Loop) else users.get(x, ()))
+    return any(isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in reached)
 
 
 def _size(type: Any) -> str:
