@@ -128,6 +128,36 @@ def test_complex_derivatives_are_as_jax_has_them() -> None:
         agree(jax.jvp(real, (point,), (point,)), jax.jvp(of_own, (point,), (point,)))
 
 
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "in a loop"])
+def test_pure_keeps_derivatives_of_custom_pullback(nested: bool, inline: bool) -> None:
+    sine = graphc.custom_pullback(lambda g, y, x: 5 * g * x, inline=inline)(gt.sin)
+    outputs = graphc.map(sine, x) if nested else sine(x)
+    f = graphc.function([x], outputs, mode="JAX").pure
+    np.testing.assert_allclose(f(V), np.sin(V))
+    wanted = 5 * V
+    jacobian = jax.jacrev(f)(jnp.asarray(V))
+    np.testing.assert_allclose(jacobian, np.diag(wanted))
+    gradients = {
+        "grad": jax.grad(lambda x: f(x).sum())(jnp.asarray(V)),
+        "jit": jax.jit(jax.grad(lambda x: f(x).sum()))(jnp.asarray(V)),
+        "jvp": jax.jvp(f, (jnp.asarray(V),), (jnp.ones(3),))[1],
+        "vmap of grad": jax.vmap(jax.grad(lambda x: f(x).sum()))(jnp.asarray(V)[None])[0],
+        "grad of vmap": jax.grad(lambda x: jax.vmap(f)(x).sum())(jnp.asarray(V)[None])[0],
+        "checkpoint": jax.grad(jax.checkpoint(lambda x: f(x).sum()))(jnp.asarray(V)),
+    }
+    for name, found in gradients.items():
+        np.testing.assert_allclose(found, wanted, err_msg=name)
+
+
+def test_pure_keeps_derivatives_of_custom_pullback_on_mlx() -> None:
+    v = gt.vector("v", dtype="float32")
+    sine = graphc.custom_pullback(lambda g, y, x: 5 * g * x)(gt.sin)
+    f = graphc.function([v], sine(v), mode="MLX").pure
+    found = mx.grad(lambda x: f(x).sum())(mx.array(V.astype("float32")))
+    np.testing.assert_allclose(np.asarray(found), 5 * V, rtol=1e-6)
+
+
 def test_integers_have_no_derivative_in_jax() -> None:
     i = gt.lvector("i")
     pure = graphc.function([x, i], [(x[i] * i).sum(), i.max()]).pure
