@@ -90,7 +90,7 @@ def _unrolling(op: Loop) -> str:
 
 
 def _is_residual(row: Node, op: Loop, users: Any) -> bool:
-    """Return whether an array reaches a loop in the other direction, as that of the gradient."""
+    """Return whether an array reaches a loop in the other direction: the gradient's loop."""
     reached = reachable_nodes([row], lambda x: () if isinstance(x.op, Loop) else users.get(x, ()))
     return any(isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in reached)
 

@@ -126,7 +126,7 @@ def map_field(function: Callable[..., Any], field: Any, *others: Any) -> Any:
 def map_fields(function: Callable[..., Any], x: ImplicitArray, *others: ImplicitArray) -> Any:
     """Apply a function to the arrays in the fields of implicit arrays of one structure."""
     fields = zip(*[fields_of(y).values() for y in (x, *others)], strict=True)
-    return with_arrays(x, [map_field(function, *parts) for parts in fields])
+    return with_arrays(x, [map_field(function, *arrays) for arrays in fields])
 
 
 @dataclass(frozen=True, repr=False)

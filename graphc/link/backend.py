@@ -1,9 +1,9 @@
 """The interface of a backend: its name, arrays and compiler, and a lowering for each operation.
 
 A backend is a folder beside this file; its name in capitals is the mode. The first use of the mode
-imports every file of the folder ``lower``, which registers its lowerings; those of packages that
-are not imported (``AWAITED``) follow when they are. Other sub-folders hold code that few programs
-need, and that these programs import.
+imports every file of the folder ``lower``, which registers its lowerings. The lowerings of packages
+that are not imported (``AWAITED``) follow when these are. Other sub-folders hold code that few
+programs need, and that these programs import.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def cholesky_inverse(op: CholeskyInverse, x: Any) -> Any:
     count = n if are_dynamic(n) else max(MIN_ROWS, -(-n // 8))
     rows = []
     for start in range(0, n, count):
-        left = inverse[..., start:, : start + count]
-        row = mx.matmul(mx.swapaxes(left[..., start:], -1, -2), left, stream=mx.cpu)
+        block = inverse[..., start:, : start + count]
+        row = mx.matmul(mx.swapaxes(block[..., start:], -1, -2), block, stream=mx.cpu)
         rows.append(mx.pad(row, [*[(0, 0)] * (x.ndim - 1), (0, n - row.shape[-1])]))
     return mirror(Mirror(lower=True, conjugated=False), mx.concatenate(rows, -2))
 
