@@ -44,6 +44,8 @@ COMMON = {
 PACKAGES = ("tensor/linalg/__init__.py", "tensor/signal/__init__.py", "tensor/special/__init__.py")
 EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
+MAX_WITHOUT_TEST = 398
+"""The source files that have no test file of their name at the mirrored path; it only goes down."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "gguf": ("interop/weights",),
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
@@ -107,6 +109,17 @@ def test_the_tests_of_a_subject_are_in_a_folder_of_the_same_name() -> None:
         return not found <= {path.parent.name}
 
     assert where(is_elsewhere, (ROOT / "tensor").glob("*/*.py")) == []
+
+
+def test_source_files_have_their_test_file_at_the_mirrored_path() -> None:
+    tests = Path(__file__).parent
+
+    def has_none(path: Path) -> bool:
+        return not (tests / path.relative_to(ROOT)).with_name(f"test_{path.name}").exists()
+
+    sources = [path for path in FILES if path.stem not in ("__init__", "__main__")]
+    without = where(has_none, sources)
+    assert len(without) <= MAX_WITHOUT_TEST, without
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

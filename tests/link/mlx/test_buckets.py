@@ -15,7 +15,7 @@ import graphc
 import graphc.tensor as gt
 from graphc import Mode, scan, until
 from graphc.errors import GraphcError, RuntimeShapeError
-from tests.link.jax.test_buckets import (
+from tests.link.bucketed import (
     LENGTHS,
     TABLE,
     recurrent,

@@ -133,7 +133,7 @@ def test_captured_arrays_of_other_values_are_a_cause_in_stats_once(mode: str) ->
     with graphc.expect_compiles(1), told() as warned:
         (cause,) = [each(i) for i in range(4)][-1].causes
     assert warned == []
-    assert cause.startswith("captured value: `batch` (local of each, test_recompile.py:")
+    assert cause.startswith("captured value: `batch` (local of each, test_judge.py:")
     assert cause.endswith("float64[12, 3] of other values")
 
 

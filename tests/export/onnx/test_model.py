@@ -18,7 +18,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, ExportError
 from graphc.implicit.quantized import quantize
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def session(f: graphc.Function[Any], path: Path, **options: Any) -> Any:
@@ -55,7 +55,7 @@ def test_options_of_programs_are_refused(path: Path) -> None:
 def test_what_onnx_lacks_is_named_with_its_line(path: Path) -> None:
     x = gt.matrix("x")
     f = graphc.function([x], gt.linalg.eigvals(x))
-    problem = r"ONNX has nothing for:\n  eigvals: they take .*test_onnx.py"
+    problem = r"ONNX has nothing for:\n  eigvals: they take .*test_model.py"
     with pytest.raises(ExportError, match=problem):
         f.export(path)
 

@@ -100,12 +100,12 @@ WRITES = {
     "a list that grows": (
         "log = []\ndef f(x):\n log.append(x)\n return x",
         "`log` (global of f, train.py:2) is changed in place by the function (append)",
-        "test_refused.py",
+        "test_handlers.py",
     ),
     "a default that grows": (
         "def f(x, log=[]):\n log.append(x)\n return x",
         "`log` (default argument of f, train.py:1) is changed in place by the function (append)",
-        "test_refused.py",
+        "test_handlers.py",
     ),
     "an item of a default": (
         "def f(x, known={}):\n known[x] = 1\n return x",
@@ -115,7 +115,7 @@ WRITES = {
     "a sorted array": (
         "def make(w):\n def f(x):\n  w.sort()\n  return w\n return f",
         "`w` (closure of make.<locals>.f, train.py:2) is changed in place by the function (sort)",
-        "test_refused.py",
+        "test_handlers.py",
     ),
     "an attribute of an object": (
         "def make(w):\n def f(x):\n  h.n = x\n  return w\n return f",
@@ -130,7 +130,7 @@ WRITES = {
     "a list in an object": (
         "def make(w):\n def f(x):\n  h.items.append(x)\n  return w\n return f",
         "`h.items` (global of make.<locals>.f, train.py:2) is changed in place",
-        "test_refused.py",
+        "test_handlers.py",
     ),
     "an item of an attribute": (
         "def make(w):\n def f(x):\n  h.items[0] = x\n  return w\n return f",
@@ -188,7 +188,7 @@ WRITERS = [
 
 @pytest.mark.parametrize("method", WRITERS)
 def test_a_method_that_writes_to_self_is_refused(method: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"^`self\.n` \(.*test_refused\.py:\d+\) is written to"):
+    with pytest.raises(ArgumentError, match=r"^`self\.n` \(.*test_handlers\.py:\d+\) is written to"):
         lift(method.__get__(Counter()))
 
 
@@ -244,7 +244,7 @@ def test_what_has_no_fixed_content_is_refused_by_name(name: str, where: str) -> 
     named, context = error.value.problem.split(" ", 1)
     assert named in (f"`{variable}`", f"`{variable}.__self__`")
     assert context.startswith(f"({kind} of test_what_has_no")
-    assert "test_refused.py:" in context
+    assert "test_handlers.py:" in context
     assert message in context
 
 
