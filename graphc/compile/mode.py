@@ -43,7 +43,9 @@ class Mode:
             64, ... where unknown lengths of arguments change; ``lengths="exact"`` does so not even
             for inputs with ``bucket=``. JAX has ``mesh=graphc.mesh(data=4)``, or a
             ``jax.sharding.Mesh``, over whose devices functions run by their declared shardings, and
-            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
+            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those; and
+            ``attention="pallas"``, which computes attention by kernels on NVIDIA's GPUs (by default
+            ``"xla"``; ``"interpret"`` runs the kernels in Pallas' interpreter, anywhere). MLX
             has ``compile=True``, which fuses operations from the first call on, ``compile=False``,
             which runs them one by one, and by default ``compile="auto"``, which fuses them once
             that pays; and ``float64="downcast"``, which computes float64 arrays in float32 (and

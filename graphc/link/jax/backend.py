@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -51,6 +51,22 @@ WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 WIDENED: set[Op | type[Op]] = set()
 """Operations, or their classes, that may compute in float64 whatever their operands' dtypes."""
+
+
+class Choice(NamedTuple):
+    """An option of a mode that chooses how some operations are computed.
+
+    Attributes:
+        rewrite: Returns a graph with other operations, given the option's value.
+        notes: Returns a plan's notes on these operations.
+    """
+
+    rewrite: Callable[[Graph, Any], Graph]
+    notes: Callable[[Graph], Mapping[Node, str]]
+
+
+CHOICES: dict[str, Choice] = {}
+"""Choices by the option's name; the file of the operations enters them."""
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
@@ -268,9 +284,15 @@ class JAXBackend(Backend):
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph whose loops read and write slices of constant length by indices."""
         graph = index_windows(graph)
+        for name in CHOICES.keys() & options.keys():
+            graph = CHOICES[name].rewrite(graph, options[name])
         buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
         # If lengths are padded, the length of a slice is padded too.
         return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
+
+    def notes(self, program: Program) -> Mapping[Node, str]:
+        notes = [choice.notes(program.graph) for choice in CHOICES.values()]
+        return {node: note for by_node in notes for node, note in by_node.items()}
 
     def build(self, options: Mapping[str, Any]) -> str:
         layout = layout_of(options)
@@ -406,6 +428,7 @@ backend = JAXBackend(
     keeps_executables=True,
     describe=describe,
     options={
+        "attention": ("xla", "pallas", "interpret"),
         "device": (),
         "fallback": ("numpy",),
         "lengths": ("buckets", "exact"),
