@@ -194,15 +194,17 @@ def _prepare(spec: KernelSpec, x: AttentionInputs[Any]) -> tuple[GroupLengths, _
     tables = Tables(*(x.tables or all_blocks(lengths, spec.mask is not None)))
     rows, columns = lengths.rows * spec.block[0], lengths.columns * spec.block[1]
     q, k, v = _pad(x.q, rows), _pad(x.k, columns), _pad(x.v, columns)
-    rest = [_pad(y, rows) for y in x.rest]
+    # Log-sum-exps of padding are inf, so that weights are 0.
+    rest = [_pad(y, rows, value) for y, value in zip(x.rest, (0, np.inf, 0), strict=False)]
     return lengths, _Arrays(q, k, v, tables, list(x.score_captured), list(x.mask_captured), rest)
 
 
-def _pad(x: Any, length: int) -> Any:
-    """Return (B, H, n, ...) padded with zeros to a length, and to elements Triton multiplies."""
+def _pad(x: Any, length: int, value: float = 0) -> Any:
+    """Return (B, H, n, ...) padded to a length, and to numbers of elements Triton multiplies."""
     elements = [max(MIN_LENGTH, 1 << (n - 1).bit_length()) for n in x.shape[3:]]
     shape = (*x.shape[:2], length, *elements)
-    return jnp.pad(x, [(0, n - m) for n, m in zip(shape, x.shape, strict=True)])
+    widths = [(0, n - m) for n, m in zip(shape, x.shape, strict=True)]
+    return jnp.pad(x, widths, constant_values=value)
 
 
 def _specs(
@@ -433,7 +435,7 @@ class _Scores:
 
     def of(self, q: Any, k: Any) -> Any:
         """Return the scores, -inf where they are masked."""
-        scaled = self._scaled(q, k)
+        scaled = self._scores(q, k)
         score = self.spec.score
         if score is None:
             return self._mask(scaled)
@@ -447,7 +449,7 @@ class _Scores:
 
         Gradients with respect to wanted arrays of the score function are added to ``by_arrays``.
         """
-        scaled, score = self._scaled(q, k), self.spec.score
+        scaled, score = self._scores(q, k), self.spec.score
         final, back = scaled, None
         reads = []
         if score is not None:
@@ -481,7 +483,7 @@ class _Scores:
         else:
             triton.atomic_add(target, index, value)
 
-    def _scaled(self, q: Any, k: Any) -> Any:
+    def _scores(self, q: Any, k: Any) -> Any:
         return _product(q, k.T, score_dtype(q.dtype)) * self.spec.scale
 
     def _fill(self, score: Any) -> Any:
