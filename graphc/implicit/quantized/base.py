@@ -112,9 +112,6 @@ class Quantized(Stacked):
         static = [(name, getattr(self, name)) for name in field_names_of(type(self)).static]
         _check(type(self), tuple(static), str(self.dtype), types)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return dict.fromkeys(fields_of(self), 2)
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         rows, columns = (columns, rows) if self.transposed else (rows, columns)
         # Padding is at the end of the array, not of each shard.

@@ -141,16 +141,14 @@ class BlockDiagonal(Stacked):
         """Return the numbers that belong to blocks along a last axis."""
         return numbers if self.stacked else xp.stack(list(numbers), -1)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"blocks": 3 if self.stacked else 2}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         # A shard of blocks is a smaller matrix than a shard of rows.
-        return {"blocks": (joint_spec(rows, columns), None, None)} if self.stacked else {}
+        count = (joint_spec(rows, columns),) if self.stacked else ()
+        return {"blocks": (*count, None, None)}
 
     def _lengths(self) -> list[tuple[int | None, ...]]:
         """Return the lengths of the own axes of each array of blocks."""
-        own = self.own_axes()["blocks"]
+        own = 3 if self.stacked else 2
         return [lengths_of(x)[-own:] for x in self.arrays]
 
     @property

@@ -91,11 +91,8 @@ class Kronecker(Stacked):
             )
         check_same_dtype(self, left=self.left, right=self.right)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"left": 2, "right": 2}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        return {"left": (rows, columns)}
+        return {"left": (rows, columns), "right": (None, None)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

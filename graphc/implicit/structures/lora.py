@@ -57,7 +57,6 @@ class LoRA(Factored):
     scale: Any = None
 
     frozen_fields: ClassVar[tuple[str, ...] | None] = ("base", "scale")
-    has_base: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -158,11 +157,8 @@ class LoRA(Factored):
             )
         check_same_dtype(self, base=self.base, a=self.a, b=self.b, scale=self.scale)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"a": 2, "base": 2, "b": 2, "scale": 0}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        return {"base": (rows, columns), "a": (rows, None), "b": (None, columns)}
+        return {"a": (rows, None), "base": (rows, columns), "b": (None, columns), "scale": ()}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
