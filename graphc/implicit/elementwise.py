@@ -27,6 +27,7 @@ from graphc.implicit.structured import (
     function_named,
     scaling,
 )
+from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
@@ -148,8 +149,15 @@ def _with_array(name: str, x: Structured, other: Any, first: bool, shape: Shape)
     x = _broadcast(x, shape)
     if not isinstance(x, Structured):
         raise StructureLost
+    if _has_zeros(other) and not is_zero_at(name, x.dtype, as_number(0, other), first):
+        raise StructureLost  # 0 % 0 is NaN
     f = ElementwiseFunction(_function(name, first), zeros=1)
     return x.elementwise(f, _broadcast(other, shape, x))
+
+
+def _has_zeros(x: Any) -> bool:
+    """Return whether an array is known to have zeros, which no field need hold."""
+    return isinstance(x, HasEntries | BlockDiagonal) or number_of(x) == 0
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
