@@ -11,7 +11,7 @@ Function = Callable[..., Any]
 
 
 class JaxImplicit(Protocol):
-    """What implicit arrays need of the package ``link/jax/implicit``, which documents it.
+    """The functions and tables of the package ``link/jax/implicit``, which documents them.
 
     Attributes:
         NAMESPACE: NumPy's functions for JAX arrays, an ``ArrayNamespace``.

@@ -36,7 +36,7 @@ class Stacked(Structured):
 
         Args:
             rows: The entry of axes along the rows of the matrix, such as a mesh axis or a slice.
-            columns: The entry of axes along the columns; that of other axes is None.
+            columns: The entry of axes along the columns. Other axes have None.
         """
 
     @property
