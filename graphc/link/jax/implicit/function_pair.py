@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import densify, enforce_policy, materialized, materializing, policy_of
 from graphc.implicit.straight_through import StraightThrough, value_of
-from graphc.link.jax.implicit.applied import Rules, apply
+from graphc.link.jax.applied import Rules
 from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
 from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
 from graphc.link.jax.implicit.interpreter import (
@@ -124,7 +124,7 @@ class FunctionPair:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionApplication:
+class FunctionApplication(Rules):
     """A program of arrays that computes a function's value, with the function's derivative.
 
     Attributes:
@@ -141,15 +141,12 @@ class FunctionApplication:
     sources: tuple[int | None, ...]
     zeros: Sequence[int]
 
-    def apply(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return what the program computes of arrays and its constants, with derivatives."""
-        return apply(Rules(self._run, self._jvp, self._transpose), arrays)
-
-    def _run(self, *arrays: Any) -> list[Any]:
+    def run(self, *arrays: Any) -> list[Any]:
+        """Return what the program computes of arrays, and of its constants."""
         count = len(self.program.in_avals)
         return jax.core.eval_jaxpr(self.program.jaxpr, arrays[count:], *arrays[:count])
 
-    def _jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
         none = [None] * len(self.sources)
         with self.pair.original_context():
             ys, ts = self._push_forward(arrays, tangents)
@@ -185,7 +182,7 @@ class FunctionApplication:
         }
         return results, {i: self.pair.densify(ts[i]) for i in outputs}
 
-    def _transpose(
+    def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
         pairs = zip(self.sources, cotangents, strict=True)
@@ -205,7 +202,8 @@ class FunctionApplication:
 
             constant = replace_at(operands, wrt, [None] * len(wrt))
             grads = [*map(self.pair.densify, run_through(transpose, constant, gs))]
-            # A VJP would push a tangent forward first, by a program that this function is part of.
+            # ``jax.vjp`` would recurse without end: it differentiates ``dense`` first. The tangent
+            # of a deferred operand applies this function, and its transpose is computed here again.
             pull_back = jax.linear_transpose(dense, *[arrays[i] for i in inputs])
             return replace_at([None] * len(arrays), inputs, pull_back(grads))
 
