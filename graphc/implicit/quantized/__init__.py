@@ -11,19 +11,7 @@ from graphc.implicit.quantized.microscaled import Microscaled
 from graphc.implicit.structures.channels import ChannelPermuted, ChannelScaled
 
 __all__ = [
-    "NF4",
-    "AffineQuantized",
-    "ChannelPermuted",
-    "ChannelScaled",
-    "Coding",
-    "DoubleQuantized",
-    "ExpertMatmul",
-    "Microscaled",
-    "OneBit",
-    "Quantized",
-    "QuantizedMatmul",
-    "ScaledQuantized",
-    "calibrate",
-    "dequantize",
-    "quantize",
-]
+    "NF4", "AffineQuantized", "ChannelPermuted", "ChannelScaled", "Coding", "DoubleQuantized",
+    "ExpertMatmul", "Microscaled", "OneBit", "Quantized", "QuantizedMatmul", "ScaledQuantized",
+    "calibrate", "dequantize", "quantize",
+]  # fmt: skip
