@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.implicit.array import with_fields
+from graphc.implicit.array import fields_of, with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.structures.formats import CSC
@@ -86,7 +86,7 @@ class SparseMatrix:
 
 def with_numpy_positions(x: Sparse) -> Sparse:
     """Return the matrix with indices as NumPy arrays, if they are known."""
-    positions = {name: _value(field) for name, field in vars(x).items() if name in x.own_axes()}
+    positions = {name: _value(field) for name, field in fields_of(x).items()}
     del positions["data"]
     if any(value is None for value in positions.values()):
         return x

@@ -17,13 +17,12 @@ import numpy as np
 
 from graphc.ir import Constant, Graph, Leaf, Node, reachable_nodes, replace_nodes
 from graphc.link.host import SliceLength, computable_on_host
-from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.loops.windows import Window, axis_of, by_windows, moving_slices
 from graphc.site import derived_from
 from graphc.tensor.arrays.index import Index, IndexUpdate
-from graphc.tensor.core.elementwise import cast, maximum, where
+from graphc.tensor.core.elementwise import cast, maximum, minimum, where
 from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -68,8 +67,14 @@ def with_slice_lengths(graph: Graph) -> Graph:
 
 
 def _from_start(start: Any, n: Tensor) -> Tensor:
-    """Return the index of a slice's first element, from the start of an axis of n elements."""
-    start = cast(start, "int64")
+    """Return the index of a slice's first element, from the start of an axis of n elements.
+
+    JAX has no 64-bit integers by default, so the index has 32 bits if the bound fits. (A backend
+    that indexes by 32 bits reaches no further along a longer axis.)
+    """
+    dtype = np.promote_types(start.type.dtype, "int32").name
+    dtype = dtype if dtype == "int32" else "int64"
+    start, n = cast(start, dtype), cast(minimum(n, np.iinfo(dtype).max), dtype)
     return maximum(where(start < 0, start + n, start), 0)
 
 
@@ -120,9 +125,3 @@ def with_lengths_of_slices(lengths: Sequence[int]) -> Iterator[None]:
 def length_of_slice(op: SliceLength) -> np.ndarray[Any, Any]:
     """Return the length of a slice that a program is compiled for."""
     return np.asarray(_lengths.get()[op.number], np.int64)
-
-
-def computed_lengths(graph: Graph, arguments: Sequence[Any]) -> tuple[int, ...]:
-    """Return lengths of slices, given the graph that computes them and all arguments of a call."""
-    with np.errstate(all="ignore"):
-        return tuple([int(n) for n in evaluate(graph, *arguments)])

@@ -171,8 +171,8 @@ class KernelMatrix(Stacked):
     def _columns(self) -> Any:
         return self.x if self.y is None else self.y
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"x": 2, "scale": 0, "y": 2}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"x": (None, None), "scale": (), "y": (None, None)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

@@ -20,7 +20,7 @@ from jax.extend.backend import get_backend
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType, dependent
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
 from graphc.link.backend import Backend, Executable, perform_as_declared, refuse_remote
@@ -144,7 +144,13 @@ def describe(options: Mapping[str, Any]) -> str:
 
 def wide(program: Program) -> bool:
     """Return whether the program computes in a 64-bit dtype outside of its part on the host."""
-    return _is_wide(program.graph, program.host.nodes if program.host else ())
+    host, graph = program.host, program.graph
+    if host is None:
+        return _is_wide(graph, ())
+    # The program computes with the bounds of slices: the host knows the lengths alone.
+    bounds = [graph.inputs[i] for i in host.sliced]
+    passed = dependent([x for x in graph.nodes if not isinstance(x.op, SliceLength)], bounds)
+    return _is_wide(graph, host.nodes - passed)
 
 
 def _is_wide(graph: Graph, host: Container[Node]) -> bool:
@@ -186,7 +192,7 @@ def compile(
     shardings = layout.argument_shardings(spec.shardings) if layout else ()
     is_plain = not spec.static and device is None and not traced.is_padded
     if spec.static:
-        execute = Specialized(traced, spec, donated, context, inspect, shardings)
+        execute = Specialized(traced, spec, donated, context, inspect, shardings).call
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known_arguments = KnownArguments()

@@ -1,0 +1,163 @@
+"""The primitive that applies a function with rules for derivatives and batches.
+
+``jax.custom_jvp`` does not suffice: JAX transposes the program of the tangents, or the function's
+value where the function is linear in an operand. ``jax.custom_vjp`` has no forward mode. Here the
+rules of both modes belong to the function, and a rule may apply functions again, so that
+derivatives of any order are right.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from graphc.link.jax.jaxprs import replace_at
+
+
+class Rules(ABC):
+    """A function of arrays and its rules, in which None is zero.
+
+    Attributes:
+        wide: Whether JAX lowers the function with 64-bit dtypes, whatever the setting.
+    """
+
+    wide: ClassVar[bool] = False
+
+    @abstractmethod
+    def run(self, *arrays: Any) -> Sequence[Any]:
+        """Return the results."""
+
+    @abstractmethod
+    def jvp(
+        self, arrays: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the results, with derivatives of higher order, and their tangents."""
+
+    @abstractmethod
+    def transpose(
+        self, arrays: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the cotangents of arrays, for the cotangents of results.
+
+        Args:
+            arrays: The arrays; those in which the function is linear are zeros.
+            is_linear: Whether the function is linear in each array.
+            gs: The cotangents of the results, not all None.
+        """
+
+    def batch(self, axes: Sequence[int | None], axis: Any) -> Rules:
+        """Return the function for a batch along axis 0 of some arrays, and of all results."""
+        return _MappedRules(self, axes, axis)
+
+    def apply(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the results, which have the derivatives of these rules."""
+        return applied_p.bind(*arrays, rules=self)  # type: ignore[no-any-return, no-untyped-call]
+
+
+@dataclass(frozen=True, eq=False)
+class _MappedRules(Rules):
+    """A function and its rules, mapped over a batch axis by JAX.
+
+    Attributes:
+        rules: The function of one element.
+        axes: The batch axis of each array, 0 or None.
+        axis: JAX's data of the batch axis.
+    """
+
+    rules: Rules
+    axes: Sequence[int | None]
+    axis: Any
+
+    def _map(self, function: Callable[..., Any], *axes: Any) -> Callable[..., Any]:
+        size, name, spmd_name = self.axis.size, self.axis.name, self.axis.spmd_name
+        return jax.vmap(function, axes, axis_size=size, axis_name=name, spmd_axis_name=spmd_name)
+
+    def run(self, *arrays: Any) -> Sequence[Any]:
+        results: Sequence[Any] = self._map(self.rules.run, *self.axes)(*arrays)
+        return results
+
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        wrt = [i for i, t in enumerate(tangents) if t is not None]
+
+        def inner(arrays: Sequence[Any], directions: Sequence[Any]) -> Any:
+            return self.rules.jvp(arrays, replace_at([None] * len(arrays), wrt, directions))
+
+        directions = [tangents[i] for i in wrt]
+        return self._map(inner, self.axes, [self.axes[i] for i in wrt])(list(arrays), directions)
+
+    def transpose(self, arrays: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]) -> Any:
+        def inner(arrays: Sequence[Any], gs: Sequence[Any]) -> Any:
+            return self.rules.transpose(arrays, is_linear, gs)
+
+        pairs = zip(self._map(inner, self.axes, 0)(list(arrays), list(gs)), self.axes, strict=True)
+        return [grad if grad is None or d == 0 else grad.sum(0) for grad, d in pairs]
+
+
+applied_p = Primitive("graphc")
+applied_p.multiple_results = True
+
+
+def _run(*arrays: Any, rules: Rules) -> list[Any]:
+    return list(rules.run(*arrays))
+
+
+def _abstract(*types: Any, rules: Rules) -> tuple[list[Any], Any]:
+    """Return the types of the results, and the effects: JAX drops unused equations without."""
+    program = jax.make_jaxpr(rules.run)(*types)
+    return list(program.out_avals), program.effects
+
+
+def _lower(context: Any, *operands: Any, rules: Rules) -> Any:
+    # JAX builds the bodies of reductions, as of argmax, while it lowers them.
+    with jax.enable_x64(True) if rules.wide else nullcontext():
+        return mlir.lower_fun(_run, multiple_results=True)(context, *operands, rules=rules)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules) -> Any:
+    ys, ts = rules.jvp(primals, [None if _is_zero(t) else t for t in tangents])
+    zeros = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in ys]
+    return ys, [zero if t is None else t for zero, t in zip(zeros, ts, strict=True)]
+
+
+def _is_zero(t: Any) -> bool:
+    return type(t) is ad.Zero or t.dtype == jax.dtypes.float0
+
+
+def _transpose(cotangents: Sequence[Any], *arrays: Any, rules: Rules) -> Sequence[Any]:
+    is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
+    pairs = list(zip(arrays, is_linear, strict=True))
+    # The derivative of a linear function does not depend on the arrays: zeros do.
+    values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
+    gs = [None if type(g) is ad.Zero else g for g in cotangents]
+    has_gradient = any(g is not None for g in gs)
+    grads = rules.transpose(values, is_linear, gs) if has_gradient else [None] * len(values)
+    return [
+        ad.Zero(x.aval) if flag and grad is None else grad
+        for (x, flag), grad in zip(pairs, grads, strict=True)
+    ]
+
+
+def _batch(axis: Any, arrays: Sequence[Any], axes: Sequence[Any], *, rules: Rules) -> Any:
+    if all(d is None for d in axes):
+        ys = rules.apply(arrays)
+        return ys, [None] * len(ys)
+    pairs = zip(arrays, axes, strict=True)
+    batches = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in pairs]
+    ys = rules.batch([None if d is None else 0 for d in axes], axis).apply(batches)
+    return ys, [0] * len(ys)
+
+
+applied_p.def_impl(_run)  # type: ignore[no-untyped-call]
+applied_p.def_effectful_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+mlir.register_lowering(applied_p, _lower)
+ad.primitive_jvps[applied_p] = _jvp
+ad.primitive_transposes[applied_p] = _transpose
+batching.fancy_primitive_batchers[applied_p] = _batch
