@@ -25,6 +25,7 @@ from graphc.link.jax.attention.elements import MIN_LENGTH, ElementFunction
 from graphc.link.jax.backend import CHOICES, Choice
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.mesh import current
+from graphc.link.jax.releases import pallas_triton
 from graphc.link.jax.varying import varying_axes
 from graphc.link.legalize import replace_kind
 
@@ -156,6 +157,8 @@ def kernel_spec(op: Any, x: AttentionInputs[Any]) -> KernelSpec | None:
 
 def why_no_kernels(op: Any, dtype: Any) -> str:
     """Return why there are no kernels for an operation on one device; "" if there are."""
+    if not op.interpret and pallas_triton() is None:
+        return "Pallas has no Triton in this release of JAX"
     smallest = 1 if op.interpret else MIN_LENGTH
     if any(n < smallest or n & (n - 1) for n in op.block):
         return f"blocks of {op.block} are no powers of two from {smallest} on"

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
 from graphc.attention.grids import compact, grid_of
 from graphc.attention.inputs import AttentionInputs
@@ -28,13 +27,14 @@ from graphc.link.jax.attention.backward import QueryArrays, RowArrays
 from graphc.link.jax.attention.elements import MIN_LENGTH, ElementFunction
 from graphc.link.jax.attention.forward import SoftmaxState
 from graphc.link.jax.attention.layout import GroupLengths, Tables, all_blocks, score_dtype
+from graphc.link.jax.releases import pallas_triton
 
 State = TypeVar("State")
 
 MAX_TILE = 64
 """The most rows, and columns, of a tile: as in JAX's own kernel for GPUs, not measured."""
 
-OPTIONS = triton.CompilerParams(num_warps=4, num_stages=2)
+OPTIONS = {"num_warps": 4, "num_stages": 2}
 """Warps of an instance, and loads in flight: as in JAX's own kernel for GPUs, not measured."""
 
 
@@ -55,6 +55,13 @@ class KernelSpec:
     block: tuple[int, int]
     scale: float
     interpret: bool
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a call of Pallas."""
+        if self.interpret:
+            return {"interpret": True}
+        return {"compiler_params": pallas_triton().CompilerParams(**OPTIONS)}
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -83,8 +90,7 @@ def forward(spec: KernelSpec, x: AttentionInputs[Any]) -> tuple[Any, Any]:
         in_specs=[_specs(lengths, arrays, q=rows)],
         out_specs=[_tiles(y, rows) for y in results],
         out_shape=results,
-        interpret=spec.interpret,
-        compiler_params=OPTIONS,
+        **spec.options,
     )(arrays)
     n = lengths.queries
     return out[:, :, :n, : x.v.shape[3]], sums[:, :, :n]
@@ -132,8 +138,7 @@ def _gradient_of_queries(
         out_shape=[by_queries, *[_shape(y.shape, y.dtype) for y in zeros]],
         # Instances add to these arrays, which start as zeros.
         input_output_aliases={first + i: 1 + i for i in range(len(zeros))},
-        interpret=spec.interpret,
-        compiler_params=OPTIONS,
+        **spec.options,
     )(arrays, zeros)
 
 
@@ -149,8 +154,7 @@ def _gradient_of_keys(spec: KernelSpec, lengths: GroupLengths, arrays: _Arrays) 
         in_specs=[_specs(lengths, arrays, k=columns)],
         out_specs=[_tiles(y, columns) for y in results],
         out_shape=results,
-        interpret=spec.interpret,
-        compiler_params=OPTIONS,
+        **spec.options,
     )(arrays)
     shape = (lengths.batch, lengths.keyed, lengths.shared, n)
     return [y.reshape(*shape, -1).sum(2) for y in by_heads]
@@ -481,7 +485,7 @@ class _Scores:
             # The interpreter's atomic addition loses terms of equal index.
             target[...] = target[...].at[index].add(value)
         else:
-            triton.atomic_add(target, index, value)
+            pallas_triton().atomic_add(target, index, value)
 
     def _scores(self, q: Any, k: Any) -> Any:
         return _product(q, k.T, score_dtype(q.dtype)) * self.spec.scale

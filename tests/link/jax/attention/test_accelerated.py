@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.sharding import AbstractDevice, AbstractMesh
 
 import graphc
 import graphc.attention as ga
 import graphc.tensor as gt
 from graphc.errors import ModeError
-from graphc.link.jax.attention import pallas
+from graphc.link.jax.attention import accelerated, pallas
 from tests.attention import reference
 
 TRITON = "__gpu$xla.gpu.triton"
@@ -52,7 +53,9 @@ def export(f: Any, inputs: Any) -> str:
     shapes = [jax.ShapeDtypeStruct(x.type.shape, x.type.dtype) for x in inputs]
     checks = [jax.export.DisabledSafetyCheck.custom_call(TRITON)]
     exported = jax.export.export(jax.jit(f.pure), platforms=["cuda"], disabled_checks=checks)
-    return str(exported(*shapes).mlir_module())
+    gpu = AbstractDevice("NVIDIA H100", num_cores=132, platform="cuda")
+    with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
+        return str(exported(*shapes).mlir_module())
 
 
 @pytest.fixture
@@ -69,6 +72,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return traced
 
 
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_attention_pallas_is_three_triton_kernels_on_cuda(dtype: str) -> None:
     """One kernel computes results, one gradients of queries, and one those of keys and values."""
@@ -166,3 +170,11 @@ def test_padding_queries_of_large_scores_leave_gradients_finite() -> None:
     results = f(*[a.astype("float32") for a in x[:3]])
     for a, b in zip(results, (g.q, g.k, g.v), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_is_xlas_where_pallas_has_no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerated, "pallas_triton", lambda: None)
+    inputs, outputs = attention("float16")
+    f = graphc.function(inputs, outputs, PALLAS)
+    assert "(by XLA: Pallas has no Triton in this release of JAX)" in str(f.plan())
+    assert TRITON not in export(f, inputs)
