@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
+
+from graphc.context import setting
 
 MAX_LABEL = 128
 """The longest text of a length within another; a digest has as many characters."""
@@ -336,12 +337,6 @@ def common(*lengths: AnyLength | None) -> Any:
     return next((n for n in specified if isinstance(n, int)), specified[0] if specified else None)
 
 
-@contextmanager
-def comparisons() -> Iterator[Comparisons]:
+def comparisons() -> setting[Comparisons]:
     """Collect what type rules compare."""
-    record = Comparisons()
-    token = _comparisons.set(record)
-    try:
-        yield record
-    finally:
-        _comparisons.reset(token)
+    return setting(_comparisons, Comparisons())
