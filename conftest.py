@@ -82,6 +82,7 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 50, 50)  # JAX's caches grow, and each search walks them all
         gc.enable()
 
 

@@ -8,7 +8,7 @@ import sys
 
 __all__ = ["compile_fewer_kernels"]
 
-FEWER_KERNELS = "--xla_cpu_use_fusion_emitters=false"
+FEWER_KERNELS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Has XLA compile in less time. Not every release knows it, and XLA ends a process that gives a
 flag it does not know: another process tries it first."""
 

@@ -188,10 +188,6 @@ def _apply_unary(name: str, x: Any) -> Any:
     return _apply(function_named(name), x)
 
 
-def _subtract(a: Any, b: Any) -> Any:
-    return _add(a, _apply_unary("negative", b))
-
-
 def _divide(a: Any, b: Any) -> Any:
     if not is_inexact(dtype_name(dtype_of(a))):
         raise layout.StructureLost
@@ -263,8 +259,11 @@ def _scale_along(x: Structured, other: Any) -> Any:
 
 _add, _multiply = partial(_commute, _sum, ADD), partial(_commute, _product, MULTIPLY)
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide,
-}  # fmt: skip
+    "add": _add,
+    "subtract": lambda a, b: _add(a, _apply_unary("negative", b)),
+    "multiply": _multiply,
+    "divide": _divide,
+}
 
 
 # Shapes.

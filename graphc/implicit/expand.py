@@ -90,10 +90,6 @@ def _replacement(node: ir.Node, known: Collection[ir.Node], several: Several) ->
         return None if result is None else _as_node(node, result)
 
 
-def _takes_implicit(node: ir.Node, known: Collection[ir.Node]) -> bool:
-    return any(_is_implicit(x) and x not in known for x in node.inputs)
-
-
 def _handle_inside(node: ir.Node, known: Collection[ir.Node]) -> Sequence[ir.Node] | None:
     for handle in INSIDE:
         with derived_from(node.site):
@@ -104,7 +100,7 @@ def _handle_inside(node: ir.Node, known: Collection[ir.Node]) -> Sequence[ir.Nod
 
 
 def _handle(node: ir.Node, known: Collection[ir.Node]) -> Any:
-    if not _takes_implicit(node, known):
+    if not any(_is_implicit(x) and x not in known for x in node.inputs):
         return None
     operands = [x.array if _is_implicit(x) and x not in known else x for x in node.inputs]  # type: ignore[attr-defined]
     with derived_from(node.site):

@@ -8,13 +8,13 @@ data one for full batches, and one for the last batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from graphc.context import setting
 from graphc.ir import Constant, Graph, Leaf, Node, reachable_nodes, replace_nodes
 from graphc.link.host import SliceLength, computable_on_host
 from graphc.loop.step import stand_in
@@ -112,14 +112,9 @@ def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:
 _lengths: ContextVar[Sequence[int]] = ContextVar("lengths", default=())
 
 
-@contextmanager
-def with_lengths_of_slices(lengths: Sequence[int]) -> Iterator[None]:
+def with_lengths_of_slices(lengths: Sequence[int]) -> setting[Sequence[int]]:
     """Compile programs, in this context, for these lengths of slices."""
-    token = _lengths.set(lengths)
-    try:
-        yield
-    finally:
-        _lengths.reset(token)
+    return setting(_lengths, lengths)
 
 
 def length_of_slice(op: SliceLength) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.link import names
 from tests.disks import python
 
 ORDERS = ("1", "21", "12")
@@ -61,27 +62,31 @@ def test_a_program_loaded_from_disk_keeps_its_captured_arrays(
     assert states == ["compiled\n", *["loaded\n"] * (len(runs) - 1)]
 
 
-def check_pairs(tmp_path: Path, mode: str, first: int, count: int, folder: Path | None) -> None:
+def check_pairs(tmp_path: Path, modes: str, first: int, count: int, folder: Path | None) -> None:
     code = "import sys; from tests.compile.pairs import main\n"
-    code += "main(*sys.argv[1:3], *map(int, sys.argv[3:5]), *sys.argv[5:])"
+    code += "for mode in sys.argv[1].split():\n"
+    code += "    folders = [f'{x}/{mode}' for x in sys.argv[5:]]\n"
+    code += "    main(mode, sys.argv[2], *map(int, sys.argv[3:5]), *folders)"
     further = () if folder is None else (folder,)
     lines: dict[str, list[Any]] = {}
     for order in ORDERS:
-        text = output(tmp_path, code, mode, order, first, count, *further)
+        text = output(tmp_path, code, modes, order, first, count, *further)
         lines[order] = [json.loads(line) for line in text.splitlines()]
-    assert len(lines["1"]) == count
+    assert len(lines["1"]) == count * len(modes.split())
     for order in ORDERS[1:]:
-        for seed, ((facts, fresh), (again, loaded)) in enumerate(
-            zip(lines["1"], lines[order], strict=True), first
+        for i, ((facts, fresh), (again, loaded)) in enumerate(
+            zip(lines["1"], lines[order], strict=True)
         ):
-            assert (fresh, loaded) == (False, True), (seed, order)
-            assert again == facts, (seed, order)
+            assert (fresh, loaded) == (False, True), (i, order)
+            assert again == facts, (i, order)
 
 
 def test_a_file_and_the_disk_keep_the_arrays_of_graphs_that_share_parts(
-    tmp_path: Path, mode: str
+    tmp_path: Path,
 ) -> None:
-    check_pairs(tmp_path, mode, 0, 2, tmp_path)
+    for name in names():
+        (tmp_path / name).mkdir()
+    check_pairs(tmp_path, " ".join(names()), 0, 2, tmp_path)
 
 
 @pytest.mark.exhaustive

@@ -76,9 +76,10 @@ def test_an_implicit_result_reaches_its_handlers(how: str) -> None:
         return lambda x, w: implicit(lambda x, w: jnp.sin(x @ w).sum())(x, straight(w))
 
     HITS.clear()
-    found = TRANSFORMATIONS[how](loss(ste(quantised)))(X, W)
+    found = jax.jit(TRANSFORMATIONS[how](loss(ste(quantised))))(X, W)
     assert HITS
-    assert_same(found, TRANSFORMATIONS[how](loss(partial(by_hand, quantised)))(X, W))
+    by_formula = TRANSFORMATIONS[how](loss(partial(by_hand, quantised)))
+    assert_same(found, jax.jit(by_formula)(X, W))
 
 
 def layers(straight: Callable[..., Any], x: Any, ws: Any) -> Any:

@@ -99,8 +99,8 @@ def test_gradients_are_those_of_the_whole_matrix(name: str) -> None:
         return likelihood(jnp.linalg.solve, jnp.linalg.slogdet, w, b)
 
     with jax.enable_x64(True):
-        wanted = jax.tree.leaves(jax.grad(lambda w: loss(w.materialize()))(w))
-        found = jax.tree.leaves(jax.grad(implicit(loss, materialize="error"))(w))
+        wanted = jax.tree.leaves(jax.jit(jax.grad(lambda w: loss(w.materialize())))(w))
+        found = jax.tree.leaves(jax.jit(jax.grad(implicit(loss, materialize="error")))(w))
         agree(found, wanted)
     s = gt.implicit(w, name="s")
     y = likelihood(gt.linalg.solve, gt.linalg.slogdet, s, gt.constant(b))
@@ -187,7 +187,7 @@ def test_stacks_are_solved_matrix_by_matrix(name: str) -> None:
         with jax.enable_x64(True):
             g = run(jnp.linalg.solve, jnp.linalg.slogdet)
             agree(implicit(g)(w, b), wanted)
-            agree(jax.vmap(implicit(g))(w, b), wanted)
+            agree(jax.jit(jax.vmap(implicit(g)))(w, b), wanted)
 
 
 def test_jax_solves_for_a_vector_with_a_solution_that_is_implicit() -> None:

@@ -117,7 +117,7 @@ def test_modules_are_such_trees() -> None:
     def loss(learns: Any, x: Any) -> Any:
         return jax.vmap(implicit.implicit(implicit.combine(learns, rest)))(x).sum()
 
-    slopes = equinox.filter_grad(loss)(learns, X)
+    slopes = equinox.filter_jit(equinox.filter_grad(loss))(learns, X)
     assert slopes.layers[0].weight.base.packed is None
     assert np.asarray(slopes.layers[0].weight.b).any()
 
@@ -130,7 +130,7 @@ def test_modules_are_such_trees() -> None:
         layer = nnx.merge(structure, implicit.combine(learns, rest))
         return implicit.implicit(layer)(x).sum()
 
-    slopes = jax.grad(loss_of_state)(learns, X)
+    slopes = jax.jit(jax.grad(loss_of_state))(learns, X)
     np.testing.assert_allclose(slopes["bias"][...], np.full(32, 5.0))
     assert np.asarray(slopes["kernel"][...].b).any()
 
@@ -207,8 +207,8 @@ def test_columns_of_dora_have_the_lengths_that_it_learned(base: Any, axis: int) 
         return (jnp.tanh(X @ w) ** 2).sum() + ((w @ X[0, :32]) ** 2).sum()
 
     with materializing("error"):
-        value, slopes = jax.value_and_grad(implicit.implicit(loss))(learns)
-    right, wanted = jax.value_and_grad(by_hand, (0, 1, 2))(A, B, magnitude)
+        value, slopes = jax.jit(jax.value_and_grad(implicit.implicit(loss)))(learns)
+    right, wanted = jax.jit(jax.value_and_grad(by_hand, (0, 1, 2)))(A, B, magnitude)
     np.testing.assert_allclose(value, right, 1e-4)
     for x, y in zip((slopes.lora.a, slopes.lora.b, slopes.magnitude), wanted, strict=True):
         np.testing.assert_allclose(x, y, 1e-3, 1e-2)

@@ -103,7 +103,7 @@ def estimate_logdet(  # noqa: PLR0913
 
     Gradients reuse the solutions. With probes z and a preconditioner P, the derivative of the
     log-determinant is the mean of ``u @ dA @ w`` for ``u = inv(A) @ root(P) @ z`` and ``w =
-    inv(root(P)) @ z``. The arguments are those of ``stochastic_logdet`` and ``inv_quad_logdet``.
+    inv(root(P)) @ z``. The public functions document the arguments.
     """
     problem, near, is_vector = _problem(calculus, title, (A, y, M), n, probes, steps)
     xp, dtype = calculus.xp, dtype_name(dtype_of(problem.b))

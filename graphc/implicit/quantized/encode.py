@@ -178,11 +178,6 @@ def _normal_float(groups: _Groups) -> tuple[Any, ...]:
     return _normal_codes(xp, _normalize(groups, largest)), largest
 
 
-def _sign(groups: _Groups) -> tuple[Any, ...]:
-    """Encode by signs times the mean magnitude, which has the least square error; 0 is positive."""
-    return groups.x >= 0, groups.mean()
-
-
 def _symmetric(groups: _Groups) -> tuple[Any, ...]:
     """Encode with the scale by which the largest magnitude is the largest number of the kind."""
     xp, coding, *_ = groups
@@ -222,7 +217,8 @@ def float_codes(xp: Any, kind: str, x: Any) -> Any:
 ENCODERS: dict[str, Callable[[_Groups], tuple[Any, ...]]] = {
     "affine": _affine,
     "nf4": _normal_float,
-    "1bit": _sign,
+    # Signs times the mean magnitude, which has the least square error; 0 is positive.
+    "1bit": lambda groups: (groups.x >= 0, groups.mean()),
     "integer": _symmetric,
     "ternary": _ternary,
     "ternary5": _ternary,

@@ -202,17 +202,14 @@ class Kronecker(stacked.Stacked):
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if f.linear:
-            return self._with_factors(f(self.left), self.right)
+            left, right = f(self.left), self.right
+            same = dtype_of(right) == dtype_of(left)
+            return Kronecker(left, right if same else self.xp.cast(right, dtype_of(left)))
         if f.name == "multiply":
             return self._multiply_elements(others[0])
         if others or not f.facts.multiplicative or self.dtype.kind in "iub":
             return NotImplemented
         return self.fieldwise(lambda part, own: f(part))
-
-    def _with_factors(self, left: Any, right: Any) -> Any:
-        """Return the product of ``left`` and ``right`` in the dtype of ``left``."""
-        dtype = dtype_of(left)
-        return Kronecker(left, right if dtype_of(right) == dtype else self.xp.cast(right, dtype))
 
     def _multiply_elements(self, other: Any) -> Any:
         xp = numpy_like(self, other)

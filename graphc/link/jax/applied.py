@@ -53,9 +53,15 @@ class Rules(ABC):
             gs: The cotangents of the results, not all None.
         """
 
-    def batch(self, axes: Sequence[int | None], axis: Any) -> Rules:
-        """Return the function for a batch along axis 0 of some arrays, and of all results."""
-        return _MappedRules(self, axes, axis)
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None], axis: Any) -> Sequence[Any]:
+        """Return the results, with a batch axis in front, for arrays of which some have one.
+
+        Args:
+            arrays: The arrays.
+            axes: The batch axis of each array, 0 or None.
+            axis: JAX's data of the batch axis.
+        """
+        return _MappedRules(self, axes, axis).apply(arrays)
 
     def apply(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the results, which have the derivatives of these rules."""
@@ -147,11 +153,11 @@ def _transpose(cotangents: Sequence[Any], *arrays: Any, rules: Rules) -> Sequenc
 
 def _batch(axis: Any, arrays: Sequence[Any], axes: Sequence[Any], *, rules: Rules) -> Any:
     if all(d is None for d in axes):
-        ys = rules.apply(arrays)
-        return ys, [None] * len(ys)
+        results = rules.apply(arrays)
+        return results, [None] * len(results)
     pairs = zip(arrays, axes, strict=True)
     batches = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in pairs]
-    ys = rules.batch([None if d is None else 0 for d in axes], axis).apply(batches)
+    ys = rules.batch(batches, [None if d is None else 0 for d in axes], axis)
     return ys, [0] * len(ys)
 
 

@@ -91,9 +91,9 @@ class GraphRules(Rules):
         computed = rules.apply([*[arrays[i] for i in before], *cotangents])
         return replace_at([None] * len(arrays), wanted, map(_conjugate, computed))
 
-    def batch(self, axes: Sequence[int | None], axis: Any) -> GraphRules:
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None], axis: Any) -> list[Any]:
         flags = tuple(d is not None for d in axes)
-        return GraphRules(self.function.batch(flags), self.linear)
+        return GraphRules(self.function.batch(flags), self.linear).apply(arrays)
 
 
 def _conjugate(g: Any) -> Any:

@@ -305,7 +305,7 @@ def test_gradients_of_products_are_those_of_whole_arrays(kind: str) -> None:
         return (implicit(jnp.matmul)(x, with_fields(q, {name: part})) ** 2).sum()
 
     with materializing("error"):
-        by_x, by_part = jax.grad(loss, (0, 1))(x, getattr(q, name))
+        by_x, by_part = jax.jit(jax.grad(loss, (0, 1)))(x, getattr(q, name))
     g = 2 * (x @ dense)
     np.testing.assert_allclose(by_x, g @ dense.T, rtol=1e-4, atol=1e-3)
     # Each part times its gradient is what the elements in its group times theirs add up to.

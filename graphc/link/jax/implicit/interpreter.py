@@ -83,19 +83,13 @@ def inline(
 
 
 def _evaluate_at_line(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    with _source_line(eqn):
-        return evaluate(eqn, operands)
-
-
-@contextmanager
-def _source_line(eqn: JaxprEqn) -> Iterator[None]:
-    """Give the source line of an equation to primitives that are bound within this context."""
+    """Run an equation, whose source line the primitives that are bound meanwhile get."""
     info = eqn.source_info
     names = source_info_util.current_name_stack() + info.name_stack
     _state.equations.append(eqn)
     try:
         with source_info_util.user_context(info.traceback, name_stack=names), eqn.ctx.manager:
-            yield
+            return evaluate(eqn, operands)
     finally:
         _state.equations.pop()
 

@@ -212,8 +212,8 @@ def gather_rows(
         return NotImplemented
     (axis,) = collapsed
     n = x.shape[axis]
-    others = _other_axes(parameters["slice_sizes"], x.shape, axis)
-    if not n or any(size != length for size, length in others):
+    sizes = [n if i == axis else m for i, m in enumerate(parameters["slice_sizes"])]
+    if not n or sizes != [*x.shape]:
         return NotImplemented
     rows = dense_index(indices)[..., 0]
     y = layout.require(rows_of(x, jnp.clip(rows, 0, n - 1), axis))
@@ -224,10 +224,6 @@ def gather_rows(
     offsets = numbers.offset_dims
     order = [next(slice_axis if i in offsets else index_axis) for i in range(y.ndim)]
     return layout.transpose(y, tuple(order))
-
-
-def _other_axes(sizes: Sequence[int], shape: Sequence[int], axis: int) -> Iterator[tuple[int, int]]:
-    return ((m, n) for i, (m, n) in enumerate(zip(sizes, shape, strict=True)) if i != axis)
 
 
 def _fill_outside(y: Any, inside: Any, value: Any) -> Any:

@@ -317,8 +317,9 @@ def test_scores_of_narrow_dtypes_are_float32(dtype: str, tolerance: float, setti
             mask = blocked(causal().mask, (1, 1, Q, K))
             return flex_attention(q, k, v, score, mask, return_lse=True)
 
-        out, lse = results(q, k, v, slopes)
-        found = jax.grad(lambda *given: _weighed(*results(*given)), (0, 1, 2, 3))(q, k, v, slopes)
+        out, lse = jax.jit(results)(q, k, v, slopes)
+        slope = jax.grad(lambda *given: _weighed(*results(*given)), (0, 1, 2, 3))
+        found = jax.jit(slope)(q, k, v, slopes)
     assert out.dtype == dtype
     assert lse.dtype == "float32"
     assert [x.dtype for x in found] == [dtype] * 3 + [np.float32]
@@ -328,7 +329,8 @@ def test_scores_of_narrow_dtypes_are_float32(dtype: str, tolerance: float, setti
         def formula(q: Any, k: Any, v: Any, slopes: Any) -> Any:
             return dense(q, k, v, *alibi(slopes))
 
-        wanted = jax.grad(lambda *given: _weighed(*formula(*given)), (0, 1, 2, 3))(*exact)
+        slope = jax.grad(lambda *given: _weighed(*formula(*given)), (0, 1, 2, 3))
+        wanted = jax.jit(slope)(*exact)
         pairs = zip((out, lse, *found), (*formula(*exact), *wanted), strict=True)
     for a, b in pairs:
         error = np.abs(np.asarray(a, "float64") - np.asarray(b)).max()
@@ -369,18 +371,15 @@ def test_captured_random_keys_are_leaves() -> None:
         return score
 
     found = flex_attention(x, x, x, dropped(key))
-    drawn = np.array(
-        [
-            [
-                bool(jax.random.bernoulli(jax.random.fold_in(jax.random.fold_in(key, i), j), 0.3))
-                for j in range(16)
-            ]
-            for i in range(16)
-        ]
-    )
+
+    def is_dropped(i: Any, j: Any) -> Any:
+        return jax.random.bernoulli(jax.random.fold_in(jax.random.fold_in(key, i), j), 0.3)
+
+    i = jnp.arange(16)
+    drawn = np.asarray(jax.jit(jax.vmap(jax.vmap(is_dropped, (None, 0)), (0, None)))(i, i))
     wanted, _ = dense(x, x, x, lambda s, *_: jnp.where(drawn, -jnp.inf, s))
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
-    gradient = jax.grad(lambda x: flex_attention(x, x, x, dropped(key)).sum())(x)
+    gradient = jax.jit(jax.grad(lambda x: flex_attention(x, x, x, dropped(key)).sum()))(x)
     assert np.isfinite(gradient).all()
 
 
@@ -406,11 +405,11 @@ def test_64_bit_numbers_within_functions_keep_their_digits() -> None:
         return (y**2).sum()
 
     with jax.enable_x64(False):
-        found, gradient = jax.value_and_grad(
-            lambda bias: (flex_attention(x, x, x, score(bias)) ** 2).sum()
-        )(bias)
-        np.testing.assert_allclose(found, loss(bias), rtol=1e-5)
-        np.testing.assert_allclose(gradient, jax.grad(loss)(bias), rtol=1e-4, atol=1e-5)
+        own = jax.value_and_grad(lambda bias: (flex_attention(x, x, x, score(bias)) ** 2).sum())
+        found, gradient = jax.jit(own)(bias)
+        value, slope = jax.jit(jax.value_and_grad(loss))(bias)
+        np.testing.assert_allclose(found, value, rtol=1e-5)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-5)
         mask = create_block_mask(
             lambda b, h, i, j: lax.dynamic_slice(bias, (i, j), (1, 2)).sum() > 0,
             None,
@@ -431,8 +430,8 @@ def test_captured_numbers_of_a_function_that_is_differentiated_have_gradients() 
     def loss(tau: Any, attention: Any) -> Any:
         return (attention(x, x, x, lambda s, b, h, i, j: s * tau) * x).sum()
 
-    found = jax.grad(lambda tau: loss(tau, flex_attention))(0.5)
-    wanted = jax.grad(lambda tau: loss(tau, lambda *given: dense(*given)[0]))(0.5)
+    found = jax.jit(jax.grad(lambda tau: loss(tau, flex_attention)))(0.5)
+    wanted = jax.jit(jax.grad(lambda tau: loss(tau, lambda *given: dense(*given)[0])))(0.5)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
@@ -487,8 +486,9 @@ def test_last_axes_may_be_of_any_length(dims: tuple[int, int]) -> None:
     found = flex_attention(q, k, v, scale=0.5, return_lse=True)
     for a, b in zip(found, dense(q, k, v, scale=0.5), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
-    gradient = jax.grad(lambda q: cost(flex_attention(q, k, v, return_lse=True, scale=0.5)))(q)
-    wanted = jax.grad(lambda q: cost(dense(q, k, v, scale=0.5)))(q)
+    own = jax.grad(lambda q: cost(flex_attention(q, k, v, return_lse=True, scale=0.5)))
+    by_formula = jax.grad(lambda q: cost(dense(q, k, v, scale=0.5)))
+    gradient, wanted = jax.jit(own)(q), jax.jit(by_formula)(q)
     np.testing.assert_allclose(gradient, wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -565,7 +565,7 @@ def test_the_derivative_of_a_score_is_the_one_that_its_functions_define(name: st
         of_all = jax.vmap(jax.vmap(lambda s: of_head(s, jnp.arange(n), jnp.arange(n))))
         return ((jax.nn.softmax(of_all(scores), -1) @ v) ** 2).sum()
 
-    found = jax.value_and_grad(ours, (0, 1, 2, 3))(q, k, v, t)
-    expected = jax.value_and_grad(whole, (0, 1, 2, 3))(q, k, v, t)
+    found = jax.jit(jax.value_and_grad(ours, (0, 1, 2, 3)))(q, k, v, t)
+    expected = jax.jit(jax.value_and_grad(whole, (0, 1, 2, 3)))(q, k, v, t)
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, 1e-4, 1e-4)

@@ -13,11 +13,11 @@ FOLDER = Path(__file__).parent
 EIGHT = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"}
 
 
-def passes(name: str, *options: str) -> None:
-    """Run the tests of a file with eight virtual devices."""
+def check_on_eight_devices(marker: str) -> None:
+    """Run the tests of both files that have the marker, with eight virtual devices."""
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *options, FOLDER / name],
+        [*command, "-m", marker, FOLDER / "attention.py", FOLDER / "implicit_arrays.py"],
         capture_output=True,
         text=True,
         check=False,
@@ -28,12 +28,10 @@ def passes(name: str, *options: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["attention.py", "implicit_arrays.py"])
-def test_programs_on_eight_devices(name: str) -> None:
-    passes(name, "-m", "not exhaustive")
+def test_attention_and_implicit_arrays_on_eight_devices() -> None:
+    check_on_eight_devices("not exhaustive")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["attention.py", "implicit_arrays.py"])
-def test_all_programs_on_eight_devices(name: str) -> None:
-    passes(name, "-m", "exhaustive")
+def test_all_cases_of_attention_and_implicit_arrays_on_eight_devices() -> None:
+    check_on_eight_devices("exhaustive")

@@ -79,15 +79,19 @@ def test_solutions_have_derivatives_by_fields_outside_and_within_implicit_functi
     def wanted(column: Any) -> Any:
         return whole(dense(column), jnp.asarray(B))
 
+    def values(f: Any, gradient_of_field: Any, column: Any) -> list[Any]:
+        slope = jax.grad(f)(column)
+        curve = jax.grad(lambda c: (jax.grad(f)(c) ** 2).sum())(column)
+        _, tangent = jax.jvp(f, (column,), (column**2,))
+        return [f(column), slope, gradient_of_field(column), tangent, curve]
+
     column = jnp.asarray(COLUMN)
-    close(jax.jit(of)(column), wanted(column))
-    close(jax.jit(jax.grad(of))(column), jax.grad(wanted)(column))
-    field = jax.grad(made)(toeplitz(column), jnp.asarray(B)).column
-    close(field, jax.grad(wanted)(column))
-    curve = jax.grad(lambda c: (jax.grad(of)(c) ** 2).sum())(column)
-    close(curve, jax.grad(lambda c: (jax.grad(wanted)(c) ** 2).sum())(column), 1e-6)
-    _, tangent = jax.jvp(of, (column,), (column**2,))
-    close(tangent, jax.grad(wanted)(column) @ column**2)
+    by_field = jax.grad(made)
+    own = jax.jit(lambda c: values(of, lambda c: by_field(toeplitz(c), jnp.asarray(B)).column, c))
+    dense_values = jax.jit(lambda c: values(wanted, jax.grad(wanted), c))
+    tolerances = (1e-8, 1e-8, 1e-8, 1e-8, 1e-6)
+    for y, expected, tolerance in zip(own(column), dense_values(column), tolerances, strict=True):
+        close(y, expected, tolerance)
 
 
 def test_gradients_and_batches_may_stand_within_an_implicit_function() -> None:
@@ -228,17 +232,29 @@ OPERATORS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_a_namespace_decides_the_library_for_any_operands(name: str) -> None:
-    expected = np.linalg.solve(dense(COLUMN), B)
-    operator = OPERATORS[name](jnp.asarray(COLUMN))
-    for solver in (linalg.cg, linalg.bicgstab):
+def solution_of(solver: Any) -> Any:
+    def solve(operator: Any) -> Any:
         x, info = solver(operator, B, **TIGHT)
-        assert isinstance(x, jax.Array)
-        assert isinstance(info.steps, jax.Array)
-        close(x, expected)
-    assert isinstance(linalg.lanczos(operator, B, 3).alpha, jax.Array)
-    assert isinstance(linalg.eigsh(operator, 2, v0=B)[0], jax.Array)
+        close(x, np.linalg.solve(dense(COLUMN), B))
+        return x, info.steps
+
+    return solve
+
+
+METHODS: dict[str, Any] = {
+    "cg": solution_of(linalg.cg),
+    "bicgstab": solution_of(linalg.bicgstab),
+    "lanczos": lambda operator: linalg.lanczos(operator, B, 3).alpha,
+    "eigsh": lambda operator: linalg.eigsh(operator, 2, v0=B)[0],
+}
+
+
+@pytest.mark.sample("name", "method")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_functions_of_implicit_linalg_return_arrays_of_jax(name: str, method: str) -> None:
+    results = METHODS[method](OPERATORS[name](jnp.asarray(COLUMN)))
+    assert all(isinstance(y, jax.Array) for y in jax.tree.leaves(results))
 
 
 def test_graphs_are_made_of_jax_arrays_too() -> None:
@@ -252,6 +268,7 @@ def test_graphs_are_made_of_jax_arrays_too() -> None:
     assert isinstance(gt.linalg.pivoted_cholesky(dense(COLUMN), 2), gt.Tensor)
 
 
+@pytest.mark.sample("maker", "asarray")
 @pytest.mark.parametrize("maker", ["graphs", "JAX"])
 @pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray])
 def test_a_preconditioner_of_either_namespace_serves_both(maker: str, asarray: Any) -> None:

@@ -81,8 +81,9 @@ def test_a_slice_of_a_padded_axis(entry: slice) -> None:
     part = x[entry]
     outputs = [part, part.set(2.5), part.inc(part * part), v[entry], v[entry].set(1.0)]
     outputs += graphc.grad((part * part).sum(), [x])
+    is_static = not any(isinstance(k, Tensor) for k in (entry.start, entry.stop))
     for length in (0, 1, 2, 5, 6):
-        for start, stop in bounds():
+        for start, stop in [(0, 9)] if is_static else bounds():
             compare([x, v, n, m], outputs, [normal(length), normal(5), start, stop])
 
 
