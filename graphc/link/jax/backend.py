@@ -19,7 +19,13 @@ from jax.extend.backend import get_backend
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import policy_of
+from graphc.implicit.policy import (
+    Materialization,
+    as_dense,
+    materializations,
+    materializing,
+    policy_of,
+)
 from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
@@ -29,6 +35,7 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.host import SliceLength
 from graphc.link.jax import symbolic
 from graphc.link.jax.call_key import KnownArguments, settings
+from graphc.link.jax.devices import default_platform, device_choice, plan_choices, plan_notes
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import call_numpy
 from graphc.link.jax.mesh import MeshHome, MeshLayout, check_options, layout_of
@@ -114,6 +121,13 @@ def device_of(options: Mapping[str, Any]) -> Any:
         raise ModeError(
             f"device={wanted!r}: JAX has no such device.", f"It has {present}."
         ) from error
+
+
+def platform_of(options: Mapping[str, Any]) -> str:
+    """Return the platform of a mode's devices; the default one if the mode names none."""
+    layout = layout_of(options)
+    device = layout.mesh.devices.flat[0] if layout else device_of(options)
+    return str(device.platform) if device else default_platform()
 
 
 def describe(options: Mapping[str, Any]) -> str:
@@ -246,6 +260,33 @@ class JAXBackend(Backend):
     def facts(self, program: Program) -> Mapping[str, Any]:
         """Return whether a program computes in 64 bits, and whether it runs the user's code."""
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
+
+    def gains_on(self, options: Mapping[str, Any]) -> frozenset[str]:
+        rules: frozenset[str] = device_choice("rewrites", platform_of(options))
+        return self.gains | rules
+
+    def notes(self, program: Program, options: Mapping[str, Any]) -> Mapping[Node, str]:
+        return plan_notes(program.graph, platform_of(options), self.calls_back)
+
+    def summary(self, program: Program, options: Mapping[str, Any]) -> Mapping[str, str]:
+        return plan_choices(program.graph, platform_of(options))
+
+    def dense_arrays(self, program: Program, arguments: Sequence[Any]) -> Sequence[Materialization]:
+        static = program.host.inputs if program.host else ()
+
+        def trace(*arrays: Any) -> Any:
+            passed = iter(arrays)
+            values = [x if i in static else next(passed) for i, x in enumerate(arguments)]
+            return [as_dense(y, "the output") for y in program.trace(*values)]
+
+        specs = [
+            jax.ShapeDtypeStruct(x.shape, node.type.numpy_dtype)  # type: ignore[no-untyped-call]
+            for i, (x, node) in enumerate(zip(arguments, program.arguments, strict=True))
+            if i not in static
+        ]
+        with jax.enable_x64(True), materializing("allow"), materializations() as report:
+            jax.eval_shape(trace, *specs)
+        return [*dict.fromkeys(report)]
 
     def conversion_error(self, error: Exception, results: Any) -> Exception:
         if isinstance(error, jax.errors.TracerArrayConversionError):

@@ -22,6 +22,7 @@ from jax.interpreters import ad, batching, mlir
 
 from graphc.ir import is_inexact
 from graphc.link.backend import Executable
+from graphc.link.jax.devices import compiling_for
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.transformable import Transformable
 
@@ -84,7 +85,7 @@ def _lower(context: Any, *operands: Any, function: Transformable, linear: int) -
     del linear
     run = partial(run_as, [y.dtype for y in context.avals_out], function)
     # JAX builds the bodies of reductions, as of argmax, while it lowers them.
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), compiling_for(context.module_context.platforms):
         return mlir.lower_fun(run, multiple_results=True)(context, *operands)
 
 

@@ -137,9 +137,9 @@ def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int)
     w = jnp.asarray(matrix(rng, 2048, 48))
     q = quantize(w, kind, axis=-2, group_size=group_size)
     x, tangent = (jnp.asarray(matrix(rng, m, 2048)) for _ in range(2))
-    assert quantized._method(q.coding, True, x, q.scales) is quantized._few_by_columns
+    assert quantized._method(q.coding, True, x, q.scales, "cpu") is quantized._few_by_columns
     half = x.astype("bfloat16")
-    assert quantized._method(q.coding, True, half, q.scales) is quantized._blocks_of_rows
+    assert quantized._method(q.coding, True, half, q.scales, "cpu") is quantized._blocks_of_rows
     arrays = x, *numbers(q)
     y, by_x = jax.jvp(lambda x: kernel(q, x, *arrays[1:]), (x,), (tangent,))
     dense = np.asarray(q.materialize(), "float64")

@@ -23,6 +23,7 @@ from jax.interpreters import ad, batching, mlir
 
 from graphc.implicit.quantized.coding import Coding, shorten_groups
 from graphc.implicit.quantized.matmul import round_rows
+from graphc.link.jax.devices import device_choice, kind_of
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
@@ -159,7 +160,9 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
+def _forward(
+    x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool, platform: str = "cpu"
+) -> Any:
     scales, *biases = numbers
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
@@ -167,14 +170,17 @@ def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: boo
         return zeros((x.shape[0], n), x)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, scales)
-    y = _method(coding, transposed, x, scales)(coding, x, packed, scales)
+    y = _method(coding, transposed, x, scales, platform)(coding, x, packed, scales)
     for bias in biases:
         y = y + _bias_product(coding, transposed, x, bias)
     return y
 
 
-product_p.def_impl(jax.jit(_forward, static_argnames=("coding", "transposed")))  # type: ignore[no-untyped-call]
+product_p.def_impl(jax.jit(product_p.bind, static_argnames=("coding", "transposed")))  # type: ignore[no-untyped-call]
 mlir.register_lowering(product_p, mlir.lower_fun(_forward, multiple_results=False))
+for name in ("cuda", "rocm"):
+    by_device = mlir.lower_fun(partial(_forward, platform=name), multiple_results=False)
+    mlir.register_lowering(product_p, by_device, platform=name)
 ad.primitive_jvps[product_p] = _jvp
 ad.primitive_transposes[product_p] = _transpose
 batching.primitive_batchers[product_p] = _batch
@@ -199,10 +205,14 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     return lax.scan(add, zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
-def _method(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
+def _method(
+    coding: Coding, transposed: bool, x: Any, scales: Any, platform: str
+) -> Callable[..., Any]:
     m, rows = x.shape[0], scales.shape[0]
-    if quantized_blocks.are_many(coding, transposed, m, rows):
-        return quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+    # Registers and planes are for a CPU's caches: a GPU's blocks are in the matrix's order.
+    if kind_of(platform) == "gpu" or quantized_blocks.are_many(coding, transposed, m, rows):
+        by_blocks = quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+        return partial(by_blocks, device_choice("decoded elements", platform))
     if transposed:
         is_few = m == 1 or _is_few_by_columns(coding, x, scales)
         return _few_by_columns if is_few and coding.unit_words == 1 else _blocks_of_rows
