@@ -20,6 +20,8 @@ from graphc.implicit.quantized import Quantized, QuantizedMatmul, quantize
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 from graphc.link.jax.implicit.quantized import matmul
 
+pytestmark = pytest.mark.gpu
+
 KINDS = ("int8", "int4", "int2", "nf4", "1bit")
 
 
