@@ -125,8 +125,10 @@ def device_of(options: Mapping[str, Any]) -> Any:
 
 def platform_of(options: Mapping[str, Any]) -> str:
     """Return the platform of a mode's devices; the default one if the mode names none."""
-    layout = layout_of(options)
-    device = layout.mesh.devices.flat[0] if layout else device_of(options)
+    layout, wanted = layout_of(options), options.get("device")
+    if isinstance(wanted, str):  # which need not be here
+        return wanted.partition(":")[0]
+    device = layout.mesh.devices.flat[0] if layout else wanted
     return str(device.platform) if device else default_platform()
 
 
