@@ -147,7 +147,7 @@ def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int)
     dense = np.asarray(q.materialize(), "float64")
     for found, rows in ((y, x), (by_x, tangent)):
         np.testing.assert_allclose(found, rows @ dense, atol=1e-5 * np.abs(dense).sum(0).max())
-    found = jax.grad(lambda x: jnp.sum(kernel(q, x, *arrays[1:])))(x)
+    found = jax.jit(jax.grad(lambda x: jnp.sum(kernel(q, x, *arrays[1:]))))(x)
     np.testing.assert_allclose(found, np.ones((m, 48)) @ dense.T, atol=1e-3)
 
 
@@ -266,9 +266,11 @@ def test_gradients_of_graphs(kind: str, transposed: bool, mode: str) -> None:
         found = f(value, q)
     jq = q.each(jnp.asarray)
     arrays = (jnp.asarray(value), *numbers(jq))
-    expected = jax.grad(
-        lambda *arrays: jnp.sum(jnp.tanh(dense_of(jq, *arrays) / 10) * weights),
-        tuple(range(len(arrays))),
+    expected = jax.jit(
+        jax.grad(
+            lambda *arrays: jnp.sum(jnp.tanh(dense_of(jq, *arrays) / 10) * weights),
+            tuple(range(len(arrays))),
+        )
     )(*arrays)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.asarray(a), b, atol=1e-4, rtol=1e-3)
