@@ -20,8 +20,8 @@ from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, encode_mi
 from graphc.implicit.quantized.selection import (
     Rules,
     Where,
-    convert_by_rules,
-    convert_where,
+    compile_rule,
+    convert_selected,
     is_array,
 )
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
@@ -164,8 +164,8 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
             raise ImplicitArrayError(
                 "quantize(rules, where=...).", "A rule says which arrays it is for."
             )
-        recipes = [(key, value and recipe_of(value, options)) for key, value in kind.items()]
-        return convert_by_rules(tree, recipes, _convert)
+        rules = [(compile_rule(k), x and recipe_of(x, options)) for k, x in kind.items()]
+        return convert_selected(tree, rules, _convert)
     recipe = recipe_of(kind, options)
     if is_array(tree):
         if where is not None:
@@ -173,7 +173,7 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
                 "quantize(where=...) of an array.", "Omit where: it selects arrays of a tree."
             )
         return _convert(tree, "the array", recipe)
-    return convert_where(tree, where, _convert, recipe)
+    return convert_selected(tree, [(where, recipe)], _convert)
 
 
 def dequantize(tree: Any) -> Any:

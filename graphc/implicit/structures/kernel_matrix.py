@@ -34,14 +34,6 @@ def _distances(xp: Any, squares: Any) -> Any:
     return xp.where(is_positive, xp.sqrt(xp.where(is_positive, squares, 1)), 0)
 
 
-def _rbf(xp: Any, squares: Any) -> Any:
-    return xp.exp(-0.5 * squares)
-
-
-def _matern12(xp: Any, squares: Any) -> Any:
-    return xp.exp(-_distances(xp, squares))
-
-
 def _matern32(xp: Any, squares: Any) -> Any:
     r = 3**0.5 * _distances(xp, squares)
     return (1 + r) * xp.exp(-r)
@@ -53,8 +45,8 @@ def _matern52(xp: Any, squares: Any) -> Any:
 
 
 KERNELS: dict[str, Callable[[Any, Any], Any]] = {
-    "rbf": _rbf,
-    "matern12": _matern12,
+    "rbf": lambda xp, squares: xp.exp(-0.5 * squares),
+    "matern12": lambda xp, squares: xp.exp(-_distances(xp, squares)),
     "matern32": _matern32,
     "matern52": _matern52,
 }

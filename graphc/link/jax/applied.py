@@ -28,9 +28,11 @@ class Rules(ABC):
 
     Attributes:
         wide: Whether JAX lowers the function with 64-bit dtypes, whatever the setting.
+        droppable: Whether JAX drops the function where nothing uses its results, even if it prints.
     """
 
     wide: ClassVar[bool] = False
+    droppable: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, *arrays: Any) -> Sequence[Any]:
@@ -49,7 +51,7 @@ class Rules(ABC):
         """Return the cotangents of arrays, for the cotangents of results.
 
         Args:
-            arrays: The arrays; those in which the function is linear are zeros.
+            arrays: The arrays; the types of those in which the function is linear.
             is_linear: Whether the function is linear in each array.
             gs: The cotangents of the results, not all None.
         """
@@ -104,8 +106,16 @@ class _MappedRules(Rules):
         def inner(arrays: Sequence[Any], gs: Sequence[Any]) -> Any:
             return self.rules.transpose(arrays, is_linear, gs)
 
-        pairs = zip(self._map(inner, self.axes, 0)(list(arrays), list(gs)), self.axes, strict=True)
+        grads = self._map(inner, self.axes, 0)(zeros_for_types(arrays), list(gs))
+        pairs = zip(grads, self.axes, strict=True)
         return [grad if grad is None or d == 0 else grad.sum(0) for grad, d in pairs]
+
+
+def zeros_for_types(arrays: Sequence[Any]) -> list[Any]:
+    """Return zeros for types: the derivative of a linear function does not depend on its arrays."""
+    return [
+        jnp.zeros(x.shape, x.dtype) if isinstance(x, jax.core.ShapedArray) else x for x in arrays
+    ]
 
 
 applied_p = Primitive("graphc")
@@ -119,7 +129,7 @@ def _run(*arrays: Any, rules: Rules) -> list[Any]:
 def _abstract(*types: Any, rules: Rules) -> tuple[list[Any], Any]:
     """Return the types of the results, and the effects: JAX drops unused equations without."""
     program = jax.make_jaxpr(rules.run)(*types)
-    return list(program.out_avals), program.effects
+    return list(program.out_avals), set() if rules.droppable else program.effects
 
 
 def _lower(context: Any, *operands: Any, rules: Rules) -> Any:
@@ -142,8 +152,7 @@ def _is_zero(t: Any) -> bool:
 def _transpose(cotangents: Sequence[Any], *arrays: Any, rules: Rules) -> Sequence[Any]:
     is_linear = [ad.is_undefined_primal(x) for x in arrays]  # type: ignore[no-untyped-call]
     pairs = list(zip(arrays, is_linear, strict=True))
-    # The derivative of a linear function does not depend on the arrays: zeros do.
-    values = [jnp.zeros(x.aval.shape, x.aval.dtype) if flag else x for x, flag in pairs]
+    values = [x.aval if flag else x for x, flag in pairs]
     gs = [None if type(g) is ad.Zero else g for g in cotangents]
     has_gradient = any(g is not None for g in gs)
     grads = rules.transpose(values, is_linear, gs) if has_gradient else [None] * len(values)

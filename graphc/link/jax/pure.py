@@ -14,7 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from graphc.ir import is_inexact
 from graphc.link.backend import Executable
-from graphc.link.jax.applied import Rules
+from graphc.link.jax.applied import Rules, zeros_for_types
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.transformable import Transformable
 
@@ -52,7 +52,7 @@ class GraphRules(Rules):
         linear: The number of last arguments in which the function is linear.
     """
 
-    wide = True
+    wide = droppable = True
 
     def __init__(self, function: Transformable, linear: int = 0) -> None:
         self.function = function
@@ -88,7 +88,7 @@ class GraphRules(Rules):
         transpose, before = self.function.transpose(wanted, nonzero)
         cotangents = [_conjugate(gs[i]) for i in nonzero]
         rules = GraphRules(transpose, len(nonzero))
-        computed = rules.apply([*[arrays[i] for i in before], *cotangents])
+        computed = rules.apply([*zeros_for_types([arrays[i] for i in before]), *cotangents])
         return replace_at([None] * len(arrays), wanted, map(_conjugate, computed))
 
     def batch(self, arrays: Sequence[Any], axes: Sequence[int | None], axis: Any) -> list[Any]:

@@ -88,17 +88,14 @@ class LoopCarries:
             pairs = zip(kinds, body.kinds[: len(kinds)], strict=True)
             changed = [i for i, (kind, new_kind) in enumerate(pairs) if kind != new_kind]
             if not changed:
-                self._set_types(as_closed(program).in_avals[len(before) :])
+                # Densified carries get the types of the body's parameters.
+                avals = as_closed(program).in_avals[len(before) :]
+                for i in [i for i in range(len(self.carries)) if self.dense[i]]:
+                    self.carries[i] = as_typed(self.carries[i], avals[i])
                 return body
             for i in changed:
                 self.dense[i] = True
                 self.carries[i] = materialize_for(self.carries[i], self.eqn)
-
-    def _set_types(self, avals: Sequence[Any]) -> None:
-        """Give densified carries the types of the body's parameters."""
-        for i, is_dense in enumerate(self.dense[: len(self.carries)]):
-            if is_dense:
-                self.carries[i] = as_typed(self.carries[i], avals[i])
 
 
 @rule("while")

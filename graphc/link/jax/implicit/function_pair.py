@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import densify, enforce_policy, materialized, materializing, policy_of
 from graphc.implicit.straight_through import StraightThrough, value_of
-from graphc.link.jax.applied import Rules
+from graphc.link.jax.applied import Rules, zeros_for_types
 from graphc.link.jax.implicit import interpreter
 from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
 from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
@@ -173,7 +173,7 @@ class FunctionApplication(Rules):
     def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        pairs = zip(self.sources, cotangents, strict=True)
+        arrays, pairs = zeros_for_types(arrays), zip(self.sources, cotangents, strict=True)
         gs = {i: g for i, g in pairs if i is not None and g is not None}
         with materializing(self.pair.policy), interpreter.report_at(self.pair.where):
             linear = [i for i, flag in enumerate(is_linear) if flag]
