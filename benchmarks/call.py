@@ -105,8 +105,9 @@ def batches() -> Iterator[Line]:
     f = graphc.function([i], x[i * size : (i + 1) * size], mode="JAX")
     hand = jax.jit(lambda x, i: jax.lax.dynamic_slice_in_dim(x, i * size, size))
     rows = jnp.ones((1000, 8), "float32")
-    for kind, k in (("device", jnp.int32(3)), ("NumPy", np.array(3, "int32"))):
-        yield line(f"a batch of 20 rows, index as {kind} array", f, partial(hand, rows), k)
+    kinds = {"device array": jnp.int32(3), "NumPy array": np.array(3, "int32"), "number": 3}
+    for kind, k in kinds.items():
+        yield line(f"a batch of 20 rows, index as {kind}", f, partial(hand, rows), k)
 
 
 @benchmark("call numpy")

@@ -49,7 +49,6 @@ class SymbolicLength:
             is None, and the arguments of all others are lengths.
         constant: The number that is added.
         symbols: The atoms in it that are lengths or values of inputs, or named lengths.
-        functions: The names of the functions in it.
         symbol: The input's length or value, or the named length, that this is; None for others.
         label: The text, or its digest if the text is long: equal for equal lengths alone, and the
             same in every process. Labels order atoms, and longer texts are made of labels.
@@ -60,12 +59,11 @@ class SymbolicLength:
         (#1.0 - 1, 0, min(#0.0, 3))
     """
 
-    __slots__ = ("__weakref__", "constant", "functions", "label", "symbol", "symbols", "terms")
+    __slots__ = ("__weakref__", "constant", "label", "symbol", "symbols", "terms")
 
     terms: tuple[tuple[tuple[Any, ...], int], ...]
     constant: int
     symbols: tuple[tuple[Any, ...], ...]
-    functions: frozenset[str]
     symbol: tuple[Any, ...] | None
     label: str
 
@@ -97,9 +95,6 @@ class SymbolicLength:
         inner = [n for atom in composite for n in atom[1:] if isinstance(n, SymbolicLength)]
         symbols = [*filter(is_symbol, atoms), *(symbol for n in inner for symbol in n.symbols)]
         self.symbols = tuple(dict.fromkeys(symbols))
-        self.functions = frozenset(atom[0] for atom in composite).union(
-            *[n.functions for n in inner]
-        )
         is_alone = terms == ((atoms[0], 1),) and not constant and not composite
         self.symbol = atoms[0] if is_alone else None
         text = repr(self)

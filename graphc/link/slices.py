@@ -69,12 +69,13 @@ def with_slice_lengths(graph: Graph) -> Graph:
 def _from_start(start: Any, n: Tensor) -> Tensor:
     """Return the index of a slice's first element, from the start of an axis of n elements.
 
-    JAX has no 64-bit integers by default, so the index has 32 bits if the bound fits. (A backend
-    that indexes by 32 bits reaches no further along a longer axis.)
+    JAX has no 64-bit integers by default, so a narrower bound stays narrow. (With 32 bits, JAX can
+    not index further along a longer axis either.)
     """
-    dtype = np.promote_types(start.type.dtype, "int32").name
-    dtype = dtype if dtype == "int32" else "int64"
-    start, n = cast(start, dtype), cast(minimum(n, np.iinfo(dtype).max), dtype)
+    if np.can_cast(start.type.numpy_dtype, "int32"):
+        start, n = cast(start, "int32"), cast(minimum(n, np.iinfo("int32").max), "int32")
+    else:
+        start = cast(start, "int64")
     return maximum(where(start < 0, start + n, start), 0)
 
 

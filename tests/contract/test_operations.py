@@ -28,6 +28,8 @@ from tests.contract.operations import BARRIERS, FAMILIES, graphc_operations
 from tests.contract.tolerance import assert_agree
 from tests.modes import lacks, uncompiled
 
+pytestmark = pytest.mark.gpu
+
 BACKENDS = names()
 LACKING: dict[tuple[str, str], str] = {}
 """A backend and an operation that it lacks: the reason."""
@@ -38,7 +40,7 @@ LACKING: dict[tuple[str, str], str] = {}
     ("excluding", "part"),
     [
         pytest.param((), 1, marks=pytest.mark.exhaustive, id="rewritten"),
-        pytest.param((), 4, id="rewritten, a few dtypes"),
+        pytest.param((), 8, id="rewritten, a few dtypes"),
         # As written, a few dtypes do: the lowerings are the same.
         pytest.param(tuple(PASSES), 4, marks=pytest.mark.exhaustive, id="as written"),
     ],
@@ -94,6 +96,7 @@ GRADIENTS = [
 ]
 
 
+@pytest.mark.sample(every=2, backend="NUMPY")
 @pytest.mark.sample(every=12, backend="JAX")
 @pytest.mark.sample(every=6, backend="MLX")
 @pytest.mark.parametrize(("part", "backend"), GRADIENTS)

@@ -33,7 +33,7 @@ from tests.fuzz.table import TABLE
 ROOT = Path(__file__).parents[2]
 CHUNK = 32
 CHUNKS = 6
-IN_MAKE_TEST = 2
+IN_MAKE_TEST = 1
 
 
 @pytest.mark.whole

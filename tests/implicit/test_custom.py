@@ -146,7 +146,10 @@ def test_a_tangent_goes_by_the_rule(name: str) -> None:
     s = weight().scale
     found = jax.jvp(by_implicit, (X, s), (X + 1, s))
     assert_same(found, jax.jvp(by_whole, (X, s), (X + 1, s)))
-    assert_same(jax.hessian(total(by_implicit), 1)(X, s), jax.hessian(total(by_whole), 1)(X, s))
+    assert_same(
+        jax.jit(jax.hessian(total(by_implicit), 1))(X, s),
+        jax.jit(jax.hessian(total(by_whole), 1))(X, s),
+    )
 
 
 def test_a_gradient_in_reverse_alone_has_no_tangent() -> None:
@@ -159,10 +162,10 @@ def test_what_is_frozen_is_whole_nowhere(f: Any) -> None:
     w = weight()
     HITS.clear()
     with materializing("error"):
-        found = jax.grad(total(implicit(f)))(X, w)
+        found = jax.jit(jax.grad(total(implicit(f))))(X, w)
         jax.jit(jax.grad(total(implicit(f)))).lower(X, w)
     assert len(HITS) > 2
-    assert_same(found, jax.grad(total(f))(X, w.materialize()))
+    assert_same(found, jax.jit(jax.grad(total(f)))(X, w.materialize()))
 
 
 def test_what_becomes_whole_for_a_rule_is_told_of() -> None:
@@ -192,8 +195,8 @@ def test_integer_fields_have_no_gradient_and_others_theirs(f: Any) -> None:
 def test_adapters_on_integers_get_their_gradients(f: Any) -> None:
     w = weight()
     a, b = jnp.ones((4, 2)), jnp.linspace(0, 1, 10).reshape(2, 5)
-    found = jax.grad(lambda a, b: total(implicit(f))(X, LoRA(w, a, b)), (0, 1))(a, b)
-    wanted = jax.grad(lambda a, b: total(f)(X, w.materialize() + a @ b), (0, 1))(a, b)
+    found = jax.jit(jax.grad(lambda a, b: total(implicit(f))(X, LoRA(w, a, b)), (0, 1)))(a, b)
+    wanted = jax.jit(jax.grad(lambda a, b: total(f)(X, w.materialize() + a @ b), (0, 1)))(a, b)
     assert_same(found, wanted)
 
 
@@ -269,7 +272,9 @@ def test_what_a_function_captures_has_its_gradient() -> None:
         f.defjvps(lambda t, y, x, c: 2 * t * c, lambda t, y, x, c: 3 * t * x)
         return jax.lax.map(lambda x: f(x @ w, c).sum(), X).sum()
 
-    assert_same(jax.grad(implicit(loss))(2.0, w), jax.grad(loss)(2.0, w.materialize()))
+    assert_same(
+        jax.jit(jax.grad(implicit(loss)))(2.0, w), jax.jit(jax.grad(loss))(2.0, w.materialize())
+    )
 
 
 def test_an_error_in_a_rule_is_its_own() -> None:
@@ -331,10 +336,10 @@ def test_a_handler_keeps_a_result_implicit_and_the_rule_holds() -> None:
             y = implicit(jax.nn.relu)(Diagonal(d))
             assert isinstance(y, Diagonal)
         f = implicit(lambda x, w: x @ jax.nn.relu(w))
-        found = jax.grad(lambda x, d: (f(x, Diagonal(d)) ** 2).sum(), (0, 1))(X, d)
+        found = jax.jit(jax.grad(lambda x, d: (f(x, Diagonal(d)) ** 2).sum(), (0, 1)))(X, d)
     finally:
         unregister("max", rectified)
-    wanted = jax.grad(lambda x, d: ((x * jax.nn.relu(d)) ** 2).sum(), (0, 1))(X, d)
+    wanted = jax.jit(jax.grad(lambda x, d: ((x * jax.nn.relu(d)) ** 2).sum(), (0, 1)))(X, d)
     assert_same(found, wanted)
 
 
@@ -629,5 +634,5 @@ def test_a_batched_function_knows_the_name_of_its_axis() -> None:
 
     xs = jnp.arange(6.0).reshape(2, 3)
     w = Diagonal(jnp.asarray([1.0, 2.0, 3.0]))
-    y = jax.vmap(lambda x: implicit(total)(x, w), axis_name="i")(xs)
+    y = jax.jit(jax.vmap(lambda x: implicit(total)(x, w), axis_name="i"))(xs)
     np.testing.assert_allclose(y, xs.sum(0) + xs * np.array([1.0, 2.0, 3.0]), 1e-6)

@@ -95,7 +95,9 @@ def test_training_makes_no_result_whole(count: int) -> None:
         f = jax.grad(implicit(partial(layers, ste(quantised))), (0, 1))
         found = f(X, ws)
         text = jax.jit(f).lower(X, ws).as_text()
-    assert_same(found, jax.grad(partial(layers, partial(by_hand, quantised)), (0, 1))(X, ws))
+    assert_same(
+        found, jax.jit(jax.grad(partial(layers, partial(by_hand, quantised)), (0, 1)))(X, ws)
+    )
     # The integers are multiplied as they are.
     assert text.count("tensor<4x4xi8>) -> tensor<4x4xf32>") == 2 * count
 

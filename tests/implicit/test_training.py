@@ -69,7 +69,7 @@ def test_gradients_are_those_of_what_learns(inside: bool) -> None:
     f = jax.jit(jax.value_and_grad(implicit.implicit(loss) if inside else loss_outside))
     with materializing("error"):
         value, slopes = f(implicit.trainable(tree), X)
-    wanted, right = jax.value_and_grad(loss_by_hand)(BY_HAND)
+    wanted, right = jax.jit(jax.value_and_grad(loss_by_hand))(BY_HAND)
     np.testing.assert_allclose(value, wanted, 1e-5)
     layer = slopes["layers"][0]
     for x, name in ((layer["w"].a, "a"), (layer["w"].b, "b"), (layer["b"], "bias")):
@@ -95,10 +95,10 @@ def test_optimizers_take_what_learns() -> None:
     state, by_hand_state = adam.init(learns), reference.init(by_hand)
     with materializing("error"):
         for _ in range(3):
-            slopes = jax.grad(implicit.implicit(loss))(learns)
+            slopes = jax.jit(jax.grad(implicit.implicit(loss)))(learns)
             steps, state = adam.update(slopes, state, learns)
             learns = optax.apply_updates(learns, steps)
-            slopes = jax.grad(loss_by_hand)(by_hand)
+            slopes = jax.jit(jax.grad(loss_by_hand))(by_hand)
             steps, by_hand_state = reference.update(slopes, by_hand_state, by_hand)
             by_hand = optax.apply_updates(by_hand, steps)
     for x, name in (("a", "a"), ("b", "b")):

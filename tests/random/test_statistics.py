@@ -127,7 +127,7 @@ def chi_square(x: np.ndarray, cdf: Any) -> float:
     return float(stats.chisquare(counts, expected).pvalue)
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("name", [*FLOATING, *DISCRETE])
 @pytest.mark.parametrize("mode", OTHERS)
 def test_draws_are_the_same_on_every_backend(mode: str, name: str) -> None:

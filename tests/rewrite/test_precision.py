@@ -205,7 +205,7 @@ def test_the_formula_as_written_loses_them(table: str, name: str) -> None:
 
 
 @given_by_hypothesis(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_number_keeps_its_digits(x: float) -> None:
     for slopes in (False, True):
         f = program("number", "float64", "NUMPY", True, slopes)

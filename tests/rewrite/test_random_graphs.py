@@ -22,7 +22,7 @@ BATCH = 13
 """How many graphs are one function: compiling takes longer than everything else."""
 
 
-@pytest.mark.sample(every=12)
+@pytest.mark.sample(every=24)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_a_rewritten_graph_has_the_values_of_the_one_written(chunk: int) -> None:
     seeds = st.integers(0, 2**24 - 1).map(lambda i: START + 2**24 * chunk + i)

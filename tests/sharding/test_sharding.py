@@ -56,12 +56,11 @@ def run(arguments: list[str], **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", EIGHT)
-def test_what_holds_on_eight_devices(name: str) -> None:
-    # One process for all tests of a file: each takes seconds to begin.
+def test_what_holds_on_eight_devices() -> None:
+    # One process for all files: each takes seconds to begin.
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     eight = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"}
-    assert " passed" in run([*pytest_of, f"tests/sharding/{name}"], **eight)
+    assert " passed" in run([*pytest_of, *(f"tests/sharding/{name}" for name in EIGHT)], **eight)
 
 
 def test_two_processes_compute_what_one_device_does(tmp_path: Path) -> None:
@@ -327,6 +326,7 @@ def test_options_of_meshes_are_checked() -> None:
             graphc.Mode(backend, mesh=mesh)
 
 
+@pytest.mark.gpu
 def test_a_mesh_has_the_devices_there_are() -> None:
     count = jax.device_count()
     assert dict(graphc.mesh(data=-1).shape) == {"data": count}
@@ -338,6 +338,7 @@ def test_a_mesh_has_the_devices_there_are() -> None:
             graphc.mesh(**axes)
 
 
+@pytest.mark.gpu
 def test_the_mesh_of_the_default_mode_is_known_while_a_graph_is_built() -> None:
     with graphc.config.change_flags(mode=graphc.Mode("JAX", mesh=graphc.mesh(data=1))):
         gt.vector("x", sharding=("data",))

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from graphc.link.jax.devices import compiling_for
 from graphc.link.jax.jaxprs import replace_at
 
 
@@ -123,7 +124,8 @@ def _abstract(*types: Any, rules: Rules) -> tuple[list[Any], Any]:
 
 def _lower(context: Any, *operands: Any, rules: Rules) -> Any:
     # JAX builds the bodies of reductions, as of argmax, while it lowers them.
-    with jax.enable_x64(True) if rules.wide else nullcontext():
+    width = jax.enable_x64(True) if rules.wide else nullcontext()
+    with width, compiling_for(context.module_context.platforms):
         return mlir.lower_fun(_run, multiple_results=True)(context, *operands, rules=rules)
 
 

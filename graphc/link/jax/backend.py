@@ -19,7 +19,13 @@ from jax.extend.backend import get_backend
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import policy_of
+from graphc.implicit.policy import (
+    Materialization,
+    as_dense,
+    materializations,
+    materializing,
+    policy_of,
+)
 from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType, dependent
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
@@ -29,6 +35,7 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.host import SliceLength
 from graphc.link.jax import symbolic
 from graphc.link.jax.call_key import KnownArguments, settings
+from graphc.link.jax.devices import default_platform, device_choice, plan_choices, plan_notes
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import call_numpy
 from graphc.link.jax.mesh import MeshHome, MeshLayout, check_options, layout_of
@@ -53,8 +60,8 @@ WIDENED: set[Op | type[Op]] = set()
 """Operations, or their classes, that may compute in float64 whatever their operands' dtypes."""
 
 
-class Choice(NamedTuple):
-    """An option of a mode that chooses how some operations are computed.
+class OptionRule(NamedTuple):
+    """The rule of a mode's option that chooses how some operations are computed.
 
     Attributes:
         rewrite: Returns a graph with other operations, given the option's value.
@@ -65,8 +72,8 @@ class Choice(NamedTuple):
     notes: Callable[[Graph], Mapping[Node, str]]
 
 
-CHOICES: dict[str, Choice] = {}
-"""Choices by the option's name; the file of the operations enters them."""
+OPTION_RULES: dict[str, OptionRule] = {}
+"""Rules by the option's name; the file of the operations enters them."""
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
@@ -130,6 +137,15 @@ def device_of(options: Mapping[str, Any]) -> Any:
         raise ModeError(
             f"device={wanted!r}: JAX has no such device.", f"It has {present}."
         ) from error
+
+
+def platform_of(options: Mapping[str, Any]) -> str:
+    """Return the platform of a mode's devices; the default one if the mode names none."""
+    layout, wanted = layout_of(options), options.get("device")
+    if isinstance(wanted, str):  # which need not be here
+        return wanted.partition(":")[0]
+    device = layout.mesh.devices.flat[0] if layout else wanted
+    return str(device.platform) if device else default_platform()
 
 
 def describe(options: Mapping[str, Any]) -> str:
@@ -269,6 +285,36 @@ class JAXBackend(Backend):
         """Return whether a program computes in 64 bits, and whether it runs the user's code."""
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
+    def gains_on(self, options: Mapping[str, Any]) -> frozenset[str]:
+        rules: frozenset[str] = device_choice("rewrites", platform_of(options))
+        return self.gains | rules
+
+    def notes(self, program: Program, options: Mapping[str, Any]) -> Mapping[Node, str]:
+        notes = plan_notes(program.graph, platform_of(options), self.calls_back)
+        for rule in OPTION_RULES.values():
+            notes |= rule.notes(program.graph)
+        return notes
+
+    def summary(self, program: Program, options: Mapping[str, Any]) -> Mapping[str, str]:
+        return plan_choices(program.graph, platform_of(options))
+
+    def dense_arrays(self, program: Program, arguments: Sequence[Any]) -> Sequence[Materialization]:
+        static = program.host.inputs if program.host else ()
+
+        def trace(*arrays: Any) -> Any:
+            passed = iter(arrays)
+            values = [x if i in static else next(passed) for i, x in enumerate(arguments)]
+            return [as_dense(y, "the output") for y in program.trace(*values)]
+
+        specs = [
+            jax.ShapeDtypeStruct(x.shape, node.type.numpy_dtype)  # type: ignore[no-untyped-call]
+            for i, (x, node) in enumerate(zip(arguments, program.arguments, strict=True))
+            if i not in static
+        ]
+        with jax.enable_x64(True), materializing("allow"), materializations() as report:
+            jax.eval_shape(trace, *specs)
+        return [*dict.fromkeys(report)]
+
     def conversion_error(self, error: Exception, results: Any) -> Exception:
         if isinstance(error, jax.errors.TracerArrayConversionError):
             return ArgumentError(
@@ -290,15 +336,11 @@ class JAXBackend(Backend):
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph whose loops read and write slices of constant length by indices."""
         graph = index_windows(graph)
-        for name in CHOICES.keys() & options.keys():
-            graph = CHOICES[name].rewrite(graph, options[name])
+        for name in OPTION_RULES.keys() & options.keys():
+            graph = OPTION_RULES[name].rewrite(graph, options[name])
         buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
         # If lengths are padded, the length of a slice is padded too.
         return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
-
-    def notes(self, program: Program) -> Mapping[Node, str]:
-        notes = [choice.notes(program.graph) for choice in CHOICES.values()]
-        return {node: note for by_node in notes for node, note in by_node.items()}
 
     def build(self, options: Mapping[str, Any]) -> str:
         layout = layout_of(options)

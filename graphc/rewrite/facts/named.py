@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.ir import Constant, Input, Node, TensorType, is_integer
+from graphc.ir.law import source_axis
 from graphc.ir.lengths import AnyLength, SymbolicLength, greatest, is_symbol, least
 from graphc.ir.types import shape_text
-from graphc.rewrite.facts.lengths import Known, holes, length_of
+from graphc.rewrite.facts.lengths import ArrayAxis, Known, holes, length_of
 from graphc.rewrite.facts.memo import Memo, memoize
 from graphc.tensor.arrays.index import Hole, Index, Range
 from graphc.tensor.core.elementwise import (
@@ -52,10 +53,21 @@ def named_type(x: Node) -> str:
         >>> named_type(gt.concatenate([x, x]))
         'float64[2*n, 3]'
     """
-    lengths = _shapes.get(x)
-    if lengths is None:
-        lengths = _shapes[x] = tuple([named_length(x, axis) for axis in range(x.type.ndim)])
+    lengths = memoize(x, _shapes, lambda y: [z for z, _ in _sources(y).values()], _shape)
     return f"{x.type.dtype}[{shape_text(lengths)}]"
+
+
+def _sources(x: Node) -> dict[int, ArrayAxis]:
+    """Return the axes of inputs that have a node's unknown lengths, by axis of the node."""
+    axes = [axis for axis, n in enumerate(x.type.shape) if n is None]
+    pairs = [(axis, source_axis(x, axis)) for axis in axes]
+    return {axis: source for axis, source in pairs if source is not None}
+
+
+def _shape(x: Node) -> tuple[AnyLength | None, ...]:
+    lengths = {axis: _shapes[source][k] for axis, (source, k) in _sources(x).items()}
+    axes = range(x.type.ndim)
+    return tuple([lengths[k] if k in lengths else named_length(x, k) for k in axes])
 
 
 def named_length(x: Node, axis: int) -> AnyLength | None:

@@ -20,6 +20,8 @@ from graphc.implicit.quantized import Quantized, QuantizedMatmul, quantize
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 from graphc.link.jax.implicit.quantized import matmul
 
+pytestmark = pytest.mark.gpu
+
 KINDS = ("int8", "int4", "int2", "nf4", "1bit")
 
 
@@ -89,7 +91,7 @@ def test_blocks_and_what_is_left_of_them(
         q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
         q = q.matrix_transpose() if transposed else q
         x = matrix(rng, m, q.shape[0])
-        parameters = {"coding": q.coding, "transposed": transposed}
+        parameters = {"coding": q.coding, "transposed": transposed, "kind": "cpu"}
         y = quantized._forward(jnp.asarray(x), q.packed, *numbers(q), **parameters)
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
@@ -137,15 +139,15 @@ def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int)
     w = jnp.asarray(matrix(rng, 2048, 48))
     q = quantize(w, kind, axis=-2, group_size=group_size)
     x, tangent = (jnp.asarray(matrix(rng, m, 2048)) for _ in range(2))
-    assert quantized._method(q.coding, True, x, q.scales) is quantized._few_by_columns
+    assert quantized._method(q.coding, True, x, q.scales, "cpu") is quantized._few_by_columns
     half = x.astype("bfloat16")
-    assert quantized._method(q.coding, True, half, q.scales) is quantized._blocks_of_rows
+    assert quantized._method(q.coding, True, half, q.scales, "cpu") is quantized._blocks_of_rows
     arrays = x, *numbers(q)
     y, by_x = jax.jvp(lambda x: kernel(q, x, *arrays[1:]), (x,), (tangent,))
     dense = np.asarray(q.materialize(), "float64")
     for found, rows in ((y, x), (by_x, tangent)):
         np.testing.assert_allclose(found, rows @ dense, atol=1e-5 * np.abs(dense).sum(0).max())
-    found = jax.grad(lambda x: jnp.sum(kernel(q, x, *arrays[1:])))(x)
+    found = jax.jit(jax.grad(lambda x: jnp.sum(kernel(q, x, *arrays[1:]))))(x)
     np.testing.assert_allclose(found, np.ones((m, 48)) @ dense.T, atol=1e-3)
 
 
@@ -264,9 +266,11 @@ def test_gradients_of_graphs(kind: str, transposed: bool, mode: str) -> None:
         found = f(value, q)
     jq = q.each(jnp.asarray)
     arrays = (jnp.asarray(value), *numbers(jq))
-    expected = jax.grad(
-        lambda *arrays: jnp.sum(jnp.tanh(dense_of(jq, *arrays) / 10) * weights),
-        tuple(range(len(arrays))),
+    expected = jax.jit(
+        jax.grad(
+            lambda *arrays: jnp.sum(jnp.tanh(dense_of(jq, *arrays) / 10) * weights),
+            tuple(range(len(arrays))),
+        )
     )(*arrays)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.asarray(a), b, atol=1e-4, rtol=1e-3)

@@ -160,7 +160,7 @@ def test_gradients_by_the_factors(mode: str) -> None:
         return (jnp.tanh(U.T @ (u @ v) @ V) ** 2).sum()
 
     with jax.enable_x64(True):
-        wanted = jax.grad(whole, (0, 1))(jnp.asarray(U), jnp.asarray(V.T))
+        wanted = jax.jit(jax.grad(whole, (0, 1)))(jnp.asarray(U), jnp.asarray(V.T))
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 

@@ -154,7 +154,7 @@ def test_products_with_loaded_weights_stay_packed(name: str) -> None:
         for mode in ("NUMPY", "JAX", "MLX"):
             f = graphc.function([v, symbol], v @ symbol.T, mode=mode, returns="numpy")
             made.append(f(x, w))
-        by_x = jax.grad(lambda x: (layer(x, w) ** 2).sum())(x)
+        by_x = jax.jit(jax.grad(lambda x: (layer(x, w) ** 2).sum()))(x)
     for y in made:
         np.testing.assert_allclose(np.asarray(y), expected, atol=limit)
     slopes = 2 * expected @ whole

@@ -156,6 +156,7 @@ COUPLED_STEPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample("name", "backend")
 @pytest.mark.parametrize("backend", ["NUMPY", "MLX", "JAX"])
 @pytest.mark.parametrize("name", COUPLED_STEPS)
 def test_coupled_scalars_are_what_a_loop_in_python_gives(name: str, backend: str) -> None:

@@ -48,13 +48,17 @@ def arrays(form: str, dtype: str = "float64") -> list[Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_convolution_and_its_gradients_are_jaxs(form: str, mode: str) -> None:
     (x, w), options = arrays(form), FORMS[form][2]
+
+    def loss(x: Any, w: Any) -> Any:
+        y = by_jax(x, w, **options)
+        return jax.numpy.sin(y).sum(), y
+
+    with jax.enable_x64(True):
+        slopes, wanted = jax.jit(jax.grad(loss, (0, 1), has_aux=True))(x, w)
     for shape in (x.shape, (None, None, None, None)):
         a, b = gt.tensor("a", shape=shape), gt.tensor("b", shape=w.shape)
         y = gt.signal.conv2d(a, b, **options)
         f = graphc.function([a, b], [y, *graphc.grad(gt.sin(y).sum(), [a, b])], mode)
-        with jax.enable_x64(True):
-            wanted = by_jax(x, w, **options)
-            slopes = jax.grad(lambda *xs: jax.numpy.sin(by_jax(*xs, **options)).sum(), (0, 1))(x, w)
         for found, expected in zip(f(x, w), [wanted, *slopes], strict=True):
             np.testing.assert_allclose(found, expected, 1e-9, 1e-11)
 
@@ -67,11 +71,14 @@ def test_a_kernel_of_unknown_lengths_is_taken(mode: str) -> None:
     np.testing.assert_allclose(f(x, w), by_jax(x, w, padding="same", groups=3), 1e-4, 1e-5)
 
 
+POOLS = [(2, None, 0), ((3, 2), (2, 1), 1), ((2, 4), 3, "same")]
+
+
 @pytest.mark.parametrize("mode", names())
-@pytest.mark.parametrize(
-    ("size", "stride", "padding"), [(2, None, 0), ((3, 2), (2, 1), 1), ((2, 4), 3, "same")]
-)
-def test_pools_are_jaxs(size: Any, stride: Any, padding: Any, mode: str) -> None:
+@pytest.mark.parametrize(("size", "stride", "padding"), POOLS)
+def test_max_pool2d_and_avg_pool2d_have_the_values_of_jax(
+    size: Any, stride: Any, padding: Any, mode: str
+) -> None:
     x = np.random.default_rng(1).standard_normal((2, 3, 7, 9))
     sizes, steps = (n if isinstance(n, tuple) else (n, n) for n in (size, stride or size))
     sides = "SAME" if padding == "same" else [(0, 0), (0, 0), *[(padding, padding)] * 2]
@@ -85,8 +92,15 @@ def test_pools_are_jaxs(size: Any, stride: Any, padding: Any, mode: str) -> None
         ):
             pooled = lax.reduce_window(x, first, add, (1, 1, *sizes), (1, 1, *steps), sides)
             np.testing.assert_allclose(y, pooled / number, 1e-12, 1e-12)
-    graphc.verify_grad(lambda a: gt.signal.avg_pool2d(a, size, stride, padding), [x])
-    graphc.verify_grad(lambda a: gt.signal.max_pool2d(a, size, stride, padding), [x])
+
+
+@pytest.mark.parametrize(("size", "stride", "padding"), POOLS)
+def test_gradients_of_max_pool2d_and_avg_pool2d_are_finite_differences(
+    size: Any, stride: Any, padding: Any
+) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 1, 5, 7))
+    for pool in (gt.signal.avg_pool2d, gt.signal.max_pool2d):
+        graphc.verify_grad(lambda a, pool=pool: pool(a, size, stride, padding), [x])
 
 
 def test_a_pool_of_large_windows_has_few_operations() -> None:

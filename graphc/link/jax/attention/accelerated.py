@@ -22,7 +22,7 @@ from graphc.attention.mods import INDICES
 from graphc.ir import Graph, Node
 from graphc.link.jax.attention import lowered
 from graphc.link.jax.attention.elements import MIN_LENGTH, ElementFunction
-from graphc.link.jax.backend import CHOICES, Choice
+from graphc.link.jax.backend import OPTION_RULES, OptionRule
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.mesh import current
 from graphc.link.jax.releases import pallas_triton
@@ -189,4 +189,4 @@ def notes_of(graph: Graph) -> dict[Node, str]:
     return notes
 
 
-CHOICES["attention"] = Choice(use_kernels, notes_of)
+OPTION_RULES["attention"] = OptionRule(use_kernels, notes_of)

@@ -7,8 +7,7 @@ program is interpreted with the implicit operands, so that handlers are called i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from graphc.link.jax.applied import Rules
 from graphc.link.jax.implicit import interpreter
 from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
 from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
+from graphc.link.jax.implicit.interpreter import rule
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
 from graphc.link.jax.implicit.transform import run_through
@@ -93,12 +93,6 @@ class FunctionPair:
             return materialized(x, f"the derivative of {self.name}", self.where)
         return x
 
-    @contextmanager
-    def original_context(self) -> Iterator[None]:
-        """Differentiate with the policy and the reported line of the function's call."""
-        with materializing(self.policy), interpreter.report_at(self.where):
-            yield
-
     def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
         """Return the rule's results and tangents, given dense tangents of the operands ``wrt``."""
 
@@ -142,7 +136,7 @@ class FunctionApplication(Rules):
 
     def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
         none = [None] * len(self.sources)
-        with self.pair.original_context():
+        with materializing(self.pair.policy), interpreter.report_at(self.pair.where):
             ys, ts = self._push_forward(arrays, tangents)
         if not ts:
             return self.apply(arrays), none
@@ -181,7 +175,7 @@ class FunctionApplication(Rules):
     ) -> Sequence[Any]:
         pairs = zip(self.sources, cotangents, strict=True)
         gs = {i: g for i, g in pairs if i is not None and g is not None}
-        with self.pair.original_context():
+        with materializing(self.pair.policy), interpreter.report_at(self.pair.where):
             linear = [i for i, flag in enumerate(is_linear) if flag]
             wrt, inputs, dense = self._dense_operands(arrays, linear)
             operands = self.operands.build(arrays)
@@ -240,7 +234,7 @@ def _has_derivative(x: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(x), jnp.inexact))
 
 
-@interpreter.rule("custom_jvp_call", "custom_vjp_call")
+@rule("custom_jvp_call", "custom_vjp_call")
 def custom_derivative(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a function with a custom JVP or VJP rule, which stays its derivative."""
     function = FunctionPair(
@@ -254,7 +248,7 @@ def custom_derivative(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     return function(operands, add_up=eqn.primitive.name == "custom_vjp_call")
 
 
-@interpreter.rule("custom_lin")
+@rule("custom_lin")
 def custom_lin(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Stage the linear function that JAX transposes by a VJP rule: forward mode is JAX's error."""
 

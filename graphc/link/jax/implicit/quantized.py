@@ -23,6 +23,7 @@ from jax import lax
 from graphc.implicit.quantized.coding import Coding, shorten_groups
 from graphc.implicit.quantized.matmul import round_rows
 from graphc.link.jax.applied import Rules
+from graphc.link.jax.devices import current_kind, device_choice
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
@@ -82,7 +83,9 @@ class _Product(Rules):
         return self.apply(varying_together(arrays))[0]
 
     def run(self, *arrays: Any) -> list[Any]:
-        return [_forward(*arrays, coding=self.coding, transposed=self.transposed)]
+        return [
+            _forward(*arrays, coding=self.coding, transposed=self.transposed, kind=current_kind())
+        ]
 
     def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
         x, packed, *numbers = arrays
@@ -148,8 +151,10 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-@partial(jax.jit, static_argnames=("coding", "transposed"))
-def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
+@partial(jax.jit, static_argnames=("coding", "transposed", "kind"))
+def _forward(
+    x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool, kind: str
+) -> Any:
     scales, *biases = numbers
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
@@ -157,7 +162,7 @@ def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: boo
         return zeros((x.shape[0], n), x)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, scales)
-    y = _method(coding, transposed, x, scales)(coding, x, packed, scales)
+    y = _method(coding, transposed, x, scales, kind)(coding, x, packed, scales)
     for bias in biases:
         y = y + _bias_product(coding, transposed, x, bias)
     return y
@@ -182,10 +187,12 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     return lax.scan(add, zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
-def _method(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
+def _method(coding: Coding, transposed: bool, x: Any, scales: Any, kind: str) -> Callable[..., Any]:
     m, rows = x.shape[0], scales.shape[0]
-    if quantized_blocks.are_many(coding, transposed, m, rows):
-        return quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+    # Registers and planes are for a CPU's caches: a GPU's blocks are in the matrix's order.
+    if kind == "gpu" or quantized_blocks.are_many(coding, transposed, m, rows):
+        by_blocks = quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+        return partial(by_blocks, device_choice("decoded elements", kind))
     if transposed:
         is_few = m == 1 or _is_few_by_columns(coding, x, scales)
         return _few_by_columns if is_few and coding.unit_words == 1 else _blocks_of_rows

@@ -11,6 +11,7 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures import toeplitz
 from graphc.link.mlx.arrays import are_dynamic, contiguous, reshape_array
 from graphc.link.mlx.backend import WIDE, backend
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.lower.reduce import sum_along, sum_in_float64
 from graphc.tensor.linalg.cholesky import (
     Cholesky,
@@ -264,9 +265,7 @@ def product_and_sum(op: ProductAndSum, a: Any, b: Any, c: Any) -> Any:
     return mx.reshape(mx.addmm(c, rows, b), shape)
 
 
-# On the CPU MLX copies c first, and cannot fuse the sum with what follows: this takes up to 1.5
-# times as long (tanh of 1024 x 1024 float32).
-if mx.is_available(mx.Device(mx.gpu)):
+if device_choice("fast functions"):
     backend.lower(ProductAndSum)(product_and_sum)
 
 
@@ -290,15 +289,12 @@ def product(a: Any, b: Any) -> Any:
 
 
 def narrow_product(a: Any, b: Any) -> Any:
-    """Return the product of float32 or complex64 matrices, as a sum of blocks if it has many terms.
-
-    On the CPU MLX adds terms one by one: the sum of a million equal terms was 1 % off.
-    """
+    """Return the product of float32 or complex64 matrices, a sum of blocks if it has many terms."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if are_dynamic(k):
         return sum_in_float64(mx.matmul, a, b)
     # Blocks only pay if their results are no larger than the operands.
-    if k <= BLOCK or BLOCK * (m + n) < m * n or mx.default_device().type != mx.cpu:
+    if k <= BLOCK or BLOCK * (m + n) < m * n or not device_choice("sums one by one"):
         return mx.matmul(a, b)
     end = k // BLOCK * BLOCK
     left = mx.moveaxis(mx.unflatten(a[..., :end], -1, (-1, BLOCK)), -2, -3)

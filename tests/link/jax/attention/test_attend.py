@@ -291,9 +291,9 @@ def test_scans_over_layers_and_checkpoints_keep_gradients() -> None:
         return flex_attention(q, k, v, block_mask=mask)
 
     found = jax.jit(jax.grad(lambda w, mask: loss(w, by_graphc, mask)))(weights, mask)
-    wanted = jax.grad(lambda w: loss(w, lambda q, k, v, _: dense(q, k, v, None, keep)[0], None))(
-        weights
-    )
+    wanted = jax.jit(
+        jax.grad(lambda w: loss(w, lambda q, k, v, _: dense(q, k, v, None, keep)[0], None))
+    )(weights)
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -446,7 +446,7 @@ def test_queries_that_see_nothing_give_zeros_and_no_gradient() -> None:
     out, lse = flex_attention(x, x, x, None, mask, return_lse=True)
     np.testing.assert_array_equal(out[0, 0, :5], 0)
     np.testing.assert_array_equal(lse[0, 0, :5], -np.inf)
-    found = jax.grad(loss, (0, 1, 2))(x, x, x)
+    found = jax.jit(jax.grad(loss, (0, 1, 2)))(x, x, x)
     np.testing.assert_array_equal(found[0][0, 0, :5], 0)
     assert all(np.isfinite(g).all() for g in found)
     # Even if such a row's logarithm is differentiated.
@@ -462,7 +462,9 @@ def test_what_is_not_a_number_stays_in_its_row() -> None:
         out, lse = flex_attention(q, x, x, None, of_mask, return_lse=True)
         assert np.isnan(lse[0, 0]).tolist() == [i == 5 for i in range(12)]
         assert np.isnan(out[0, 0]).all(-1).tolist() == [i == 5 for i in range(12)]
-        by_q = jax.grad(lambda q, mask=of_mask: flex_attention(q, x, x, None, mask).sum())(q)
+        by_q = jax.jit(jax.grad(lambda q, mask=of_mask: flex_attention(q, x, x, None, mask).sum()))(
+            q
+        )
         assert np.isnan(by_q[0, 0]).any(-1).tolist() == [i == 5 for i in range(12)]
 
 
@@ -473,7 +475,7 @@ def test_no_elements_are_no_trouble(lengths: tuple[int, int, int, int]) -> None:
     out, lse = flex_attention(q, k, k, return_lse=True)
     np.testing.assert_array_equal(out, np.zeros((b, h, queries, 3)))
     np.testing.assert_array_equal(lse, np.full((b, h, queries), -np.inf))
-    gradient = jax.grad(lambda k: flex_attention(q, k, k).sum())(k)
+    gradient = jax.jit(jax.grad(lambda k: flex_attention(q, k, k).sum()))(k)
     np.testing.assert_array_equal(gradient, np.zeros(k.shape))
 
 
@@ -518,7 +520,7 @@ def test_gradients_by_arrays_of_the_mask_alone_are_zero() -> None:
         return flex_attention(x, x, x, None, mask).sum()
 
     limits = np.linspace(1.0, 4.0, 9)
-    found = jax.grad(loss)(jnp.asarray(limits), x)
+    found = jax.jit(jax.grad(loss))(jnp.asarray(limits), x)
     np.testing.assert_array_equal(found, np.zeros(9))
 
 

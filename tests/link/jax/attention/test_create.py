@@ -389,7 +389,7 @@ def test_tables_of_a_batch() -> None:
     def make(ids: Any) -> Any:
         return tables_of(lambda b, h, q, k: (ids[q] == ids[k]) & (q * k % 5 != 1), form)
 
-    found = jax.vmap(make)(IDS)
+    found = jax.jit(jax.vmap(make))(IDS)
     for i, ids in enumerate(IDS[:, :L]):
         numbers = np.arange(L)
         dense = (ids[:, None] == ids) & (numbers[:, None] * numbers % 5 != 1)
@@ -401,7 +401,7 @@ def test_gradients_pass_by_what_a_mask_captures() -> None:
         found = tables_of(lambda b, h, q, k: (q - k) * 0.5 < limit, (1, 1, 64, 64, (16, 16)))
         return jnp.sum(found[0]) * limit**2
 
-    value, slope = jax.value_and_grad(loss)(3.0)
+    value, slope = jax.jit(jax.value_and_grad(loss))(3.0)
     assert float(slope) == pytest.approx(2 * float(value) / 3)
 
 

@@ -40,7 +40,7 @@ def test_a_gradient_by_an_implicit_array_is_one() -> None:
         found = run(W, X)
         assert isinstance(found, Scaled)
         assert found.values.dtype == jax.dtypes.float0
-        wanted = jax.grad(dense_loss, 1)(W.values, W.scale, X)
+        wanted = jax.jit(jax.grad(dense_loss, 1))(W.values, W.scale, X)
         assert_like(found.scale, wanted)
 
 
@@ -53,8 +53,8 @@ def test_gradients_of_loops_by_scales_and_by_dense_arrays() -> None:
     def dense(scale: Any, x: Any) -> Any:
         return program(STACK.values.astype(jnp.float32) * scale, x)
 
-    by_scale, by_x = jax.grad(implicit(program), (0, 1), allow_int=True)(STACK, X)
-    wanted = jax.grad(dense, (0, 1))(STACK.scale, X)
+    by_scale, by_x = jax.jit(jax.grad(implicit(program), (0, 1), allow_int=True))(STACK, X)
+    wanted = jax.jit(jax.grad(dense, (0, 1)))(STACK.scale, X)
     assert_like((by_scale.scale, by_x), wanted, rtol=1e-4)
 
 
@@ -75,13 +75,15 @@ def test_forward_mode_and_second_derivatives() -> None:
 
 def test_gradients_within_and_around() -> None:
     inner = implicit(jax.grad(loss, 1), materialize="error")
-    wanted = jax.grad(loss, 1)(W.materialize(), X)
+    wanted = jax.jit(jax.grad(loss, 1))(W.materialize(), X)
     for run in (inner, jax.jit(inner)):
         assert_like(run(W, X), wanted)
     outer = jax.grad(lambda x: inner(W, x).sum())
-    assert_like(outer(X), jax.grad(lambda x: jax.grad(loss, 1)(W.materialize(), x).sum())(X))
+    assert_like(
+        outer(X), jax.jit(jax.grad(lambda x: jax.grad(loss, 1)(W.materialize(), x).sum()))(X)
+    )
     by_whole = implicit(jax.grad(loss))(W, X)
-    assert_like(by_whole, jax.grad(loss)(W.materialize(), X))
+    assert_like(by_whole, jax.jit(jax.grad(loss))(W.materialize(), X))
 
 
 # Batches.
@@ -100,11 +102,11 @@ def test_batches_of_everything() -> None:
     xs = array(3, 2, 4)
     dense = STACK.materialize()
     wanted = jnp.einsum("bij,bjk->bik", xs, dense)
-    assert_like(jax.vmap(implicit(jnp.dot, materialize="error"))(xs, STACK), wanted)
+    assert_like(jax.jit(jax.vmap(implicit(jnp.dot, materialize="error")))(xs, STACK), wanted)
     inside = implicit(jax.vmap(jnp.dot), materialize="error")
     assert_like(inside(xs, STACK), wanted)
-    grads = jax.vmap(jax.grad(implicit(loss), allow_int=True))(STACK, xs)
-    wanted = jax.vmap(jax.grad(dense_loss, 1))(STACK.values, STACK.scale, xs)
+    grads = jax.jit(jax.vmap(jax.grad(implicit(loss), allow_int=True)))(STACK, xs)
+    wanted = jax.jit(jax.vmap(jax.grad(dense_loss, 1)))(STACK.values, STACK.scale, xs)
     assert_like(grads.scale, wanted)
 
 
