@@ -117,10 +117,11 @@ def factor_gradient(xp: Any, y: Any, g: Any, solve_adjoint: Callable[[Any, Any],
     def half(x: Any) -> Any:
         return (xp.tril(x) + xp.tril(x, -1)) / 2
 
-    rest, columns = xp.tril(g), []
+    rest = xp.tril(g)
+    columns: list[Any] = []
     for stop in range(y.shape[-1], 0, -BLOCK):
         start = max(0, stop - BLOCK)
-        left, diagonal = y[..., start:stop, :start], y[..., start:stop, start:stop]
+        row, diagonal = y[..., start:stop, :start], y[..., start:stop, start:stop]
         by_below = adjoint(solve_adjoint(diagonal, adjoint(rest[..., stop:, start:stop])))
         by_diagonal = rest[..., start:stop, start:stop] - xp.matmul(
             adjoint(by_below), y[..., stop:, start:stop]
@@ -136,8 +137,8 @@ def factor_gradient(xp: Any, y: Any, g: Any, solve_adjoint: Callable[[Any, Any],
                 rest[..., :start, :start],
                 rest[..., start:stop, :start]
                 - xp.matmul(adjoint(by_below), y[..., stop:, :start])
-                - xp.matmul(by_rows, left),
-                rest[..., stop:, :start] - xp.matmul(by_below, left),
+                - xp.matmul(by_rows, row),
+                rest[..., stop:, :start] - xp.matmul(by_below, row),
             ],
             -2,
         )

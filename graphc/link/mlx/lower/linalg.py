@@ -66,8 +66,6 @@ def cholesky_gradient(op: CholeskyGradient, y: Any, g: Any) -> Any:
     """Return the gradient of real factors by blocks; NumPy computes that of complex ones."""
     if not y.size:
         return g
-    n = y.shape[-1]
-    assert not are_dynamic(n)
 
     def solve_adjoint(y: Any, b: Any) -> Any:
         return solve_triangular(SolveTriangular(True, True, False), y, b)
@@ -325,7 +323,7 @@ def limbs(x: Any, count: int) -> list[Any]:
     return [digit.astype(mx.float64, stream=mx.cpu) for digit in (*digits, last)]
 
 
-WIDE.add(toeplitz.ToeplitzProduct)
+WIDE.update({CholeskyGradient, toeplitz.ToeplitzProduct})
 
 
 @backend.lower(toeplitz.ToeplitzProduct)
