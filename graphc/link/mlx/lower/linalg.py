@@ -13,7 +13,12 @@ from graphc.link.mlx.arrays import are_dynamic, contiguous, reshape_array
 from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.lower.reduce import sum_along, sum_in_float64
-from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
+from graphc.tensor.linalg.cholesky import (
+    Cholesky,
+    CholeskyGradient,
+    CholeskyInverse,
+    factor_gradient,
+)
 from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
 from graphc.tensor.linalg.eigen import Eig, Eigh, Eigvals, Eigvalsh
 from graphc.tensor.linalg.lu import LU
@@ -54,6 +59,18 @@ def cholesky_inverse(op: CholeskyInverse, x: Any) -> Any:
         row = mx.matmul(mx.swapaxes(block[..., start:], -1, -2), block, stream=mx.cpu)
         rows.append(mx.pad(row, [*[(0, 0)] * (x.ndim - 1), (0, n - row.shape[-1])]))
     return mirror(Mirror(lower=True, conjugated=False), mx.concatenate(rows, -2))
+
+
+@backend.lower(CholeskyGradient)
+def cholesky_gradient(op: CholeskyGradient, y: Any, g: Any) -> Any:
+    """Return the gradient of real factors by blocks; NumPy computes that of complex ones."""
+    if not y.size:
+        return g
+
+    def solve_adjoint(y: Any, b: Any) -> Any:
+        return solve_triangular(SolveTriangular(True, True, False), y, b)
+
+    return factor_gradient(mx, y, g, solve_adjoint)
 
 
 @backend.lower(LU)
@@ -306,7 +323,7 @@ def limbs(x: Any, count: int) -> list[Any]:
     return [digit.astype(mx.float64, stream=mx.cpu) for digit in (*digits, last)]
 
 
-WIDE.add(toeplitz.ToeplitzProduct)
+WIDE.update({CholeskyGradient, toeplitz.ToeplitzProduct})
 
 
 @backend.lower(toeplitz.ToeplitzProduct)
