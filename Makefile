@@ -4,6 +4,7 @@ JOBS ?= auto
 N ?= 1000
 SEED ?= 1000000
 ONE_IN ?= 1
+DEVICE ?= gpu
 VENV := .venv
 EXTRAS := mlx,test,docs,bench,demo,dev,pymc
 BIN := $(VENV)/bin
@@ -20,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo examples test fuzz fuzz-pytensor test-all test-part test-newest test-clients \
-	check docs bench clean
+	test-gpu check docs bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +53,10 @@ test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may 
 		tests/test_site.py
 	@$(PYTEST) -m "not exhaustive" --one-in 5 tests/compile tests/contract
 	@$(PYTEST) -m exhaustive --one-in 4 tests/interop
+
+test-gpu: $(VENV)/.installed  ## run what a GPU may break on it, in ten minutes; on a CPU with DEVICE=cpu
+	@XLA_PYTHON_CLIENT_PREALLOCATE=false JAX_DISABLE_MOST_OPTIMIZATIONS=$(if $(filter cpu,$(DEVICE)),1,0) \
+		$(PYTEST) -m "gpu and not exhaustive" --device $(DEVICE) -rs tests
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
 	@.ci/test-newest $(BIN)/python

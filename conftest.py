@@ -48,6 +48,11 @@ KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--random-order", metavar="SEED", help="run the tests in a shuffled order")
     parser.addoption("--one-in", metavar="N", type=int, default=1, help="run one of N tests only")
+    parser.addoption(
+        "--device",
+        choices=("cpu", "gpu"),
+        help="run the tests marked gpu on this device, in full precision; skip them without one",
+    )
     parser.addoption("--whole", action="store_true", help="run all cases of tests/thorough.py")
 
 
@@ -57,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from tests.thorough import leave_to_exhaustive  # noqa: PLC0415 (assertions are rewritten first)
 
     beyond = leave_to_exhaustive(items)
+    device = config.getoption("--device")
+    if device is not None:
+        beyond |= _select_for_device(items, device)
     every = config.getoption("--one-in")
     left = set() if config.getoption("--whole") else beyond
     left |= {item for item in items if _is_left_out(item, every)}
@@ -65,6 +73,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--random-order")
     if seed is not None:
         random.Random(seed).shuffle(items)
+
+
+def _select_for_device(items: list[pytest.Item], device: str) -> set[pytest.Item]:
+    """Skip all tests if no backend has the device; return those of other tests and backends."""
+    import jax  # noqa: PLC0415 (few runs are on another device)
+
+    # An NVIDIA GPU multiplies float32 as TF32 otherwise, which has ten bits.
+    jax.config.update("jax_default_matmul_precision", "highest")
+    present = {"JAX": jax.devices()[0].platform}
+    with suppress(ImportError):
+        import mlx.core as mx  # noqa: PLC0415
+
+        present["MLX"] = mx.default_device().type.name
+    backends = {name for name, platform in present.items() if platform == device}
+    if not backends:
+        reason = pytest.mark.skip(reason=f"the default devices are {present}")
+        for item in items:
+            item.add_marker(reason)
+        return set()
+    return {
+        item
+        for item in items
+        if item.get_closest_marker("gpu") is None
+        or {"JAX", "MLX", "NUMPY"} & {*_strings(item)} - backends
+    }
+
+
+def _strings(item: pytest.Item) -> Iterator[str]:
+    parameters = getattr(item, "callspec", None)
+    values = parameters.params.values() if parameters else ()
+    yield from (value for value in values if isinstance(value, str))
 
 
 def _is_left_out(item: pytest.Item, every: int) -> bool:

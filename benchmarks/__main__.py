@@ -19,6 +19,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     compile,
     first,
     gaussian_process,
+    gpu,
     implicit_calls,
     implicit_matmul,
     implicit_peers,
@@ -46,6 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("words", nargs="*", help="only those whose names contain one of these")
     parser.add_argument("--list", action="store_true", help="only name them")
+    parser.add_argument("--small", action="store_true", help="gpu: sizes that a CPU can run")
     parser.add_argument("--long", action="store_true", help="also what takes minutes")
     asked = parser.parse_args()
     # What is timed as compiled is compiled, here and in processes started from here.
@@ -53,8 +55,11 @@ def main() -> None:
     chosen = {
         name: each
         for name, each in BENCHMARKS.items()
-        if any(word in name for word in asked.words or [""]) and (asked.long or not each.long)
+        if any(word in name for word in asked.words or [""])
+        and (asked.long or not each.long)
+        and (asked.words or not name.startswith("gpu"))
     }
+    gpu.is_small = asked.small
     if asked.list or not chosen:
         for name, each in BENCHMARKS.items():
             write(name + ("   (--long)" if each.long else ""))

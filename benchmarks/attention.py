@@ -279,9 +279,9 @@ def pytorch_flex() -> Any:
         return None
 
 
-def pytorch_function(kind: str, length: int) -> Callable[..., Any]:
+def pytorch_function(kind: str, length: int, device: str = "cpu") -> Callable[..., Any]:
     torch = import_module("torch")
-    ids = torch.from_numpy(documents(length))
+    ids = torch.from_numpy(documents(length)).to(device)
     functions: dict[str, Callable[..., Any]] = {
         "causal": lambda b, h, q, k: q >= k,
         "window 256": lambda b, h, q, k: (q >= k) & (q - k < 256),

@@ -98,6 +98,18 @@ def ten_operations(np: Any, x: Any, y: Any) -> Any:
     return np.sin(g) * e - g
 
 
+@benchmark("call slice")
+def batches() -> Iterator[Line]:
+    """Batches of a shared array, whose length each call computes, beside a static length."""
+    x, i, size = graphc.shared(np.ones((1000, 8), "float32")), gt.iscalar("i"), 20
+    f = graphc.function([i], x[i * size : (i + 1) * size], mode="JAX")
+    hand = jax.jit(lambda x, i: jax.lax.dynamic_slice_in_dim(x, i * size, size))
+    rows = jnp.ones((1000, 8), "float32")
+    kinds = {"device array": jnp.int32(3), "NumPy array": np.array(3, "int32"), "number": 3}
+    for kind, k in kinds.items():
+        yield line(f"a batch of 20 rows, index as {kind}", f, partial(hand, rows), k)
+
+
 @benchmark("call numpy")
 def numpy_statements() -> Iterator[Line]:
     x, y = gt.vectors("x", "y")

@@ -73,16 +73,16 @@ def autoregression() -> Iterator[Line]:
 
 
 @benchmark("loops rnn")
-def recurrent_network() -> Iterator[Line]:
+def recurrent_network(steps: int = 200, rows: int = 16, n: int = 32) -> Iterator[Line]:
     def loss(x: Any, w: Any, u: Any, b: Any) -> Any:
         states = graphc.scan(
             lambda row, h: gt.tanh(row @ w + h @ u + b),
             sequences=x,
-            outputs_info=gt.zeros((16, 32), "float32"),
+            outputs_info=gt.zeros((rows, n), "float32"),
         )
         return (states**2).mean()
 
-    start = jnp.zeros((16, 32), "float32")
+    start = jnp.zeros((rows, n), "float32")
 
     def naive(x: Any, w: Any, u: Any, b: Any) -> Any:
         def step(h: Any, row: Any) -> Any:
@@ -101,9 +101,9 @@ def recurrent_network() -> Iterator[Line]:
     x = gt.tensor3("x", dtype="float32")
     w, u = gt.matrices("w", "u", dtype="float32")
     f = with_gradient(loss, [x, w, u, gt.vector("b", dtype="float32")], wrt=[1, 2, 3])
-    arguments = random((200, 16, 32), (32, 32), (32, 32), (32,), scale=0.2)
+    arguments = random((steps, rows, n), (n, n), (n, n), (n,), scale=0.2 * (32 / n) ** 0.5)
     for way, title, target in (
-        (naive, "tanh RNN 32 x 16, T = 200, + gradient", 0.65),
+        (naive, f"tanh RNN {n} x {rows}, T = {steps}, + gradient", 0.65),
         (hoisted, "  x @ w taken out of the loop by hand", TARGET),
     ):
         hand = jax.jit(jax.value_and_grad(way, argnums=(1, 2, 3)))
@@ -156,10 +156,10 @@ def draws() -> Iterator[Line]:
 
 
 @benchmark("loops linear")
-def linear_recurrence() -> Iterator[Line]:
+def linear_recurrence(steps: int = 10_000, n: int = 64) -> Iterator[Line]:
     a, b = gt.matrices("a", "b", dtype="float32")
     h = graphc.scan(
-        lambda a, b, h: a * h + b, sequences=[a, b], outputs_info=gt.zeros(64, "float32")
+        lambda a, b, h: a * h + b, sequences=[a, b], outputs_info=gt.zeros(n, "float32")
     )
     f = graphc.function([a, b], h, mode="JAX")
 
@@ -169,10 +169,10 @@ def linear_recurrence() -> Iterator[Line]:
             h = row[0] * h + row[1]
             return h, h
 
-        return jax.lax.scan(step, jnp.zeros(64, "float32"), (a, b))[1]
+        return jax.lax.scan(step, jnp.zeros(n, "float32"), (a, b))[1]
 
-    arguments = random((10_000, 64), (10_000, 64), scale=0.5)
-    yield measured("h = a[t] * h + b[t], T = 10,000 x 64", f, hand, arguments, TARGET)
+    arguments = random((steps, n), (steps, n), scale=0.5)
+    yield measured(f"h = a[t] * h + b[t], T = {steps:,} x {n}", f, hand, arguments, TARGET)
 
 
 @benchmark("loops map")
@@ -212,7 +212,7 @@ def corrected(state: Any, spread: Any, seen: Any, noise: Any, np: Any) -> tuple[
 
 
 @benchmark("loops kalman")
-def kalman_filter() -> Iterator[Line]:
+def kalman_filter(length: int = 200) -> Iterator[Line]:
     move = np.eye(4) + np.eye(4, k=2)
 
     def loss(drift: Any, noise: Any, seen: Any) -> Any:
@@ -236,9 +236,9 @@ def kalman_filter() -> Iterator[Line]:
     f = with_gradient(loss, [drift, noise, gt.matrix("seen")], wrt=[0, 1])
     with x64():
         hand = jax.jit(jax.value_and_grad(by_hand, argnums=(0, 1)))
-        (steps,) = random((200, 2), dtype="float64")
+        (steps,) = random((length, 2), dtype="float64")
         arguments = [jnp.asarray(0.1), jnp.asarray(1.0), jnp.cumsum(steps, axis=0)]
-        yield measured("Kalman filter of 4, T = 200, + gradient", f, hand, arguments, TARGET)
+        yield measured(f"Kalman filter of 4, T = {length}, + gradient", f, hand, arguments, TARGET)
 
 
 def busy(h: Any, w: Any, np: Any) -> Any:

@@ -186,7 +186,7 @@ COMPILED: list[Row] = [
     (lambda f: f([x], x)([1.0, [2.0]]), ArgumentError, TypeError, ("list [1.0, [2.0]]", "inhomogeneous")),
     (lambda f: f([x], x)(np.array(["2020"], "M8[D]")), ArgumentError, TypeError, ("datetime64[D][1]",)),
     # Shapes found not to fit in a call.
-    (lambda f: f([x, y], x + y)(TWO, THREE), RuntimeShapeError, ValueError, ("x + y: float64[?]", "(2,)", "(3,)", "Make them equal")),
+    (lambda f: f([x, y], x + y)(TWO, THREE), RuntimeShapeError, ValueError, ("x + y: float64[x.0]", "(2,)", "(3,)", "Make them equal")),
     (lambda f: f([x, y], x + y)(ONE, THREE), RuntimeShapeError, ValueError, ("(1,)", "(3,)", "statically 1", "x[None, :]")),
     (lambda f: f([m, x], m @ x)(MATRIX, TWO), RuntimeShapeError, ValueError, ("(2, 3)", "(2,)", "axis 1")),
     (lambda f: f([x, y], gt.dot(x, y))(TWO, THREE), RuntimeShapeError, ValueError, ("(2,)", "(3,)")),

@@ -19,6 +19,7 @@ import graphc as graphc_package
 import graphc.tensor as gt
 from graphc.cli import doctor, main
 from graphc.cli.cache import state_lines
+from graphc.cli.self_test import Check, run_check
 from graphc.compile.disk import DiskCache
 from graphc.config import Config
 from graphc.link.probe import Finding, _run_probe, run_probes
@@ -394,3 +395,65 @@ def test_without_a_compiler_it_is_told_what_follows(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = {finding.what: finding for finding in run_probes("MLX")}["C++ compiler"]
     assert "one by one" in found.so
+
+
+# The self-test.
+
+
+def self_test(mode: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return graphc("doctor", "--backend", mode, "--self-test", *words)
+
+
+def test_the_self_test_compares_each_backend_with_numpy(mode: str) -> None:
+    found = self_test(mode, "reversed rows: sum of", "loop: 4", "int4, axis -1", "float64")
+    assert (found.returncode, found.stderr) == (0, "")
+    rows = [line for line in found.stdout.splitlines() if line.startswith(f"| {mode} ")]
+    assert len(rows) == 4
+    assert all(" | ok | " in row for row in rows)
+    assert "JAX_DEFAULT_MATMUL_PRECISION=highest" in found.stdout
+    assert found.stdout.endswith("4 of 4 checks passed.\n")
+
+
+def test_the_precision_of_the_self_test_is_set_before_jax_is_imported() -> None:
+    script = "import sys, graphc.cli.self_test; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("reference", "outcome"),
+    [
+        (lambda n, x: x.sum(0) + np.float32(1e-3), "1.4e-04"),
+        (lambda n, x: x.sum(0).astype("float64"), "inf"),
+        (lambda n, x: x.sum(1), "inf"),
+        (lambda n, x: np.where(x[0] > 0, np.nan, x.sum(0)), "inf"),
+        (lambda n, x: 1 / 0, "ZeroDivisionError"),
+    ],
+    ids=["value", "dtype", "shape", "NaN", "error"],
+)
+def test_the_self_test_fails_if_a_result_differs(
+    reference: Any,
+    outcome: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("JAX_DEFAULT_MATMUL_PRECISION", "highest")
+    wrong = Check("wrong", [X], lambda n, x: n.sum(x, 0), reference)
+    monkeypatch.setattr("graphc.cli.self_test.checks", lambda: [wrong])
+    assert main(["doctor", "--self-test", "--backend", "NUMPY"]) == 1
+    text = capsys.readouterr().out
+    assert "| NUMPY | wrong | **WRONG** | " + outcome in text
+    assert "0 of 1 checks passed." in text
+
+
+def test_the_self_test_takes_a_refusal_of_float64_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("graphc.link.mlx.devices.device_of", lambda options: mx.Device(mx.gpu))
+    wide = X.astype("float64")
+    refused = run_check("MLX", Check("float64: computed or refused", [wide], lambda n, x: x + 1))
+    assert refused.passed
+    assert refused.outcome.startswith("refused: ")
+    assert not run_check("MLX", Check("sums", [wide], lambda n, x: n.sum(x))).passed

@@ -26,8 +26,9 @@ SUBJECTS |= {f"{path.name}.py" for path in (ROOT / "implicit").glob("*/")}
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
-    *("pure.py", "profile.py", "fusions.py", "mesh.py", "mesh_calls.py", "distributed.py"),
-    *("hlo.py", "collectives.py", "portable.py"),
+    "devices.py",
+    *("pure.py", "applied.py", "profile.py", "fusions.py", "mesh.py", "mesh_calls.py"),
+    *("distributed.py", "hlo.py", "collectives.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.

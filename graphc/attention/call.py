@@ -136,18 +136,8 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         [2.5, 5.0]
     """
     if has_jax(query, key, value):
-        return jax_arrays().flex_attention(
-            query,
-            key,
-            value,
-            score_mod,
-            block_mask,
-            scale,
-            enable_gqa,
-            return_lse,
-            sequence_axis=sequence_axis,
-            ring=ring,
-        )
+        args = (query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse)
+        return jax_arrays().flex_attention(*args, sequence_axis=sequence_axis, ring=ring)
     if sequence_axis is not None or ring:
         raise ArgumentError(
             f"flex_attention(sequence_axis={sequence_axis!r}, ring={ring!r}) of symbolic arrays.",

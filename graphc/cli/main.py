@@ -127,7 +127,23 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         choices=names(),
         help="look at this one alone, and in this very process: what crashes it is not caught",
     )
-    parser.set_defaults(run=lambda given: doctor.run(given.backend, json=given.json))
+    parser.add_argument(
+        "--self-test",
+        nargs="*",
+        metavar="WORD",
+        help="run small programs on each device, compare them with NumPy and print a table to "
+        "report, in five minutes; with words, only what their names contain",
+    )
+    parser.set_defaults(run=_run_doctor)
+
+
+def _run_doctor(given: argparse.Namespace) -> int:
+    if given.self_test is None:
+        return doctor.run(given.backend, json=given.json)
+    # Other commands load neither attention nor packed arrays.
+    from graphc.cli import self_test  # noqa: PLC0415
+
+    return self_test.run(given.backend, given.self_test)
 
 
 def version_of(package: str) -> str:

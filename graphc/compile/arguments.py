@@ -12,6 +12,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
 from graphc.ir import Node, TensorType, Wrapper, is_float, is_inexact, is_integer, value_class
+from graphc.ir.dtypes import INTEGERS
 from graphc.link import Backend, as_numpy
 from graphc.tensor.core.tensor import FILL, holds_mask
 
@@ -24,6 +25,10 @@ class Missing(enum.Enum):
 
 MISSING = Missing.MISSING
 WEAK = (bool, int, float, complex, list, tuple)
+
+_limits = [np.iinfo(dtype) for dtype in INTEGERS]
+RANGES = {x.dtype.name: range(int(x.min), int(x.max) + 1) for x in _limits}
+"""The integers that each integer dtype has."""
 
 
 @value_class
@@ -138,8 +143,13 @@ def convert(value: Any, parameter: In, target: TensorType, index: int, backend: 
         DTypeError: The conversion would change values.
         ArgumentError: The argument is symbolic or no array.
     """
-    array = _array(value, parameter, index, backend)
     declared: TensorType = parameter.variable.type
+    # The same as below in a tenth of the time, for numbers of batches and steps.
+    if value.__class__ is int and declared is target and not target.ndim:
+        is_plain = not parameter.strict and parameter.allow_downcast is not False
+        if is_plain and value in RANGES.get(target.dtype, ()):
+            return np.array(value, target.numpy_dtype)
+    array = _array(value, parameter, index, backend)
     dtype = backend.dtype(array)
     if dtype == target.numpy_dtype:
         return array

@@ -738,11 +738,11 @@ class Function(Generic[Result]):
             >>> print(graphc.function([x], gt.log(1 + x), mode="NUMPY").plan())
             function(x: float64[?]) in mode NUMPY: NumPy ..., on the host
               a0 = x: float64[?]
-              v1 = log1p(a0): float64[?]   ...
+              v1 = log1p(a0): float64[x.0]   ...
               return v1
             rewritten: ...
         """
-        from graphc.compile.plan import Plan, padding_of  # noqa: PLC0415 (few programs print one)
+        from graphc.compile.plan import Plan, dense_arrays, padding_of  # noqa: PLC0415 (few programs print one)
 
         lowered = self._own_program
         values = self._plan_arguments(args, kwargs)
@@ -756,6 +756,7 @@ class Function(Generic[Result]):
             len(lowered.failures),
             self._placement(values),
             padding_of(lowered.program, self.mode, values, len(self._ins)),
+            dense_arrays(lowered.program, self.mode, values),
         )
 
     def _plan_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

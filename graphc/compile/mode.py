@@ -43,7 +43,9 @@ class Mode:
             64, ... where unknown lengths of arguments change; ``lengths="exact"`` does so not even
             for inputs with ``bucket=``. JAX has ``mesh=graphc.mesh(data=4)``, or a
             ``jax.sharding.Mesh``, over whose devices functions run by their declared shardings, and
-            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
+            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those; and
+            ``attention="pallas"``, which computes attention by kernels on NVIDIA's GPUs (by default
+            ``"xla"``; ``"interpret"`` runs the kernels in Pallas' interpreter, anywhere). MLX
             has ``compile=True``, which fuses operations from the first call on, ``compile=False``,
             which runs them one by one, and by default ``compile="auto"``, which fuses them once
             that pays; and ``float64="downcast"``, which computes float64 arrays in float32 (and
@@ -102,21 +104,28 @@ class Mode:
         object.__setattr__(self, "excluded", names_of(excluding))
         wanted = names_of(including)
         # A rule's own name is the narrowest: it would override exclusions by pass or subject.
-        gains = {name for name in self.backend.gains if not self.excluded & _names_including(name)}
-        object.__setattr__(self, "included", wanted | (gains if EVERY in wanted else frozenset()))
         # None means the default.
         chosen = {option: value for option, value in options.items() if value is not None}
-        select_rules(self.excluded, self.included)
         object.__setattr__(self, "recompile", recompile)
         object.__setattr__(self, "returns", returns)
         everywhere = {"recompile": recompile, "returns": returns}
         _check_options(name, {**options, **everywhere}, {**self.backend.options, **EVERYWHERE})
         object.__setattr__(self, "options", self.backend.normalize_options(chosen))
+        gains = self.gains if EVERY in wanted else frozenset()
+        # A rule's own name is the narrowest: it would override exclusions by pass or subject.
+        added = {rule for rule in gains if not self.excluded & _names_including(rule)}
+        object.__setattr__(self, "included", wanted | added)
+        select_rules(self.excluded, self.included)
 
     @property
     def backend(self) -> Backend:
         """The backend."""
         return load(self.name)
+
+    @property
+    def gains(self) -> frozenset[str]:
+        """The names of optional rules that make its device faster."""
+        return self.backend.gains_on(self.options)
 
     @property
     def mesh_axes(self) -> MeshAxes | None:
@@ -139,7 +148,7 @@ class Mode:
     def __reduce__(self) -> tuple[Any, ...]:
         options = self.backend.portable_options(self.options)
         settings = {"recompile": self.recompile, "returns": self.returns}
-        return _unpickle, (self.name, self.excluded, self.included, settings, options)
+        return _unpickle, (self.name, self.excluded, self._asked, settings, options)
 
     def __copy__(self) -> Mode:
         return self
@@ -148,9 +157,14 @@ class Mode:
         return self
 
     @property
+    def _asked(self) -> frozenset[str]:
+        """The included names, without the rules that another device may not gain from."""
+        return self.included - self.gains if EVERY in self.included else self.included
+
+    @property
     def written(self) -> str:
         """The arguments of ``repr`` that programs depend on."""
-        wanted = self.included - self.backend.gains
+        wanted = self.included - self.gains
         arguments = [repr(self.name)]
         arguments += [f"excluding={sorted(self.excluded)!r}"] if self.excluded else []
         arguments += [f"including={sorted(self.included)!r}"] if wanted != {EVERY} else []
@@ -161,7 +175,7 @@ class Mode:
         """Return the same mode with other rewrites or options."""
         present = {
             "excluding": self.excluded,
-            "including": self.included,
+            "including": self._asked,
             "recompile": self.recompile,
             "returns": self.returns,
             **self.options,
@@ -187,7 +201,7 @@ class Mode:
             Mode('NUMPY', excluding=['product_with_zero', 'stabilize'])
         """
         excluded = names_of(names)
-        included = self.included - excluded - self.backend.gains
+        included = self.included - excluded - self.gains
         return self.change(excluding=self.excluded | excluded, including=included)
 
     def including(self, *names: str) -> Mode:

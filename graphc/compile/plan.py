@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.compile.mode import Mode
+from graphc.implicit.node import Implicit
 from graphc.ir import Constant, Graph, Node, Pick, TensorType, reachable_nodes
 from graphc.ir.print import label
 from graphc.link import Program
@@ -47,10 +48,10 @@ def steps_of(
         if isinstance(node.op, Loop):
             yield from (f"{indent}  {text}" for text in _about_loop(node, node.op, name, users))
         for nested in node.op.graphs():
-            yield from _nested_steps(nested, f"{indent}  ")
+            yield from _nested_steps(nested, note, f"{indent}  ")
 
 
-def _nested_steps(graph: Graph, indent: str) -> Iterator[str]:
+def _nested_steps(graph: Graph, note: Callable[[Node], str], indent: str) -> Iterator[str]:
     indices = {node: i for i, node in enumerate(graph.nodes)}
     inputs = set(graph.inputs)
 
@@ -59,7 +60,7 @@ def _nested_steps(graph: Graph, indent: str) -> Iterator[str]:
 
     takes = ", ".join(f"{name(x)}: {x.type_text()}" for x in graph.inputs)
     yield f"{indent}each takes {takes or 'nothing'}"
-    yield from steps_of(graph, name, lambda node: "", f"{indent}  ")
+    yield from steps_of(graph, name, note, f"{indent}  ")
     yield f"{indent}  gives {', '.join(name(y) for y in graph.outputs)}"
 
 
@@ -151,6 +152,22 @@ def padding_of(program: Program, mode: Mode, values: Sequence[Any], passed: int)
     return lines
 
 
+def dense_arrays(program: Program, mode: Mode, values: Sequence[Any]) -> Sequence[str]:
+    """Return which implicit arrays become dense while the backend traces a program, and what for.
+
+    Args:
+        program: The program.
+        mode: The program's mode.
+        values: Anything with a shape for each argument; its value if that decides a shape.
+    """
+    static = program.host.inputs if program.host else ()
+    if not any(isinstance(node.op, Implicit) for node in program.graph.nodes):
+        return ()
+    if any(None in np.shape(x) if i in static else None in x.shape for i, x in enumerate(values)):
+        return ["call plan(*args) to see which implicit arrays become dense at those lengths"]
+    return [str(x) for x in mode.backend.dense_arrays(program, values)]
+
+
 @dataclass(frozen=True)
 class Plan:
     """The plan of a compiled function; ``str()`` returns the text.
@@ -167,6 +184,7 @@ class Plan:
             a mesh, or if lengths are not static.
         padding: The lengths of arguments that are padded to buckets, or why none is; empty without
             buckets.
+        dense: The implicit arrays that become dense.
     """
 
     title: str
@@ -178,6 +196,7 @@ class Plan:
     checks: int
     placement: Placement | None
     padding: Sequence[str] = ()
+    dense: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -203,10 +222,10 @@ class Plan:
         last = [updates.pop()] if self.checks else []
         yield from (f"  keep {self._name(y)}" for y in updates)
         yield from (f"  check {self._name(y)}: {self.checks} conditions" for y in last)
-        yield from (f"  {line}" for line in self.padding)
+        yield from (f"  {line}" for line in (*self.padding, *self.dense))
         yield from self._placement_lines()
         yield from self._loop_changes()
-        facts = self.mode.backend.summary(self.program)
+        facts = self.mode.backend.summary(self.program, self.mode.options)
         yield from (f"  {about}: {text}" for about, text in facts.items())
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"
@@ -255,4 +274,4 @@ class Plan:
 
     @cached_property
     def _notes(self) -> Mapping[Node, str]:
-        return self.mode.backend.notes(self.program)
+        return self.mode.backend.notes(self.program, self.mode.options)

@@ -6,7 +6,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from graphc.config import POLICIES
+from graphc.context import setting
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.hooks import Hook
 from graphc.implicit.jax_arrays import jax_arrays
@@ -196,15 +197,13 @@ class ImplicitArray(ArrayOperators, ABC):
             check_static(cls, name, getattr(self, name))
         if cls.check is not ImplicitArray.check:
             treedef, leaves = Treedef.of(self)
-            if all(hasattr(x, "shape") and hasattr(x, "dtype") for x in leaves):
-                self._check_once(treedef, leaves)
-
-    def _check_once(self, treedef: Treedef, leaves: Sequence[Any]) -> None:
-        """Call ``check``, once for equal types unless the arrays have values to look at."""
-        key = treedef, _key(leaves)
-        if key not in _checked or any(isinstance(x, np.ndarray) for x in leaves):
-            self.check()
-            _remember(_checked, key, True)
+            if not all(hasattr(x, "shape") and hasattr(x, "dtype") for x in leaves):
+                return
+            # Equal types are checked once, unless the arrays have values to look at.
+            key = treedef, _key(leaves)
+            if key not in _checked or any(isinstance(x, np.ndarray) for x in leaves):
+                self.check()
+                _remember(_checked, key, True)
 
     @abstractmethod
     def materialize(self) -> Any:
@@ -427,14 +426,9 @@ OPENING: ContextVar[bool] = ContextVar("opening", default=False)
 """Whether ``materialize`` is running: no policy applies to arrays that it makes dense."""
 
 
-@contextmanager
-def opening() -> Iterator[None]:
+def opening() -> setting[bool]:
     """Mark that ``materialize`` is running."""
-    token = OPENING.set(True)
-    try:
-        yield
-    finally:
-        OPENING.reset(token)
+    return setting(OPENING, True)
 
 
 def infer_type(treedef: Treedef, types: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:

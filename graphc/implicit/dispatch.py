@@ -63,13 +63,9 @@ def by_default(
         if first is None:
             result = call(cls)
             first = None if result is NotImplemented else cls
-        elif not _goes_before(first, cls):
+        elif not issubclass(first, cls) and _default_of(first) is not _default_of(cls):
             _refuse_second(target, operands, (first, cls), call, locate)
     return result
-
-
-def _goes_before(cls: type[ImplicitArray], other: type[ImplicitArray]) -> bool:
-    return issubclass(cls, other) or _default_of(cls) is _default_of(other)
 
 
 def _default_of(cls: type[ImplicitArray]) -> Any:

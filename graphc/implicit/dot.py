@@ -8,17 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from graphc.implicit import layout
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.layout import (
-    StructureLost,
-    broadcast,
-    cast,
-    first_of,
-    first_without_densifying,
-    require,
-    reshape,
-    transpose,
-)
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import dtype_of
@@ -62,22 +53,22 @@ def dot_general(a: Any, b: Any, contract: Axes, batch: Axes, dtype: Any) -> Any:
         for matrix in _matrices(structure, labels, x_labels, out)
     )
     if isinstance(a, ImplicitArray) and isinstance(b, ImplicitArray):
-        return first_without_densifying([*attempts])
-    return first_of(attempts)
+        return layout.first_without_densifying([*attempts])
+    return layout.first_of(attempts)
 
 
 def _multiply(matrix: MatrixView, x: Any, x_labels: list[int], out: list[int], dtype: Any) -> Any:
     """Return a product with its axes in the order ``out``, in the result's dtype."""
     y, labels = _product(matrix, _widen(x, dtype), x_labels)
-    return cast(transpose(y, tuple(map(labels.index, out))), dtype)
+    return layout.cast(layout.transpose(y, tuple(map(labels.index, out))), dtype)
 
 
 def _widen(x: Any, dtype: Any) -> Any:
     if dtype_of(x).itemsize >= dtype.itemsize:
         return x
     try:
-        return cast(x, dtype)
-    except StructureLost:
+        return layout.cast(x, dtype)
+    except layout.StructureLost:
         return x
 
 
@@ -114,7 +105,7 @@ def _matrices(x: Any, own: list[int], others: list[int], out: list[int]) -> Iter
     lead = {label: sizes[label] for label in own if label in others and label in out}
     rows = {label: sizes[label] for label in summed}
     for rows_first in (True, False):
-        with suppress(StructureLost):
+        with suppress(layout.StructureLost):
             array = _merge_axes(x, own, (lead, rows, columns), rows_first)
             yield MatrixView(array, lead, summed, columns)
 
@@ -123,11 +114,11 @@ def _merge_axes(x: Structured, own: list[int], kinds: tuple[Sizes, ...], rows_fi
     """View a structured operand as matrices whose rows and columns merge several axes."""
     lead, rows, columns = kinds
     first, last = (rows, columns) if rows_first else (columns, rows)
-    x = transpose(x, tuple(map(own.index, (*lead, *first, *last))))
+    x = layout.transpose(x, tuple(map(own.index, (*lead, *first, *last))))
     n, m = math.prod(first.values()), math.prod(last.values())
-    x = reshape(x, (*lead.values(), n, m))
+    x = layout.reshape(x, (*lead.values(), n, m))
     order = tuple(range(x.ndim))
-    return x if rows_first else transpose(x, (*order[:-2], order[-1], order[-2]))
+    return x if rows_first else layout.transpose(x, (*order[:-2], order[-1], order[-2]))
 
 
 def _product(matrix: MatrixView, x: Any, labels: list[int]) -> tuple[Any, list[int]]:
@@ -142,14 +133,14 @@ def _product(matrix: MatrixView, x: Any, labels: list[int]) -> tuple[Any, list[i
     free = {label: n for label, n in sizes.items() if label not in {*lead, *summed}}
     wanted = [*lead, *free, *summed]
     order = [label for label in wanted if label in sizes]
-    x = transpose(x, tuple(map(labels.index, order)))
+    x = layout.transpose(x, tuple(map(labels.index, order)))
     if order != wanted:
         full = lead | sizes
-        x = broadcast(x, [full[label] for label in wanted], tuple(map(wanted.index, order)))
+        x = layout.broadcast(x, [full[label] for label in wanted], tuple(map(wanted.index, order)))
     if len(free) != 1 or len(summed) != 1:
         k = math.prod(sizes[label] for label in summed)
-        x = reshape(x, (*lead.values(), math.prod(free.values()), k))
-    y = require(array.rmatmul(x)) if isinstance(array, Structured) else xp.matmul(x, array)
+        x = layout.reshape(x, (*lead.values(), math.prod(free.values()), k))
+    y = layout.require(array.rmatmul(x)) if isinstance(array, Structured) else xp.matmul(x, array)
     if len(free) != 1 or len(columns) != 1:
-        y = reshape(y, (*lead.values(), *free.values(), *columns.values()))
+        y = layout.reshape(y, (*lead.values(), *free.values(), *columns.values()))
     return y, [*lead, *free, *columns]

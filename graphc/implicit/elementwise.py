@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphc.implicit import layout
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import as_number, is_zero_at, number_of
-from graphc.implicit.layout import (
-    StructureLost,
-    broadcast,
-    first_of,
-    first_without_densifying,
-    require,
-    reshape,
-)
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import (
     ADD,
@@ -27,6 +20,7 @@ from graphc.implicit.structured import (
     function_named,
     scaling,
 )
+from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.formats import BCOO, bcoo_from_entries
 from graphc.implicit.structures.sparse import HasEntries, Sparse, entries_of
 from graphc.implicit.treedef import dtype_of, lengths_of, shapes_fit
@@ -62,7 +56,7 @@ def power(a: Any, b: Any) -> Any:
     is_known = isinstance(a, Structured) and number is not None and np.isfinite(number)
     is_integer = is_known and number == np.round(number.real)
     attempts = [partial(integer_power, a, int(number.real))] if is_integer else []
-    return first_of([*attempts, partial(binary, "power", a, b)])
+    return layout.first_of([*attempts, partial(binary, "power", a, b)])
 
 
 BINARY = (
@@ -96,7 +90,7 @@ def binary(name: str, a: Any, b: Any) -> Any:
         for side in structured
         if name in BY_EITHER or (name in BY_FIRST and side[2])
     ]
-    return first_of(attempts)
+    return layout.first_of(attempts)
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
@@ -114,7 +108,7 @@ def _apply(f: ElementwiseFunction, x: Any, *others: Any) -> Any:
     """Apply a function to an array that may have become dense by broadcasting."""
     if not isinstance(x, Structured):
         return f(x, *others)
-    return require(x.elementwise(f, *others))
+    return layout.require(x.elementwise(f, *others))
 
 
 def _function(name: str, first: bool) -> Callable[[Any, Any], Any]:
@@ -129,7 +123,7 @@ def _function(name: str, first: bool) -> Callable[[Any, Any], Any]:
 def _with_number(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any:
     number = number_of(other)
     if number is None:
-        raise StructureLost
+        raise layout.StructureLost
     function, c = _function(name, first), as_number(number, other)
     zeros = int(is_zero_at(name, x.dtype, c, first))
     f = ElementwiseFunction(lambda v: function(v, c), zeros=zeros)
@@ -139,7 +133,7 @@ def _with_number(name: str, x: Structured, other: Any, first: bool, shape: Shape
 def _zip(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any:
     x, other = _broadcast(x, shape), _broadcast(other, shape, x)
     if not isinstance(x, Structured) or not isinstance(other, Structured):
-        raise StructureLost
+        raise layout.StructureLost
     zeros = 2 * is_zero_at(name, x.dtype, as_number(0, other), first)
     return x.elementwise(ElementwiseFunction(_function(name, first), zeros=zeros), other)
 
@@ -147,9 +141,16 @@ def _zip(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any
 def _with_array(name: str, x: Structured, other: Any, first: bool, shape: Shape) -> Any:
     x = _broadcast(x, shape)
     if not isinstance(x, Structured):
-        raise StructureLost
+        raise layout.StructureLost
+    if _has_zeros(other) and not is_zero_at(name, x.dtype, as_number(0, other), first):
+        raise layout.StructureLost  # 0 % 0 is NaN
     f = ElementwiseFunction(_function(name, first), zeros=1)
     return x.elementwise(f, _broadcast(other, shape, x))
+
+
+def _has_zeros(x: Any) -> bool:
+    """Return whether an array is known to have zeros, which no field need hold."""
+    return isinstance(x, HasEntries | BlockDiagonal) or number_of(x) == 0
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
@@ -160,7 +161,8 @@ def where(mask: Any, a: Any, b: Any) -> Any:
         for x, other, first in ((a, b, True), (b, a, False))
         if isinstance(x, Structured)
     ]
-    return first_without_densifying(attempts) if len(attempts) > 1 else first_of(attempts)
+    choose = layout.first_without_densifying if len(attempts) > 1 else layout.first_of
+    return choose(attempts)
 
 
 def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> Any:
@@ -186,13 +188,9 @@ def _apply_unary(name: str, x: Any) -> Any:
     return _apply(function_named(name), x)
 
 
-def _subtract(a: Any, b: Any) -> Any:
-    return _add(a, _apply_unary("negative", b))
-
-
 def _divide(a: Any, b: Any) -> Any:
     if not is_inexact(dtype_name(dtype_of(a))):
-        raise StructureLost
+        raise layout.StructureLost
     if isinstance(a, Structured) and _is_one(b):
         return _apply(scaling(_scalar(b), "divide"), _broadcast(a, _common(a, b)))
     return _multiply(a, _apply_unary("reciprocal", b))
@@ -200,7 +198,7 @@ def _divide(a: Any, b: Any) -> Any:
 
 def _power(x: Any, exponent: int) -> Any:
     if exponent == 0:
-        raise StructureLost
+        raise layout.StructureLost
     if exponent < 0:
         return _power(_apply_unary("reciprocal", x), -exponent)
     if exponent == 1:
@@ -219,15 +217,15 @@ def _commute(
     shape = _common(a, b)
     attempts = [partial(function, x, other, shape) for x, other in pairs]
     if len(attempts) == 1:
-        return first_of(attempts)
-    return first_without_densifying([*attempts, partial(_as_sparse, function, a, b, shape)])
+        return layout.first_of(attempts)
+    return layout.first_without_densifying([*attempts, partial(_as_sparse, function, a, b, shape)])
 
 
 def _as_sparse(function: Callable[..., Any], x: Any, other: Any, *rest: Any) -> Any:
     """Apply a function after converting a structure of few elements to a sparse matrix."""
     sparse = sparse_of(x)
     if sparse is None:
-        raise StructureLost
+        raise layout.StructureLost
     return function(sparse, other, *rest)
 
 
@@ -248,21 +246,24 @@ def _product(x: Structured, other: Any, shape: Shape) -> Any:
     if _is_one(other):
         return x.elementwise(scaling(_scalar(other)))
     whole = lambda: x.elementwise(MULTIPLY, _broadcast(other, shape, x))  # noqa: E731
-    return first_of([lambda: _scale_along(x, other), whole])
+    return layout.first_of([lambda: _scale_along(x, other), whole])
 
 
 def _scale_along(x: Structured, other: Any) -> Any:
     lengths = lengths_of(other)
     (axis, *other_axes) = [i for i, n in enumerate(lengths, x.ndim - len(lengths)) if n != 1]
     if other_axes or isinstance(other, ImplicitArray):
-        raise StructureLost
+        raise layout.StructureLost
     return x.scale_along(numpy_like(other).reshape(other, (-1,)), axis)
 
 
 _add, _multiply = partial(_commute, _sum, ADD), partial(_commute, _product, MULTIPLY)
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide,
-}  # fmt: skip
+    "add": _add,
+    "subtract": lambda a, b: _add(a, _apply_unary("negative", b)),
+    "multiply": _multiply,
+    "divide": _divide,
+}
 
 
 # Shapes.
@@ -289,7 +290,7 @@ def _is_one(x: Any) -> bool:
 
 
 def _scalar(x: Any) -> Any:
-    return reshape(x, ()) if _lengths(x) else x
+    return layout.reshape(x, ()) if _lengths(x) else x
 
 
 def _broadcast(x: Any, shape: Shape, like: Any = None) -> Any:
@@ -299,7 +300,7 @@ def _broadcast(x: Any, shape: Shape, like: Any = None) -> Any:
         return x
     axes = tuple(range(len(shape) - len(lengths), len(shape)))
     wanted = shape if None not in shape or like is None else numpy_like(like).shape_of(like)
-    return broadcast(x, wanted, axes)
+    return layout.broadcast(x, wanted, axes)
 
 
 # Structures of few elements as sparse matrices, for results that only those can represent.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
+from graphc import ir
 from graphc.errors import GraphcError, HandlerError
 from graphc.implicit.array import ImplicitArray, opening
 from graphc.implicit.dispatch import dispatch
@@ -13,31 +15,20 @@ from graphc.implicit.node import Implicit, as_implicit
 from graphc.implicit.policy import enforce_policy
 from graphc.implicit.registry import describe, parameters_of
 from graphc.implicit.stacks import may_equal
-from graphc.ir import (
-    GATHERED,
-    GATHERERS,
-    Graph,
-    Node,
-    Pick,
-    TensorType,
-    TupleType,
-    toposort,
-    unfold,
-)
 from graphc.loop.subgraph import expand_subgraphs
 from graphc.site import derived_from
 from graphc.tensor import as_tensor
 
-INSIDE: list[Callable[[Node, Collection[Node]], Sequence[Node] | None]] = []
+INSIDE: list[Callable[[ir.Node, Collection[ir.Node]], Sequence[ir.Node] | None]] = []
 """Functions that handle the implicit arrays of operations with nested graphs; from ``loops.py``.
 
 Each is called with the operation's node and the nodes that are not replaced."""
 
-Several = dict[Node, Any]
+Several = dict[ir.Node, Any]
 """The replacements of nodes with several results: a sequence of nodes, or None."""
 
 
-def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+def expanded(outputs: Sequence[ir.Node], known: Collection[ir.Node] = ()) -> list[ir.Node]:
     """Return outputs of equal value in which handlers have replaced operations.
 
     Args:
@@ -56,19 +47,20 @@ def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node
         >>> y.type
         float64[3]
     """
-    if not (Implicit.used and any(map(_gives_implicit, toposort(outputs, known)))):
+    if not (Implicit.used and any(map(_gives_implicit, ir.toposort(outputs, known)))):
         return [*outputs]
-    done: dict[Node, Node] = {x: x for x in known}
+    done: dict[ir.Node, ir.Node] = {x: x for x in known}
     several: Several = {}
 
-    def again(node: Node) -> Node:
+    def again(node: ir.Node) -> ir.Node:
         return node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
 
     # The result of a handler may contain implicit arrays in turn.
-    return unfold(outputs, done, again, lambda node: _replacement(node, known, several), _endless)
+    replace = partial(_replacement, known=known, several=several)
+    return ir.unfold(outputs, done, again, replace, _endless)
 
 
-def _endless(node: Node) -> HandlerError:
+def _endless(node: ir.Node) -> HandlerError:
     return HandlerError(
         f"The handlers of {describe(node.op)} give {node!r} in terms of itself.",
         "Return NotImplemented for what a handler does not handle.",
@@ -76,19 +68,19 @@ def _endless(node: Node) -> HandlerError:
     )
 
 
-def _is_implicit(x: Node) -> bool:
+def _is_implicit(x: ir.Node) -> bool:
     return isinstance(x.op, Implicit)
 
 
-def _replacement(node: Node, known: Collection[Node], several: Several) -> Node | None:
+def _replacement(node: ir.Node, known: Collection[ir.Node], several: Several) -> ir.Node | None:
     """Return a node's replacement by handlers; None if no handler applies."""
-    if isinstance(node.op, Pick):
+    if isinstance(node.op, ir.Pick):
         (source,) = node.inputs
         if source not in several:
             several[source] = _handle_inside(source, known) or _handle(source, known)
         results = several[source]
         return None if results is None else _as_node(node, results[node.op.index])
-    if isinstance(node.type, TupleType):
+    if isinstance(node.type, ir.TupleType):
         # Each of the results is handled where it is picked.
         return None
     with derived_from(node.site):
@@ -98,11 +90,7 @@ def _replacement(node: Node, known: Collection[Node], several: Several) -> Node 
         return None if result is None else _as_node(node, result)
 
 
-def _takes_implicit(node: Node, known: Collection[Node]) -> bool:
-    return any(_is_implicit(x) and x not in known for x in node.inputs)
-
-
-def _handle_inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
+def _handle_inside(node: ir.Node, known: Collection[ir.Node]) -> Sequence[ir.Node] | None:
     for handle in INSIDE:
         with derived_from(node.site):
             results = handle(node, known)
@@ -111,8 +99,8 @@ def _handle_inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None
     return None
 
 
-def _handle(node: Node, known: Collection[Node]) -> Any:
-    if not _takes_implicit(node, known):
+def _handle(node: ir.Node, known: Collection[ir.Node]) -> Any:
+    if not any(_is_implicit(x) and x not in known for x in node.inputs):
         return None
     operands = [x.array if _is_implicit(x) and x not in known else x for x in node.inputs]  # type: ignore[attr-defined]
     with derived_from(node.site):
@@ -126,11 +114,11 @@ def _handle(node: Node, known: Collection[Node]) -> Any:
     return None if result is NotImplemented else result
 
 
-def _as_node(node: Node, result: Any) -> Node:
+def _as_node(node: ir.Node, result: Any) -> ir.Node:
     """Check a handler's result against the operation's type, and return it as a node."""
     y = as_implicit(result) if isinstance(result, ImplicitArray) else as_tensor(result)
     expected, actual = node.type, y.type
-    if not isinstance(expected, TensorType) or not may_equal(expected, actual):
+    if not isinstance(expected, ir.TensorType) or not may_equal(expected, actual):
         raise HandlerError(
             f"The handler of {describe(node.op)} gave {actual!r} for {node!r}, of type "
             f"{expected!r}.",
@@ -140,7 +128,7 @@ def _as_node(node: Node, result: Any) -> Node:
     return y
 
 
-def densify_graph(graph: Graph, user: Node | None = None) -> Graph:
+def densify_graph(graph: ir.Graph, user: ir.Node | None = None) -> ir.Graph:
     """Return a graph without implicit arrays, as the policy allows.
 
     Args:
@@ -152,7 +140,7 @@ def densify_graph(graph: Graph, user: Node | None = None) -> Graph:
     """
     if not (Implicit.used and _has_implicit(graph)):
         return graph
-    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    done: dict[ir.Node, ir.Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
         if node not in done:
             with derived_from(node.site):
@@ -161,15 +149,15 @@ def densify_graph(graph: Graph, user: Node | None = None) -> Graph:
         if _is_implicit(y):
             name = "the output" if user is None else describe(user.op)
             enforce_policy(y.array, name, (user or y).where)  # type: ignore[attr-defined]
-    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+    return ir.Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def _has_implicit(graph: Graph) -> bool:
+def _has_implicit(graph: ir.Graph) -> bool:
     nested = (child for node in graph.nodes for child in node.op.graphs())
     return any(map(_is_implicit, graph.nodes)) or any(map(_has_implicit, nested))
 
 
-def _dense(node: Node, done: dict[Node, Node]) -> Node:
+def _dense(node: ir.Node, done: dict[ir.Node, ir.Node]) -> ir.Node:
     for x in node.inputs:
         if _is_implicit(x):
             enforce_policy(x.array, describe(node.op), node.where)  # type: ignore[attr-defined]
@@ -179,36 +167,36 @@ def _dense(node: Node, done: dict[Node, Node]) -> Node:
     nested = node.op.graphs()
     dense = [densify_graph(graph, node) for graph in nested]
     op = node.op if dense == [*nested] else node.op.with_graphs(dense)
-    return Node.make(op, *inputs) if op is not node.op else node.with_inputs(inputs)
+    return ir.Node.make(op, *inputs) if op is not node.op else node.with_inputs(inputs)
 
 
-def _densify(op: Implicit, fields: Sequence[Node]) -> Node:
+def _densify(op: Implicit, fields: Sequence[ir.Node]) -> ir.Node:
     """Return the dense array; arrays nested in it become dense without further reports."""
     with opening():
         (dense,) = expanded([op.expand(*fields)], fields)  # type: ignore[arg-type]
-        return densify_graph(Graph(dict.fromkeys(fields), [dense])).outputs[0]
+        return densify_graph(ir.Graph(dict.fromkeys(fields), [dense])).outputs[0]
 
 
-def performable(outputs: Sequence[Node]) -> list[Node]:
+def performable(outputs: Sequence[ir.Node]) -> list[ir.Node]:
     """Return outputs of equal value to evaluate at once, after the policy allowed them.
 
     Raises:
         MaterializeError: If the policy forbids it.
     """
     nodes = expanded(outputs)
-    for node in toposort(nodes):
+    for node in ir.toposort(nodes):
         for x in () if _is_implicit(node) else node.inputs:
             if _is_implicit(x):
                 enforce_policy(x.array, describe(node.op))  # type: ignore[attr-defined]
     return nodes
 
 
-def _gives_implicit(node: Node) -> bool:
+def _gives_implicit(node: ir.Node) -> bool:
     """Return whether a node is an implicit array, or has graphs with implicit results."""
     return _is_implicit(node) or any(_is_implicit(y) for g in node.op.graphs() for y in g.outputs)
 
 
-GATHERED.add(Implicit)
+ir.GATHERED.add(Implicit)
 # After sub-graphs are expanded and before loops are, which get the fields of implicit arrays.
-GATHERERS.insert(GATHERERS.index(expand_subgraphs) + 1, expanded)
+ir.GATHERERS.insert(ir.GATHERERS.index(expand_subgraphs) + 1, expanded)
 expand_graph.provide(performable)

@@ -7,15 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+from graphc.implicit import layout
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.known import as_number, is_same_number, number_of
-from graphc.implicit.layout import (
-    StructureLost,
-    expand_dims,
-    require,
-    squeeze,
-    transpose,
-)
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import lengths_of
@@ -26,8 +20,8 @@ def concatenate(xs: Sequence[Any], axis: int) -> Any:
     """Concatenate arrays along an axis; all are implicit, and the first is structured."""
     first, *others = xs
     if not isinstance(first, Structured) or not all(isinstance(x, ImplicitArray) for x in others):
-        raise StructureLost
-    return require(first.concatenate(others, axis)) if others else first
+        raise layout.StructureLost
+    return layout.require(first.concatenate(others, axis)) if others else first
 
 
 def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
@@ -59,7 +53,7 @@ def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
     if len(holes) == len(symbolic) == len(entries) == x.ndim == 2:
         return _elements(x, *symbolic)
     if len(holes) != len(symbolic) or len(holes) > 1:
-        raise StructureLost
+        raise layout.StructureLost
     y = _apply_slices(x, own)
     if not holes:
         return _without_integers(y, entries, 0)
@@ -68,26 +62,26 @@ def getitem(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
     y = take_slices(y, _from_start(index, x.xp.shape_of(x)[axis]), axis)
     # The index's axes come first; move them to the position of the indexed axis.
     behind = range(ndim, y.ndim)
-    y = transpose(y, (*behind[:axis], *range(ndim), *behind[axis:]))
+    y = layout.transpose(y, (*behind[:axis], *range(ndim), *behind[axis:]))
     y = _without_integers(y, entries, ndim)
     natural = sum(not isinstance(entry, int) for entry in entries[: entries.index(HOLE)])
     order = [*range(natural), *range(natural + ndim, y.ndim)]
     position = Index(tuple(entries)).array_axis()
     order[position:position] = range(natural, natural + ndim)
-    return transpose(y, tuple(order))
+    return layout.transpose(y, tuple(order))
 
 
 def _elements(x: Structured, rows: Any, columns: Any) -> Any:
     """Return elements of a matrix by row and column indices, at most as many as rows."""
     count = math.prod(n for n in lengths_of(rows) if n is not None)
     if lengths_of(rows) != lengths_of(columns) or None in (*x.shape, *lengths_of(rows)):
-        raise StructureLost
+        raise layout.StructureLost
     if count > x.shape[0]:
-        raise StructureLost
+        raise layout.StructureLost
     taken = take_slices(x, _from_start(rows, x.shape[0]), 0)
     xp = numpy_like(taken, columns)
     if isinstance(taken, ImplicitArray):
-        raise StructureLost
+        raise layout.StructureLost
     offsets = _from_start(columns, x.shape[1])
     return xp.squeeze(xp.take_along_axis(taken, xp.expand_dims(offsets, -1), -1), -1)
 
@@ -98,7 +92,7 @@ def _apply_slices(x: Structured, own: Sequence[Entry]) -> Any:
     if all(entry in {everything, HOLE} for entry in own):
         return x
     if None in x.shape:
-        raise StructureLost
+        raise layout.StructureLost
     spans = [_span(entry, n) for entry, n in zip(own, x.shape, strict=True)]
     forwards = [span if span.step > 0 else span[::-1] for span in spans]
     starts = [span.start if len(span) else 0 for span in forwards]
@@ -131,8 +125,8 @@ def _without_integers(y: Any, entries: Sequence[Entry], ndim: int) -> Any:
         size = ndim if isinstance(entry, Hole) else 1
         axis += 0 if entry is None else size
         position += 0 if isinstance(entry, int) else size
-    y = squeeze(y, tuple(dropped)) if dropped else y
-    return expand_dims(y, tuple(new)) if new else y
+    y = layout.squeeze(y, tuple(dropped)) if dropped else y
+    return layout.expand_dims(y, tuple(new)) if new else y
 
 
 def _from_start(index: Any, n: Any) -> Any:
@@ -147,14 +141,14 @@ def slice_axes(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Seque
     """Slice each axis, within bounds and with positive steps."""
     if not any(starts) and tuple(stops) == x.shape and {*steps} <= {1}:
         return x
-    return require(x.window(tuple(map(range, starts, stops, steps))))
+    return layout.require(x.window(tuple(map(range, starts, stops, steps))))
 
 
 def take_slices(x: Any, index: Any, axis: int) -> Any:
     """Take slices along an axis at indices within bounds; the index's axes come first."""
-    x = transpose(x, (axis, *[i for i in range(x.ndim) if i != axis]))
+    x = layout.transpose(x, (axis, *[i for i in range(x.ndim) if i != axis]))
     return (
-        require(x.take_rows(index))
+        layout.require(x.take_rows(index))
         if isinstance(x, Structured)
         else numpy_like(x).take(x, index, 0)
     )
@@ -169,5 +163,5 @@ def flip(x: Any, axes: Sequence[int]) -> Any:
             continue
         y = take_slices(x, x.shape[axis] - 1 - xp.arange(x.shape[axis]), axis)
         behind = range(1, y.ndim)
-        x = transpose(y, (*behind[:axis], 0, *behind[axis:]))
+        x = layout.transpose(y, (*behind[:axis], 0, *behind[axis:]))
     return x

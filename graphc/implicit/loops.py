@@ -49,7 +49,8 @@ class _StepInput:
     def of(cls, x: Node, axes: int, name: str | None, *, by_fields: bool) -> _StepInput:
         """Return the parameters of an array without its first ``axes`` axes."""
         outer = x.inputs if by_fields else (x,)
-        names = _names(x, name) if by_fields else [name]
+        treedef: Any = x.op.treedef if by_fields else None  # type: ignore[attr-defined]
+        names = treedef.paths(name) if by_fields and name else [name] * len(outer)
         fresh = [stand_in(y, label, axes) for y, label in zip(outer, names, strict=True)]
         return cls(x if by_fields else None, outer, tuple(fresh))
 
@@ -65,11 +66,6 @@ class _StepInput:
         value = self.value
         same = isinstance(y.op, Implicit) and y.op == value.op
         return same and all(map(stacks.may_equal, _types(value), _types(y)))
-
-
-def _names(x: Node, name: str | None) -> list[str | None]:
-    treedef: Any = x.op.treedef  # type: ignore[attr-defined]
-    return [*treedef.paths(name)] if name else [None] * len(x.inputs)
 
 
 class _LoopOfFields:
@@ -240,16 +236,11 @@ def _choose(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
     first = operands[0]
     if not all(_is_implicit(x, known) and x.op == first.op for x in operands):
         return None
-    if not all(_have_equal_ranks(first.inputs, x.inputs) for x in operands):
+    if len({tuple([(y.type.dtype, y.type.ndim) for y in x.inputs]) for x in operands}) > 1:
         return None
     columns: list[tuple[Node, ...]] = [*zip(*[x.inputs for x in operands], strict=True)]
     fields = [xs[0] if len({*xs}) == 1 else choice(index, *xs, label=op.label) for xs in columns]
     return [_implicit(first.op.treedef, fields)]  # type: ignore[attr-defined]
-
-
-def _have_equal_ranks(xs: Sequence[Node], ys: Sequence[Node]) -> bool:
-    pairs = zip(xs, ys, strict=True)
-    return all((x.type.dtype, x.type.ndim) == (y.type.dtype, y.type.ndim) for x, y in pairs)
 
 
 INSIDE += [_loop, _switch]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -374,26 +375,17 @@ apply_function.provide(apply)
 
 def materialize_layer(x: ImplicitArray) -> Any:
     """Call ``materialize``; JAX functions in it may get implicit fields."""
-    xp = numpy_like(x)
-    if xp.name == "JAX" and _is_wide(x):
-        with sys.modules["jax"].enable_x64(True):
-            return _materialize_layer(x, xp)
-    return _materialize_layer(x, xp)
+    if numpy_like(x).name != "JAX":
+        return x.materialize()
+    dtypes = [leaf.dtype for leaf in Treedef.of(x)[1] if hasattr(leaf, "dtype")]
+    is_wide = any(str(dtype) in WIDE for dtype in dtypes)
+    with sys.modules["jax"].enable_x64(True) if is_wide else nullcontext():
+        return jax_arrays().densify_layer(_materialize, x)
 
 
-def _is_wide(x: ImplicitArray) -> bool:
-    """Return whether a field has a 64-bit dtype, which JAX needs ``enable_x64`` for."""
-    return any(str(leaf.dtype) in WIDE for leaf in Treedef.of(x)[1] if hasattr(leaf, "dtype"))
-
-
-def _materialize_layer(x: ImplicitArray, xp: Any) -> Any:
-    if xp.name == "JAX":
-        return jax_arrays().densify_layer(lambda x: _materialize(x, xp), x)
-    return x.materialize()
-
-
-def _materialize(x: ImplicitArray, xp: Any) -> Any:
+def _materialize(x: ImplicitArray) -> Any:
     fields = [getattr(x, name) for name in field_names_of(type(x)).parts]
     if type(x).materialize_through and has_implicit(fields):
-        return xp.implicit(lambda *dense: with_arrays(x, dense).materialize())(*fields)
+        dense = jax_arrays().NAMESPACE.implicit(lambda *xs: with_arrays(x, xs).materialize())
+        return dense(*fields)
     return x.materialize()

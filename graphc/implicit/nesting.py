@@ -24,13 +24,13 @@ class ContainerType:
     """The type of a container and how to rebuild it, without its contents.
 
     Attributes:
-        build: Builds a container from its type and its contents.
+        build: The key of the function in ``BUILDERS`` that builds the container.
         cls: The container's class.
         keys: The key, index or attribute name of each item.
         static: Whatever else rebuilding needs: static fields, a default factory, or JAX's treedef.
     """
 
-    build: Callable[[ContainerType, list[Any]], Any]
+    build: str
     cls: type
     keys: Path
     static: Any = None
@@ -84,7 +84,7 @@ def build_tree(structure: Structure, leaves: Iterator[Any]) -> Any:
     if structure.kind is None:
         return next(leaves)
     items = [build_tree(part, leaves) for part in structure.parts]
-    return structure.kind.build(structure.kind, items)
+    return BUILDERS[structure.kind.build](structure.kind, items)
 
 
 def container(x: Any) -> Parts | None:
@@ -92,7 +92,7 @@ def container(x: Any) -> Parts | None:
     if isinstance(x, ImplicitArray | Node | np.ndarray):
         return None
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return ContainerType(_named_tuple, type(x), x._fields), x
+        return ContainerType("named tuple", type(x), x._fields), x
     split = CONTAINERS.get(type(x), _split_registered)
     return split(x)
 
@@ -104,7 +104,7 @@ def layer(x: Any) -> Parts | None:
         return container(x)
     cls = type(array)
     names = field_names_of(cls)
-    build = _implicit_array if array is x else _implicit_tensor
+    build = "array" if array is x else "tensor"
     static = tuple(getattr(array, name) for name in names.static)
     return ContainerType(build, cls, names.parts, static), [
         getattr(array, name) for name in names.parts
@@ -117,39 +117,21 @@ def implicit(x: Any) -> ImplicitArray | None:
     return array if isinstance(array, ImplicitArray) else None
 
 
-# Functions that build a container from its items.
-
-
-def _none(kind: ContainerType, parts: list[Any]) -> None:
-    return None
-
-
-def _sequence(kind: ContainerType, parts: list[Any]) -> Any:
-    return kind.cls(parts)
-
-
-def _named_tuple(kind: ContainerType, parts: list[Any]) -> Any:
-    return kind.cls(*parts)
-
-
-def _mapping(kind: ContainerType, parts: list[Any]) -> Any:
-    return kind.cls(zip(kind.keys, parts, strict=True))
-
-
-def _default_dict(kind: ContainerType, parts: list[Any]) -> Any:
-    return defaultdict(kind.static, zip(kind.keys, parts, strict=True))
-
-
-def _implicit_array(kind: ContainerType, parts: list[Any]) -> Any:
-    return build_array(kind.cls, kind.static, parts)
-
-
-def _implicit_tensor(kind: ContainerType, parts: list[Any]) -> Any:
-    return _implicit_array(kind, parts).__graphc_tensor__()
-
-
-def _registered_object(kind: ContainerType, parts: list[Any]) -> Any:
-    return sys.modules["jax.tree_util"].tree_unflatten(kind.static, parts)
+BUILDERS: dict[str, Callable[[ContainerType, list[Any]], Any]] = {
+    "none": lambda kind, parts: None,
+    "sequence": lambda kind, parts: kind.cls(parts),
+    "named tuple": lambda kind, parts: kind.cls(*parts),
+    "mapping": lambda kind, parts: kind.cls(zip(kind.keys, parts, strict=True)),
+    "default dict": lambda kind, parts: defaultdict(
+        kind.static, zip(kind.keys, parts, strict=True)
+    ),
+    "array": lambda kind, parts: build_array(kind.cls, kind.static, parts),
+    "tensor": lambda kind, parts: build_array(kind.cls, kind.static, parts).__graphc_tensor__(),
+    "registered": lambda kind, parts: sys.modules["jax.tree_util"].tree_unflatten(
+        kind.static, parts
+    ),
+}
+"""Functions that build a container from its type and its items."""
 
 
 # Functions that split a container into its type and items.
@@ -167,22 +149,22 @@ def _sort_keys(x: dict[Any, Any]) -> Path:
 
 def _split_dict(x: dict[Any, Any]) -> Parts:
     keys = _sort_keys(x)
-    return ContainerType(_mapping, dict, keys), [x[key] for key in keys]
+    return ContainerType("mapping", dict, keys), [x[key] for key in keys]
 
 
 def _split_default_dict(x: defaultdict[Any, Any]) -> Parts:
     keys = _sort_keys(x)
-    return ContainerType(_default_dict, defaultdict, keys, x.default_factory), [
+    return ContainerType("default dict", defaultdict, keys, x.default_factory), [
         x[key] for key in keys
     ]
 
 
 CONTAINERS: dict[type, Callable[[Any], Parts]] = {
-    type(None): lambda x: (ContainerType(_none, type(None), ()), ()),
-    list: lambda x: (ContainerType(_sequence, list, tuple(range(len(x)))), x),
-    tuple: lambda x: (ContainerType(_sequence, tuple, tuple(range(len(x)))), x),
+    type(None): lambda x: (ContainerType("none", type(None), ()), ()),
+    list: lambda x: (ContainerType("sequence", list, tuple(range(len(x)))), x),
+    tuple: lambda x: (ContainerType("sequence", tuple, tuple(range(len(x)))), x),
     dict: _split_dict,
-    OrderedDict: lambda x: (ContainerType(_mapping, OrderedDict, tuple(x)), list(x.values())),
+    OrderedDict: lambda x: (ContainerType("mapping", OrderedDict, tuple(x)), list(x.values())),
     defaultdict: _split_default_dict,
 }
 """The containers that need no registration; their subclasses do."""
@@ -198,7 +180,7 @@ def _split_registered(x: Any) -> Parts | None:
     if any(not path for path, _ in pairs):
         return None
     keys = tuple(_plain_key(path[0]) for path, _ in pairs)
-    return ContainerType(_registered_object, type(x), keys, record), [part for _, part in pairs]
+    return ContainerType("registered", type(x), keys, record), [part for _, part in pairs]
 
 
 def _plain_key(key: Any) -> Any:

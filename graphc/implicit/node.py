@@ -201,15 +201,11 @@ def as_implicit(x: ImplicitArray) -> Tensor:
     if treedef.parts and not leaves:
         # The static fields alone define the array.
         return Tensor.make(Implicit(treedef))
-    return _flatten(Tensor.make(Implicit(treedef), *[as_tensor(leaf) for leaf in leaves]))
-
-
-def _flatten(x: Tensor) -> Tensor:
-    """Replace fields that are implicit themselves by their fields."""
-    if not any(isinstance(field.op, Implicit) for field in x.inputs):
-        return x
-    treedef, leaves = Treedef.of(x.array)  # type: ignore[attr-defined]
-    return Tensor.make(Implicit(treedef), *leaves)
+    fields: Sequence[Any] = [as_tensor(leaf) for leaf in leaves]
+    if any(isinstance(field.op, Implicit) for field in fields):
+        # The fields of a field that is implicit replace it.
+        treedef, fields = Treedef.of(treedef.build(fields))
+    return Tensor.make(Implicit(treedef), *fields)
 
 
 to_tensor.provide(as_implicit)

@@ -65,19 +65,6 @@ def _over_axes(name: str, result: str, by: Hook[..., Any] = apply_structured) ->
     return reduction
 
 
-def _dot(self: Any, other: Any) -> Any:
-    """Return the product with another array, as ``np.dot``."""
-    return apply_function("dot", self, other)
-
-
-def _squeeze(self: Any, axis: Any = None) -> Any:
-    return apply_structured("squeeze", self, axis=axis)
-
-
-def _swapaxes(self: Any, axis1: int, axis2: int) -> Any:
-    return apply_structured("swapaxes", self, axis1, axis2)
-
-
 def _copy(self: Any) -> Any:
     """Return a copy whose fields are copies."""
     treedef, leaves = Treedef.of(self)
@@ -96,8 +83,13 @@ METHODS: dict[str, Callable[..., Any]] = {
     }.items()
 }
 """Methods by name. As attributes of the class, they would be default values of its fields."""
-METHODS |= {"ravel": _keeping("ravel"), "squeeze": _squeeze, "swapaxes": _swapaxes}
-METHODS |= {"dot": _dot, "copy": _copy}
+METHODS |= {
+    "copy": _copy,
+    "dot": lambda self, other: apply_function("dot", self, other),
+    "ravel": _keeping("ravel"),
+    "squeeze": lambda self, axis=None: apply_structured("squeeze", self, axis=axis),
+    "swapaxes": lambda self, axis1, axis2: apply_structured("swapaxes", self, axis1, axis2),
+}
 
 
 def _number(kind: Any) -> Callable[[Any], Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.config import POLICIES, config
+from graphc.context import setting
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
 from graphc.implicit.array import OPENING, ImplicitArray, convert, is_complete, opening
 from graphc.implicit.namespace import apply, materialize_layer, refuse_filtered
@@ -76,11 +77,8 @@ def materializing(policy: str) -> Iterator[None]:
         raise ImplicitArrayError(
             f"materializing({policy!r}).", f"Give one of {', '.join(map(repr, POLICIES))}."
         )
-    token = _policy.set(policy)
-    try:
+    with setting(_policy, policy):
         yield
-    finally:
-        _policy.reset(token)
 
 
 def policy_of(cls: type[ImplicitArray] | None = None) -> str:
@@ -102,11 +100,8 @@ def materializations() -> Iterator[list[Materialization]]:
         []
     """
     report: list[Materialization] = []
-    token = _reports.set((*_reports.get(), report))
-    try:
+    with setting(_reports, (*_reports.get(), report)):
         yield report
-    finally:
-        _reports.reset(token)
 
 
 _deferred: ContextVar[list[tuple[Materialization, str]] | None] = ContextVar(
@@ -114,15 +109,9 @@ _deferred: ContextVar[list[tuple[Materialization, str]] | None] = ContextVar(
 )
 
 
-@contextmanager
-def deferred_reports() -> Iterator[list[tuple[Materialization, str]]]:
+def deferred_reports() -> setting[list[tuple[Materialization, str]]]:
     """Collect the reports of an attempt, to be published if it succeeds."""
-    reports: list[tuple[Materialization, str]] = []
-    token = _deferred.set(reports)
-    try:
-        yield reports
-    finally:
-        _deferred.reset(token)
+    return setting(_deferred, [])
 
 
 def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
@@ -174,19 +163,16 @@ def enforce_policy(
     Raises:
         MaterializeError: If the policy forbids it.
     """
-    cls = _class_of(x)
+    visible: Any = x
+    while visible.stands_aside:
+        visible = visible.array
+    cls = type(visible)
     shape, dtype = lengths_of(x), dtype_of(x)
     lengths = [n for n in shape if n is not None]
     size = math.prod(lengths) * dtype.itemsize if len(lengths) == len(shape) else None
     where = user_line() if where is None else where
     event = Materialization(what, cls.__qualname__, shape, str(dtype), size, where)
     report(event, policy_of(cls), remedy)
-
-
-def _class_of(x: Any) -> type[ImplicitArray]:
-    while x.stands_aside:
-        x = x.array
-    return type(x)
 
 
 def report(event: Materialization, policy: str, remedy: str | None = None) -> None:
@@ -292,14 +278,9 @@ def _describe(x: Any) -> str:
 _must_be_argument: ContextVar[bool] = ContextVar("must_be_argument", default=False)
 
 
-@contextmanager
-def arguments_only() -> Iterator[None]:
+def arguments_only() -> setting[bool]:
     """Refuse conversions by JAX functions: captured arrays must become arguments."""
-    token = _must_be_argument.set(True)
-    try:
-        yield
-    finally:
-        _must_be_argument.reset(token)
+    return setting(_must_be_argument, True)
 
 
 class ConversionError(TypeError):

@@ -245,7 +245,8 @@ def _find_by_name(name: str) -> Any:
     if primitive is not None:
         return primitive
     load_all()
-    operations = {op.__name__: op for op in _operations(Op)} | _rows()
+    rows = {row: x for row, x in vars(gt).items() if isinstance(x, Elementwise)}
+    operations: dict[str, Any] = {op.__name__: op for op in _operations(Op)} | rows
     if name in operations:
         return operations[name]
     near = difflib.get_close_matches(name, [*jax_arrays().primitive_names(), *operations], n=5)
@@ -259,10 +260,6 @@ def _operations(op: type[Op]) -> Iterator[type[Op]]:
     for cls in op.__subclasses__():
         yield cls
         yield from _operations(cls)
-
-
-def _rows() -> dict[str, Any]:
-    return {name: x for name, x in vars(gt).items() if isinstance(x, Elementwise)}
 
 
 def _operand_classes(

@@ -136,14 +136,9 @@ def _kind(x: Any) -> str:
     if not isinstance(x, ImplicitArray):
         return dtype_name(dtype_of(x))
     static = [(name, getattr(x, name)) for name in field_names_of(type(x)).static]
-    return " ".join(
-        [type(x).__name__, *(f"{name}={value}" for name, value in static if _is_shown(name, value))]
-    )
-
-
-def _is_shown(name: str, value: Any) -> bool:
-    """Return whether a static field is shown; memory layout is not."""
-    return bool(value) and not isinstance(value, bool) and name != "padding"
+    # Flags and padding are memory layout.
+    shown = [(k, y) for k, y in static if y and not isinstance(y, bool) and k != "padding"]
+    return " ".join([type(x).__name__, *[f"{name}={value}" for name, value in shown]])
 
 
 def _errors(x: Any, reference: Any) -> tuple[float | None, float | None]:

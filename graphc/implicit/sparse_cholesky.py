@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.implicit.array import with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.structures.formats import CSC
 from graphc.implicit.structures.sparse import Sparse
+from graphc.implicit.structures.sparse_product import indices_of
 from graphc.ir import Node, is_complex, picks
 from graphc.tensor import as_tensor
 from graphc.tensor.arrays.broadcast import broadcast_to
@@ -75,29 +75,13 @@ class SparseMatrix:
                 "Sparse factors are real: give real values, or the dense matrix, q.dense().",
             )
         dtype = wide_dtype_name(values.dtype) if values.dtype.startswith("float") else "float64"
-        _, rows, columns = with_numpy_positions(x).entries()
+        rows, columns = indices_of(x)
         return cls(cast(values, dtype), as_tensor(rows), as_tensor(columns), n)
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
         """The inputs of operations."""
         return self.data, self.rows, self.columns
-
-
-def with_numpy_positions(x: Sparse) -> Sparse:
-    """Return the matrix with indices as NumPy arrays, if they are known."""
-    positions = {name: _value(field) for name, field in vars(x).items() if name in x.own_axes()}
-    del positions["data"]
-    if any(value is None for value in positions.values()):
-        return x
-    shape = positions["indices"].shape[: x.ndim - 1]
-    return with_fields(x, {"data": np.zeros(shape, np.float32), **positions})  # type: ignore[no-any-return]
-
-
-def _value(field: Any) -> Any:
-    if isinstance(field, np.ndarray):
-        return field
-    return getattr(field, "data", None) if isinstance(field, Node) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,10 +210,8 @@ def _of_symbolic(name: str, call: Callable[..., Any], operands: Sequence[Any]) -
     operands = [as_tensor(x) for x in operands]
     y = call(*map(disconnected_grad, operands))
     if isinstance(y, ImplicitArray):
-        treedef, leaves = Treedef.of(y)
-        value = treedef.build([disconnected_grad(x) for x in leaves])
         through = operands_through(name, operands, y)
-        return StraightThrough(value, _sum(through, dtype_name(y.dtype)))
+        return StraightThrough(_constant(y), _sum(through, dtype_name(y.dtype)))
     y = as_tensor(y)
     through = operands_through(name, operands, y)
     return replace_derivative(disconnected_grad(y), _sum(through, y.dtype))
@@ -229,11 +227,11 @@ def _of_numpy(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> A
     return y
 
 
-def _of_jax(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    return jax_arrays().straight_through(name, call, operands)
-
-
-BY_LIBRARY = {"graphc": _of_symbolic, "JAX": _of_jax, "NumPy": _of_numpy}
+BY_LIBRARY: dict[str, Callable[[str, Callable[..., Any], Sequence[Any]], Any]] = {
+    "graphc": _of_symbolic,
+    "JAX": lambda *call: jax_arrays().straight_through(*call),
+    "NumPy": _of_numpy,
+}
 """The implementations, by the library of the arrays."""
 
 

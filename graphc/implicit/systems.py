@@ -7,10 +7,11 @@ from typing import Any
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.registry import register
-from graphc.implicit.sparse_cholesky import SparseMatrix, with_numpy_positions
+from graphc.implicit.sparse_cholesky import SparseMatrix
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.diagonal import SquareDiagonal
 from graphc.implicit.structures.sparse import Sparse
+from graphc.implicit.structures.sparse_product import indices_of
 from graphc.ir import Node, is_complex, is_inexact, picks
 from graphc.tensor.core.exponential import exp
 from graphc.tensor.core.tensor import Tensor
@@ -117,7 +118,7 @@ def _sparse_mirror(a: Sparse, *, lower: bool, conjugated: bool) -> Any:
     if not _sparse_fits(a, "sym"):
         return NotImplemented
     n, _ = a.matrix
-    _, rows, columns = with_numpy_positions(a).entries()
+    rows, columns = indices_of(a)
     xp = numpy_like(rows, columns)
     read, strict = (rows >= columns, rows > columns) if lower else (rows <= columns, rows < columns)
     rows, columns = (

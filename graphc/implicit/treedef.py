@@ -184,34 +184,18 @@ class Treedef:
 
     def classes(self) -> Iterator[type]:
         """Yield the class and the classes nested in it."""
-        yield self.cls
-        waiting = list(self.parts)
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, Treedef):
-                yield from part.classes()
-            elif isinstance(part, tuple):
-                waiting += part
+        for _, item in _walk("", self):
+            if isinstance(item, Treedef):
+                yield item.cls
 
     def paths(self, root: str) -> list[str]:
         """Return the path to each array, starting from an array of this name."""
-        arrays: list[str] = []
-        waiting: list[tuple[str, Any]] = [(root, self)]
-        while waiting:
-            path, part = waiting.pop()
-            if isinstance(part, Treedef):
-                named = zip(field_names_of(part.cls).parts, part.parts, strict=True)
-                waiting += [(f"{path}.{field}", item) for field, item in named][::-1]
-            elif isinstance(part, tuple):
-                waiting += [(f"{path}[{i}]", item) for i, item in enumerate(part)][::-1]
-            elif part is not None:
-                arrays.append(path)
-        return arrays
+        return [path for path, item in _walk(root, self) if item == LEAF]
 
     def empty_fields(self) -> list[str]:
         """Return the paths of fields that hold None or an empty tuple."""
-        named = zip(field_names_of(self.cls).parts, self.parts, strict=True)
-        return [path for name, item in named for path in _empty_paths(name, item)]
+        items = _walk("", self)
+        return [path.removeprefix(".") for path, item in items if item is None or item == ()]
 
     def static_changes(self, other: Treedef) -> list[tuple[str, Any, Any]] | None:
         """Return the static fields that differ from another's; None if more differs.
@@ -251,12 +235,17 @@ class Treedef:
         return None if all(map(is_own_class, self.classes())) else self
 
 
-def _empty_paths(path: str, part: Any) -> list[str]:
-    if isinstance(part, Treedef):
-        return [f"{path}.{field}" for field in part.empty_fields()]
-    if isinstance(part, tuple) and part:
-        return [x for i, item in enumerate(part) for x in _empty_paths(f"{path}[{i}]", item)]
-    return [path] if part is None or part == () else []
+def _walk(path: str, item: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an item of a ``Treedef`` and all items nested in it, with their paths, in order."""
+    yield path, item
+    parts: list[tuple[str, Any]] = []
+    if isinstance(item, Treedef):
+        named = zip(field_names_of(item.cls).parts, item.parts, strict=True)
+        parts = [(f"{path}.{name}", part) for name, part in named]
+    elif isinstance(item, tuple):
+        parts = [(f"{path}[{i}]", part) for i, part in enumerate(item)]
+    for part in parts:
+        yield from _walk(*part)
 
 
 def declares_implicit(x: Any) -> bool:

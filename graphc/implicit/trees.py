@@ -25,19 +25,10 @@ from graphc.implicit.nesting import (
 )
 
 __all__ = [
-    "Path",
-    "Structure",
-    "flatten",
-    "flatten_one_implicit_layer",
-    "flatten_with_path",
-    "implicit_depth",
-    "is_array",
-    "leaves",
-    "structure",
-    "tree_map",
-    "tree_map_with_path",
+    "Path", "Structure", "flatten", "flatten_one_implicit_layer", "flatten_with_path",
+    "implicit_depth", "is_array", "leaves", "structure", "tree_map", "tree_map_with_path",
     "unflatten",
-]
+]  # fmt: skip
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
+
+from graphc.context import setting
 
 MAX_LABEL = 128
 """The longest text of a length within another; a digest has as many characters."""
@@ -43,11 +44,11 @@ class SymbolicLength:
     Attributes:
         terms: Pairs of an atom and its coefficient, in canonical order. An atom is the name of
             a function and its arguments: ``("axis", i, k)`` is the length of axis k of input i,
-            ``("value", i)`` is the value of input i, ``("dim", name)`` is a named length, and the
-            arguments of all others are lengths.
+            ``("value", i)`` is the value of input i, ``("dim", name)`` is a named length,
+            ``("input", op, k)`` is the length of axis k of a graph's input, or its value where k
+            is None, and the arguments of all others are lengths.
         constant: The number that is added.
         symbols: The atoms in it that are lengths or values of inputs, or named lengths.
-        functions: The names of the functions in it.
         symbol: The input's length or value, or the named length, that this is; None for others.
         label: The text, or its digest if the text is long: equal for equal lengths alone, and the
             same in every process. Labels order atoms, and longer texts are made of labels.
@@ -58,12 +59,11 @@ class SymbolicLength:
         (#1.0 - 1, 0, min(#0.0, 3))
     """
 
-    __slots__ = ("__weakref__", "constant", "functions", "label", "symbol", "symbols", "terms")
+    __slots__ = ("__weakref__", "constant", "label", "symbol", "symbols", "terms")
 
     terms: tuple[tuple[tuple[Any, ...], int], ...]
     constant: int
     symbols: tuple[tuple[Any, ...], ...]
-    functions: frozenset[str]
     symbol: tuple[Any, ...] | None
     label: str
 
@@ -95,9 +95,6 @@ class SymbolicLength:
         inner = [n for atom in composite for n in atom[1:] if isinstance(n, SymbolicLength)]
         symbols = [*filter(is_symbol, atoms), *(symbol for n in inner for symbol in n.symbols)]
         self.symbols = tuple(dict.fromkeys(symbols))
-        self.functions = frozenset(atom[0] for atom in composite).union(
-            *[n.functions for n in inner]
-        )
         is_alone = terms == ((atoms[0], 1),) and not constant and not composite
         self.symbol = atoms[0] if is_alone else None
         text = repr(self)
@@ -154,10 +151,10 @@ class SymbolicLength:
 
     def __repr__(self) -> str:
         text = ""
-        for atom, k in self.terms:
+        for atom, k in sorted(self.terms, key=lambda term: term[1] < 0):
             sign = " - " if k < 0 else " + "
-            times = "" if abs(k) == 1 else f"{abs(k)}*"
-            text += f"{sign}{times}{_text(atom)}"
+            shown = f"({_text(atom)})" if atom[0] == "//" and abs(k) > 1 else _text(atom)
+            text += sign + (shown if abs(k) == 1 else f"{abs(k)}*{shown}")
         if self.constant:
             text += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}"
         return text.removeprefix(" + ").removeprefix(" ")
@@ -168,25 +165,37 @@ AnyLength = int | SymbolicLength
 
 def is_symbol(atom: tuple[Any, ...]) -> bool:
     """Return whether an atom is the length of an input's axis, its value, or a named length."""
-    return atom[0] in {"axis", "value", "dim"}
+    return atom[0] in {"axis", "value", "dim", "input"}
 
 
 def _order(atom: tuple[Any, ...]) -> tuple[Any, ...]:
+    if atom[0] == "input":
+        return 0, "input", _text(atom), id(atom[1])  # inputs may have one name
     return (0, *atom) if is_symbol(atom) else (1, _text(atom))
 
 
 def _text(atom: tuple[Any, ...]) -> str:
     match atom:
-        case "axis", i, axis:
-            return f"#{i}.{axis}"
-        case "value", i:
-            return f"#{i}"
+        case (("axis" | "value"), *position):
+            return f"#{'.'.join(map(str, position))}"
         case "dim", name:
             return str(name)
-        case "*" | "//" as sign, a, b:
-            return f"({label_of(a)}) {sign} ({label_of(b)})"
+        case "input", op, axis:
+            return str(op.name) if axis is None else f"{op.name}.{axis}"
+        case "window", size, *_:
+            return f"min({size}, ...)"
+        case ("*" | "//") as sign, a, b:
+            return f"{_operand(a)}{'*' if sign == '*' else ' // '}{_operand(b)}"
     name, *arguments = atom
     return f"{name}({', '.join(map(label_of, arguments))})"
+
+
+def _operand(n: AnyLength) -> str:
+    """Return the text of an operand of a product or a quotient, in brackets if it needs them."""
+    if isinstance(n, int):
+        return str(n) if n >= 0 else f"({n})"
+    is_alone = len(n.terms) == 1 and n.terms[0][1] == 1 and not n.constant
+    return n.label if is_alone and n.terms[0][0][0] not in OPERATORS else f"({n.label})"
 
 
 def label_of(n: AnyLength | None) -> str:
@@ -336,12 +345,6 @@ def common(*lengths: AnyLength | None) -> Any:
     return next((n for n in specified if isinstance(n, int)), specified[0] if specified else None)
 
 
-@contextmanager
-def comparisons() -> Iterator[Comparisons]:
+def comparisons() -> setting[Comparisons]:
     """Collect what type rules compare."""
-    record = Comparisons()
-    token = _comparisons.set(record)
-    try:
-        yield record
-    finally:
-        _comparisons.reset(token)
+    return setting(_comparisons, Comparisons())

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 from operator import is_
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -190,7 +190,7 @@ class Node:
             >>> import graphc.tensor as gt
             >>> x = gt.vector("x")
             >>> gt.exp(x).owner
-            exp(x: float64[?]) -> (exp(x): float64[?])
+            exp(x: float64[?]) -> (exp(x): float64[x.0])
         """
         return owner(self)
 
@@ -200,10 +200,10 @@ class Node:
         return where(self.site)
 
     def type_text(self) -> str:
-        """Return the type's text in messages, with named lengths: ``float64[2*n, 3]``."""
+        """Return the type's text in messages, with named lengths: ``float64[2*n, x.0]``."""
         if isinstance(self.op, Input):
             return self.op.expected
-        if Input.has_dims and isinstance(self.type, TensorType) and not self.type.is_static:
+        if isinstance(self.type, TensorType) and not self.type.is_static:
             return hooks.named_type(self)
         return repr(self.type)
 
@@ -421,8 +421,6 @@ class Input(Op):
 
     __slots__ = ("buckets", "dims", "given_name", "given_type", "position", "role", "sharding")
 
-    has_dims: ClassVar[bool] = False
-    """Whether an input of this process has a named length."""
     is_shared = False
     axes: Sequence[str] = ()
     default_update: Any = None
@@ -445,14 +443,11 @@ class Input(Op):
         self.buckets = buckets
         self.dims = dims
         self.position = position
-        if dims is not None:
-            Input.has_dims = True
 
     def __setstate__(self, state: Any) -> None:
         _, fields = state
         for field_name, value in fields.items():
             setattr(self, field_name, value)
-        Input.has_dims = Input.has_dims or self.dims is not None
 
     @property
     def name(self) -> str:

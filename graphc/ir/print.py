@@ -115,12 +115,12 @@ def dprint(
         >>> x = gt.vector("x")
         >>> y = gt.exp(x)
         >>> _ = graphc.dprint(y * y + 1)
-        add float64[?] [id A]
+        add float64[x.0] [id A]
          ├─ 1.0 float64[] [id B]
-         └─ multiply float64[?] [id C]
-             ├─ exp float64[?] [id D]
+         └─ multiply float64[x.0] [id C]
+             ├─ exp float64[x.0] [id D]
              │   └─ x float64[?] [id E]
-             └─ exp float64[?] [id D] ...
+             └─ exp float64[x.0] [id D] ...
     """
     shown = unwrap(getattr(graph, "graph", graph))
     nodes = shown.outputs if isinstance(shown, Graph) else [shown]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from graphc.errors import (
     UnsupportedOperationError,
 )
 from graphc.implicit.node import Implicit
+from graphc.implicit.policy import Materialization
 from graphc.ir.sharding import MeshAxes
 from graphc.lazy import call_when_imported
 from graphc.link.call_spec import CallSpec
@@ -103,6 +104,26 @@ class BackendGap:
     where: str
     applies: Callable[[Mapping[str, Any]], bool]
     holds: Callable[[ir.Node], bool]
+
+
+class DeviceChoice(NamedTuple):
+    """A choice that depends on the kind of device.
+
+    Attributes:
+        cpu: The choice on a CPU.
+        gpu: The choice on a GPU.
+        reason: Why they differ, as part of a sentence.
+        source: Where that was measured, or is documented.
+    """
+
+    cpu: Any
+    gpu: Any
+    reason: str
+    source: str
+
+    def on(self, kind: str) -> Any:
+        """Return the choice for a kind of device, ``"cpu"`` or ``"gpu"``."""
+        return self.gpu if kind == "gpu" else self.cpu
 
 
 class ArrayHome(Protocol):
@@ -298,13 +319,26 @@ class Backend:
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
 
-    def notes(self, program: Program) -> Mapping[ir.Node, str]:
-        """Return a plan's notes on how nodes are run."""
+    def gains_on(self, options: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of optional rules that make the options' device faster."""
+        return self.gains
+
+    def notes(self, program: Program, options: Mapping[str, Any]) -> Mapping[ir.Node, str]:
+        """Return a plan's notes on how nodes are run, nodes of nested graphs included."""
         return {}
 
-    def summary(self, program: Program) -> Mapping[str, str]:
+    def summary(self, program: Program, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return a plan's notes on a program, by subject."""
         return {}
+
+    def dense_arrays(self, program: Program, arguments: Sequence[Any]) -> Sequence[Materialization]:
+        """Return a report of each implicit array of a program that is dense at run time.
+
+        Args:
+            program: The program.
+            arguments: The type of each argument, or its value.
+        """
+        return ()
 
     # Meshes of devices.
 

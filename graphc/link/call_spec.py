@@ -31,7 +31,8 @@ class CallSpec:
         static: The positions of arguments whose values decide shapes.
         counts: The positions of static arguments that decide only numbers of steps.
         sliced: The positions of static arguments that decide only lengths of slices.
-        lengths: The graph that computes the lengths of slices from all arguments, or None.
+        lengths: The graph that computes the lengths of slices from all arguments; None if no
+            argument is static.
         follows: Whether a shape depends on the number of steps that a loop does.
         facts: The backend's own data.
         shardings: The declared sharding of each argument over a mesh, or None.
@@ -88,7 +89,7 @@ class CallSpec:
             host.inputs if host else (),
             host.counts if host else (),
             host.sliced if host else (),
-            length_graph(graph, host.lengths) if host and host.lengths else None,
+            length_graph(graph, host.lengths) if host and host.inputs else None,
             host.follows if host else False,
             facts,
             tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),

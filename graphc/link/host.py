@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,24 +99,37 @@ def analyse(
     analysis = _Analysis(
         graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
     )
-    lengths = lengths_of_slices(graph)
-    sliced = reachable_nodes(lengths, lambda x: inputs_on_host(x, analysis.positions)).keys()
-    read = analysis.demanded | sliced
+    demanded = analysis.demanded
+    counts = tuple(i for i, x in enumerate(graph.inputs) if x in demanded and not x.type.ndim)
+    return replace(host_part(graph, demanded, known), counts=counts, follows=analysis.follows)
+
+
+def host_part(
+    graph: Graph,
+    deciding: Collection[Node],
+    known: Collection[int] | None,
+    others: Collection[Node] = (),
+) -> Host:
+    """Return the part of a graph that is computed on the host.
+
+    Args:
+        graph: The graph.
+        deciding: The nodes on the host that decide more than lengths of slices.
+        known: The positions of inputs on the host, beside those that are read; None for none.
+        others: Further nodes that the host computes.
+    """
+    by_number = {node.op.number: node for node in graph.nodes if isinstance(node.op, SliceLength)}
+    lengths = tuple([by_number[number] for number in sorted(by_number)])
+    inputs = set(graph.inputs)
+    sliced = reachable_nodes(lengths, lambda x: inputs_on_host(x, inputs)).keys()
+    read = {*deciding, *sliced}
     return Host(
-        frozenset(host_nodes(graph, read, () if known is None else known)),
+        frozenset(_host_nodes(graph, read.union(others), known or ())),
         tuple(i for i, x in enumerate(graph.inputs) if x in read),
         tuple(i for i, x in enumerate(graph.leaves) if x in read),
-        tuple(i for i, x in enumerate(graph.inputs) if x in analysis.demanded and not x.type.ndim),
-        analysis.follows,
-        tuple(i for i, x in enumerate(graph.inputs) if x in sliced and x not in analysis.demanded),
-        lengths,
+        sliced=tuple(i for i, x in enumerate(graph.inputs) if x in read and x not in deciding),
+        lengths=lengths,
     )
-
-
-def lengths_of_slices(graph: Graph) -> tuple[Node, ...]:
-    """Return the nodes with a ``SliceLength``, in the order of their numbers."""
-    by_number = {node.op.number: node for node in graph.nodes if isinstance(node.op, SliceLength)}
-    return tuple([by_number[number] for number in sorted(by_number)])
 
 
 def inputs_on_host(x: Node, arguments: Collection[Node]) -> Sequence[Node]:
@@ -124,7 +137,7 @@ def inputs_on_host(x: Node, arguments: Collection[Node]) -> Sequence[Node]:
     return () if x in arguments or isinstance(x.op, Length | Shape) else x.inputs
 
 
-def host_nodes(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
+def _host_nodes(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
     """Return the nodes that are computed on the host."""
     inputs = set(graph.inputs)
     nodes = set(demanded) | {graph.inputs[i] for i in known}

@@ -112,6 +112,19 @@ def bypass(graph: ir.Graph, cls: type[ir.Op]) -> ir.Graph:
 
     Operations in the graphs of operations are replaced too.
     """
+    return replace_kind(graph, cls, lambda op, inputs: inputs[0])
+
+
+def replace_kind(
+    graph: ir.Graph, cls: type[ir.Op], new: Callable[[Any, Sequence[ir.Node]], ir.Node]
+) -> ir.Graph:
+    """Return the graph with each operation of a class replaced, also in graphs of operations.
+
+    Args:
+        graph: The graph.
+        cls: The class.
+        new: Returns the new node, given an operation and its inputs.
+    """
     if not has_kind(graph, (cls,)):
         return graph
     done: dict[ir.Node, ir.Node] = {x: x for x in graph.inputs}
@@ -119,12 +132,12 @@ def bypass(graph: ir.Graph, cls: type[ir.Op]) -> ir.Graph:
         if node in done:
             continue
         inputs = [done[x] for x in node.inputs]
-        if isinstance(node.op, cls):
-            done[node] = inputs[0]
-            continue
-        graphs = node.op.graphs()
-        op = node.op.with_graphs([bypass(inner, cls) for inner in graphs]) if graphs else node.op
         with derived_from(node.site):
+            if isinstance(node.op, cls):
+                done[node] = new(node.op, inputs)
+                continue
+            graphs = [replace_kind(inner, cls, new) for inner in node.op.graphs()]
+            op = node.op.with_graphs(graphs) if graphs else node.op
             done[node] = ir.Node.make(op, *inputs) if graphs else node.with_inputs(inputs)
     return ir.Graph(graph.inputs, [done[y] for y in graph.outputs])
 

@@ -14,13 +14,15 @@ import numpy as np
 
 from graphc.ir import Constant, Graph, Node, is_complex, is_inexact, replace_nodes, toposort
 from graphc.rewrite import optimize
+from graphc.rewrite.facts.facts import Band
 from graphc.rewrite.facts.lengths import Known, length_of
+from graphc.rewrite.facts.masks import mask_bands
 from graphc.rewrite.rule import FUSE, StageRule, number_of, stage_rule
 from graphc.tensor import attention
 from graphc.tensor.arrays.create import Arange
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.join import Concatenate, concatenate
-from graphc.tensor.core.axes import ExpandDims, transpose
+from graphc.tensor.core.axes import ExpandDims, Transpose, transpose
 from graphc.tensor.core.elementwise import (
     Cast,
     Elementwise,
@@ -28,13 +30,16 @@ from graphc.tensor.core.elementwise import (
     add,
     cast,
     divide,
+    equal,
     multiply,
     sqrt,
     subtract,
 )
 from graphc.tensor.core.shape import Length, Reshape, length
 from graphc.tensor.core.trigonometric import cos, sin
+from graphc.tensor.linalg.cholesky import CholeskyGradient
 from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
+from graphc.tensor.linalg.triangular import SolveTriangular
 from graphc.tensor.special.special import Softmax
 
 Find = Callable[[Node], Iterator[Node]]
@@ -333,3 +338,55 @@ def fused_product_and_sum(node: Node) -> Iterator[Node]:
         plain = DotGeneral(((last,), (0,)))
         if y.op == plain and last > 0 and b.type.ndim == 2 and y.type == node.type:
             yield Node.make(ProductAndSum((last,)), a, b, c)
+
+
+@pattern(CholeskyGradient)
+def fused_cholesky_gradient(node: Node) -> Iterator[Node]:
+    """The gradient of a Cholesky factorisation, two systems with the factor, is one operation."""
+    total = _without_half_diagonal(node)
+    if total is None or total.op is not add:
+        return
+    solve = SolveTriangular(lower=True, transposed=True, unit_diagonal=False)
+    for gradient, other in _both_orders(total):
+        if gradient.op != solve or _matrix_transpose(other) is not gradient:
+            continue
+        y, half = gradient.inputs[0], _matrix_transpose(gradient.inputs[1])
+        if half is None or half.op != solve or half.inputs[0] is not y:
+            continue
+        inner = _without_half_diagonal(half.inputs[1])
+        if inner is not None and _is_product_of_transpose(inner, y):
+            yield Node.make(CholeskyGradient(), y, inner.inputs[1])
+
+
+def _without_half_diagonal(node: Node) -> Node | None:
+    """Return the matrices of which a node is the lower triangles with half their diagonals."""
+    if not isinstance(node.op, Where) or not isinstance(node.inputs[2].op, Where):
+        return None
+    below, x, rest = node.inputs
+    diagonal, half, zero = rest.inputs
+    is_half = half.op is multiply and number_of(half.inputs[0]) == 0.5 and half.inputs[1] is x
+    is_below = mask_bands(below) == (Band(high=-1), Band(low=0))
+    return x if is_half and is_below and _is_eye(diagonal) and number_of(zero) == 0 else None
+
+
+def _is_eye(mask: Node) -> bool:
+    if isinstance(mask.op, Constant):
+        value = mask.op.value
+        return value.ndim == 2 and np.array_equal(value, np.eye(*value.shape))
+    return mask.op is equal and mask_bands(mask).inside == Band(0, 0)
+
+
+def _matrix_transpose(x: Node) -> Node | None:
+    """Return the matrices whose transposes a node is."""
+    n = x.type.ndim
+    exchange = (*range(n - 2), n - 1, n - 2)
+    return x.inputs[0] if isinstance(x.op, Transpose) and x.op.axes == exchange else None
+
+
+def _is_product_of_transpose(product: Node, y: Node) -> bool:
+    """Return whether matrices are products of the transposes of y with others."""
+    op = product.op
+    if not isinstance(op, DotGeneral) or product.inputs[0] is not y:
+        return False
+    n = y.type.ndim - 2
+    return product.type.ndim == n + 2 and op == DotGeneral(((n,), (n,)), ((*range(n),),) * 2)

@@ -5,14 +5,14 @@ Backends trace the steps in turn. Errors name the user's lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc.context import setting
 from graphc.errors import (
     BoundsError,
     GraphcError,
@@ -54,17 +54,12 @@ Observer = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
 _observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
-@contextmanager
-def observing(observer: Observer) -> Iterator[None]:
+def observing(observer: Observer) -> setting[Observer]:
     """Build programs, in this context, from the functions that an observer returns.
 
     The observer also sees the programs of steps and branches that a backend builds while it traces.
     """
-    token = _observer.set(observer)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
+    return setting(_observer, observer)
 
 
 WORTH_WRITING = 16

@@ -8,22 +8,21 @@ data one for full batches, and one for the last batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from graphc.context import setting
 from graphc.ir import Constant, Graph, Leaf, Node, reachable_nodes, replace_nodes
 from graphc.link.host import SliceLength, computable_on_host
-from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.loops.windows import Window, axis_of, by_windows, moving_slices
 from graphc.site import derived_from
 from graphc.tensor.arrays.index import Index, IndexUpdate
-from graphc.tensor.core.elementwise import cast, maximum, where
+from graphc.tensor.core.elementwise import cast, maximum, minimum, where
 from graphc.tensor.core.shape import Length, Shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -68,8 +67,15 @@ def with_slice_lengths(graph: Graph) -> Graph:
 
 
 def _from_start(start: Any, n: Tensor) -> Tensor:
-    """Return the index of a slice's first element, from the start of an axis of n elements."""
-    start = cast(start, "int64")
+    """Return the index of a slice's first element, from the start of an axis of n elements.
+
+    JAX has no 64-bit integers by default, so a narrower bound stays narrow. (With 32 bits, JAX can
+    not index further along a longer axis either.)
+    """
+    if np.can_cast(start.type.numpy_dtype, "int32"):
+        start, n = cast(start, "int32"), cast(minimum(n, np.iinfo("int32").max), "int32")
+    else:
+        start = cast(start, "int64")
     return maximum(where(start < 0, start + n, start), 0)
 
 
@@ -107,22 +113,11 @@ def length_graph(graph: Graph, lengths: Iterable[Node]) -> Graph:
 _lengths: ContextVar[Sequence[int]] = ContextVar("lengths", default=())
 
 
-@contextmanager
-def with_lengths_of_slices(lengths: Sequence[int]) -> Iterator[None]:
+def with_lengths_of_slices(lengths: Sequence[int]) -> setting[Sequence[int]]:
     """Compile programs, in this context, for these lengths of slices."""
-    token = _lengths.set(lengths)
-    try:
-        yield
-    finally:
-        _lengths.reset(token)
+    return setting(_lengths, lengths)
 
 
 def length_of_slice(op: SliceLength) -> np.ndarray[Any, Any]:
     """Return the length of a slice that a program is compiled for."""
     return np.asarray(_lengths.get()[op.number], np.int64)
-
-
-def computed_lengths(graph: Graph, arguments: Sequence[Any]) -> tuple[int, ...]:
-    """Return lengths of slices, given the graph that computes them and all arguments of a call."""
-    with np.errstate(all="ignore"):
-        return tuple([int(n) for n in evaluate(graph, *arguments)])

@@ -21,6 +21,8 @@ from tests.attention.worlds import GRAPHS, TABLES, WORLDS, Given, answers, in_wo
 from tests.contract.tolerance import TOLERANCES
 from tests.modes import dtype_of, uncompiled
 
+pytestmark = pytest.mark.gpu
+
 QUERIES, KEYS = 21, 18
 
 RANDOM = np.random.default_rng(5)

@@ -233,10 +233,10 @@ def check(drawn: Drawn, world: str) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-11, atol=1e-11, err_msg=name)
 
 
-FEW = {"NUMPY": 15, "JAX": 3, "MLX": 15, "eager": 3, "jit": 3}
+FEW = {"NUMPY": 15, "JAX": 3, "MLX": 15, "eager": 3, "jit": 3, "kernels": 3}
 """How many uses are drawn in a few seconds: JAX compiles each of them."""
 
-MANY = {"NUMPY": 100, "JAX": 12, "MLX": 100, "eager": 8, "jit": 12}
+MANY = {"NUMPY": 100, "JAX": 12, "MLX": 100, "eager": 8, "jit": 12, "kernels": 12}
 
 
 @pytest.mark.sample(every=5)

@@ -20,12 +20,14 @@ from tests.modes import uncompiled
 __all__ = [
     "ARRAYS",
     "GRAPHS",
+    "KERNELS",
     "TABLES",
     "WORLDS",
     "Given",
     "Library",
     "answers",
     "in_worlds",
+    "mode_of",
     "static",
 ]
 
@@ -35,7 +37,10 @@ GRAPHS = tuple(names())
 ARRAYS = ("eager", "jit")
 """Attention of JAX arrays, an operation at a time, and traced and compiled."""
 
-WORLDS = (*GRAPHS, *ARRAYS)
+KERNELS = "kernels"
+"""Graphs for JAX whose attention is computed by the kernels for GPUs, in Pallas' interpreter."""
+
+WORLDS = (*GRAPHS, *ARRAYS, KERNELS)
 
 TABLES = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
 
@@ -95,6 +100,13 @@ def static(x: Any, shape: Any = None) -> Any:
     return gt.tensor(dtype=x.dtype.name, shape=x.shape if shape is None else shape)
 
 
+def mode_of(world: str) -> graphc.Mode:
+    """The mode in which a world's graphs run."""
+    if world == KERNELS:
+        return graphc.Mode("JAX", attention="interpret")
+    return uncompiled(world)
+
+
 def _by_graph(mode: str, example: Example, given: Given, known: bool) -> dict[str, Any]:
     inputs = given._replace(g_lse=np.broadcast_to(given.g_lse, given.q.shape[:3]))
     operands = Given(*map(static, inputs))
@@ -114,7 +126,7 @@ def _by_graph(mode: str, example: Example, given: Given, known: bool) -> dict[st
     run = graphc.function(
         [*operands, *captured.values()],
         list(found.values()),
-        mode=uncompiled(mode),
+        mode=mode_of(mode),
         on_unused_input="ignore",
     )
     return dict(zip(found, run(*inputs, *example.captured.values()), strict=True))

@@ -477,3 +477,23 @@ def test_a_function_can_be_called_while_jax_traces() -> None:
     f = graphc.function([x], (x**2).sum(), mode="JAX", returns="native")
     slope = jax.grad(lambda v: f(v) * 2)(jax_array([1.0, 3.0], "float32"))
     np.testing.assert_allclose(slope, [4.0, 12.0])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
+def test_a_python_integer_is_an_integer_scalar_if_it_fits(dtype: str) -> None:
+    x, limits = gt.scalar("x", dtype=dtype), np.iinfo(dtype)
+    f = graphc.function([x], x, mode="NUMPY")
+    for n in (int(limits.min), 0, int(limits.max)):
+        y = f(n)
+        assert (y.dtype, y.shape, int(y)) == (dtype, (), n)
+    for n in (int(limits.min) - 1, int(limits.max) + 1):
+        with pytest.raises((DTypeError, ArgumentError), match=rf"expected {dtype}"):
+            f(n)
+
+
+def test_a_python_integer_is_refused_where_nothing_is_cast() -> None:
+    x = gt.iscalar("x")
+    for options in ({"strict": True}, {"allow_downcast": False}):
+        f = graphc.function([graphc.In(x, **options)], x, mode="NUMPY")
+        with pytest.raises(DTypeError):
+            f(3)

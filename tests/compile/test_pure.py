@@ -377,3 +377,16 @@ def test_checks_are_no_part_of_it() -> None:
     with jax.enable_x64(True):
         assert np.isnan(f.pure(jnp.asarray([-1.0])))
         assert jax.jit(jax.grad(f.pure))(jnp.asarray([2.0])).tolist() == [0.5]
+
+
+def test_prints_in_pure_are_no_effects_for_jax(capsys: pytest.CaptureFixture[str]) -> None:
+    """The gradient prints once, and a call whose result nothing uses prints nothing."""
+    pure = graphc.function([x], (graphc.Print("seen")(2 * x) ** 2).sum(), "JAX").pure
+    with jax.enable_x64(True):
+        g = jax.jit(jax.grad(pure))(V)
+        jax.effects_barrier()
+        assert capsys.readouterr().out.count("seen") == 1
+        jax.block_until_ready(jax.jit(lambda v: (pure(v), v)[1])(V))
+        jax.effects_barrier()
+    assert capsys.readouterr().out == ""
+    np.testing.assert_allclose(g, 8 * V)

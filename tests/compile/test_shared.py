@@ -21,6 +21,8 @@ from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import numpy_dtype
 from graphc.link import as_numpy, names
 
+pytestmark = pytest.mark.gpu
+
 x = gt.vector("x")
 ONES = np.ones(3)
 

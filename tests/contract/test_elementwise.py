@@ -28,6 +28,8 @@ from tests.contract.tolerance import TOLERANCES
 from tests.contract.values import awkward, plain, tuples
 from tests.modes import lacks, uncompiled
 
+pytestmark = pytest.mark.gpu
+
 BACKENDS = names()
 ROUNDED = {"gammaln", "gammaincc", "betaln"}
 """Rows whose last digits on JAX depend on how XLA fuses."""

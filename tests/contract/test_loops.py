@@ -14,6 +14,8 @@ from tests.contract.loop_check import check
 from tests.contract.loops import CASES
 from tests.contract.tolerance import assert_agree
 
+pytestmark = pytest.mark.gpu
+
 
 @pytest.mark.sample(every=6, rest=6)
 @pytest.mark.parametrize("excluding", [(), ("all",)], ids=["rewritten", "as written"])

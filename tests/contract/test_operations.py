@@ -28,6 +28,8 @@ from tests.contract.operations import BARRIERS, FAMILIES, graphc_operations
 from tests.contract.tolerance import assert_agree
 from tests.modes import lacks, uncompiled
 
+pytestmark = pytest.mark.gpu
+
 BACKENDS = names()
 LACKING: dict[tuple[str, str], str] = {}
 """A backend and an operation that it lacks: the reason."""

@@ -14,6 +14,8 @@ import graphc
 import graphc.tensor as gt
 from graphc.link.jax.backend import wide
 
+pytestmark = pytest.mark.gpu
+
 THIRD = 1 / 3
 
 

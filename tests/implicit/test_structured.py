@@ -10,7 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graphc.implicit import implicit
+import graphc.tensor as gt
+from graphc.implicit import (
+    BCOO,
+    BlockDiagonal,
+    Diagonal,
+    Identity,
+    OneHot,
+    Zeros,
+    implicit,
+    materializing,
+)
 from graphc.implicit.structured import ElementwiseFunction, Structured
 from graphc.implicit.treedef import dtype_of, lengths_of
 from tests.implicit.reference import Case, check, named, runs
@@ -135,3 +145,34 @@ def test_a_choice_by_an_array_of_integers_or_booleans(kind: type) -> None:
         return jax.lax.select_n(jnp.asarray(which, kind), *cases)
 
     assert np.allclose(implicit(chosen)(x), chosen(jnp.asarray(whole)))
+
+
+ZEROS_HELD_BY_NO_FIELD = [
+    Diagonal(np.array([1.0, 2.0, 4.0])),
+    Identity(np.array(2.0), 3),
+    OneHot(np.array([0, 1, 5, 2]), 3, np.array([1.0, 2.0, 3.0, 5.0])),
+    BCOO(np.array([1.0, 2.0]), np.array([[0, 0], [1, 2]]), (2, 3), True),
+    BlockDiagonal(np.array([[[1.0, 2.0]], [[3.0, 4.0]]])),
+]
+
+
+@pytest.mark.parametrize("name", ["remainder", "fmod", "floor_divide"])
+@pytest.mark.parametrize("w", ZEROS_HELD_BY_NO_FIELD, ids=lambda w: type(w).__name__)
+def test_remainders_of_zeros_by_zeros_are_nan(w: Any, name: str) -> None:
+    """Zeros that no field holds are divided too where both arrays have them."""
+    dense, zeros = np.asarray(w), np.zeros(w.shape)
+    function, in_jax, in_numpy = [getattr(module, name) for module in (gt, jnp, np)]
+    for other, plain in ((w, dense), (Zeros.of(w.shape, "float64"), zeros)):
+        with np.errstate(all="ignore"):
+            expected = in_numpy(dense, plain)
+        y = function(gt.as_tensor(w), gt.as_tensor(other)).eval(mode="NUMPY")
+        np.testing.assert_array_equal(y, expected)
+        arrays = [jax.tree.map(jnp.asarray, x) for x in (w, other)]
+        y = implicit(in_jax)(*arrays)
+        np.testing.assert_array_equal(y, in_jax(dense.astype("float32"), plain.astype("float32")))
+    integers = w.astype("int64")
+    with np.errstate(all="ignore"):
+        with materializing("error"):
+            y = function(gt.as_tensor(integers), gt.as_tensor(integers)).eval(mode="NUMPY")
+        assert isinstance(y, Structured)
+        np.testing.assert_array_equal(y, in_numpy(*[dense.astype("int64")] * 2))

@@ -77,7 +77,9 @@ def test_equal_expressions_are_one_object() -> None:
 
 def test_expressions_are_written_as_formulas() -> None:
     assert repr(2 * n - m + 1) == "2*#0.0 - #0.1 + 1"
-    assert repr(SymbolicLength.of("value", 2) // 2) == "(#2) // (2)"
+    assert repr(SymbolicLength.of("value", 2) // 2) == "#2 // 2"
+    assert repr((n + 1) * m // -2 - n) == "((#0.0 + 1)*#0.1) // (-2) - #0.0"
+    assert repr(-n) == "- #0.0"
 
 
 def test_lengths_agree_unless_their_difference_is_another_number_than_0() -> None:

@@ -200,11 +200,15 @@ def test_a_name_can_be_set_and_changes_no_graph() -> None:
     y = gt.exp(x)
     key, known = Graph([x], [y + 1]).key(), hash(y)
     y.name = "rate"
-    assert (y.name, repr(y), repr(y + 1)) == ("rate", "rate: float64[?]", "rate + 1.0: float64[?]")
+    assert (y.name, repr(y), repr(y + 1)) == (
+        "rate",
+        "rate: float64[x.0]",
+        "rate + 1.0: float64[x.0]",
+    )
     assert gt.exp(x) is y
     assert (Graph([x], [y + 1]).key(), hash(y)) == (key, known)
     y.name = None
-    assert (y.name, repr(y)) == (None, "exp(x): float64[?]")
+    assert (y.name, repr(y)) == (None, "exp(x): float64[x.0]")
 
 
 def test_equal_expressions_share_the_name_that_was_set_last() -> None:

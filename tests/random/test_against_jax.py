@@ -18,6 +18,8 @@ import graphc.tensor as gt
 from graphc.link import names
 from tests.modes import uncompiled
 
+pytestmark = pytest.mark.gpu
+
 BACKENDS = names()
 DTYPES = ("float32", "float64")
 SIZE = (200, 3)

@@ -326,6 +326,7 @@ def test_options_of_meshes_are_checked() -> None:
             graphc.Mode(backend, mesh=mesh)
 
 
+@pytest.mark.gpu
 def test_a_mesh_has_the_devices_there_are() -> None:
     count = jax.device_count()
     assert dict(graphc.mesh(data=-1).shape) == {"data": count}
@@ -337,6 +338,7 @@ def test_a_mesh_has_the_devices_there_are() -> None:
             graphc.mesh(**axes)
 
 
+@pytest.mark.gpu
 def test_the_mesh_of_the_default_mode_is_known_while_a_graph_is_built() -> None:
     with graphc.config.change_flags(mode=graphc.Mode("JAX", mesh=graphc.mesh(data=1))):
         gt.vector("x", sharding=("data",))

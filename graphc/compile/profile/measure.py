@@ -10,6 +10,7 @@ from typing import Any
 from graphc.compile.guard import raising
 from graphc.compile.pipeline import LoweredProgram, Signature, lower_program
 from graphc.compile.profile.result import Frame, Profile, Row, RuleTime
+from graphc.context import setting
 from graphc.errors import ArgumentError
 from graphc.ir import Node
 from graphc.link.profile import Measurement, ProgramPart, profiler
@@ -88,11 +89,8 @@ def _timed_rules(times: dict[str, RuleTime]) -> Iterator[None]:
         )
         return new
 
-    token = APPLY.set(apply_and_time)
-    try:
+    with setting(APPLY, apply_and_time):
         yield
-    finally:
-        APPLY.reset(token)
 
 
 def _phases(lowered: LoweredProgram, rewriting: float) -> dict[str, float]:

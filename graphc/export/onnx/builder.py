@@ -7,8 +7,7 @@ the body of a loop or branch. A body may read values of the scopes around it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.context import setting
 from graphc.export.onnx import protos
 from graphc.export.onnx.kernels import kernel_dtype
 from graphc.export.onnx.protos import GraphProto, NodeProto
@@ -221,14 +221,9 @@ CURRENT: ContextVar[Builder] = ContextVar("CURRENT")
 """The graph that lowerings emit nodes into."""
 
 
-@contextmanager
-def building() -> Iterator[Builder]:
+def building() -> setting[Builder]:
     """Open a new graph for lowerings to emit into."""
-    token = CURRENT.set(Builder())
-    try:
-        yield CURRENT.get()
-    finally:
-        CURRENT.reset(token)
+    return setting(CURRENT, Builder())
 
 
 def emit(op: str, *inputs: Any, dtype: str | None = None, type: Any = None, **more: Any) -> Value:

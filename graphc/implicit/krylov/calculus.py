@@ -108,14 +108,28 @@ class Calculus(Protocol):
         """Return independent random numbers that are 1 or -1 with equal probability."""
 
 
+def _pull_back_zeros(g: Any, y: Any, x: Any, weights: Any) -> Any:
+    return expand_dims(g, -2) * weights, None
+
+
+def _push_zeros_forward(tangents: Any, y: Any, x: Any, weights: Any) -> Any:
+    return None if tangents[0] is None else (tangents[0] * weights).sum(-2)
+
+
+@custom_pullback(_pull_back_zeros, _push_zeros_forward)
+def _zeros_with_gradient(x: Any, weights: Any) -> Any:
+    return zeros((*lengths(x)[:-2], lengths(x)[-1]), dtype=x.dtype)
+
+
 class SymbolicCalculus:
     """Loops and derivatives of graphs."""
 
     xp = SYMBOLIC
     widest = "float64"
 
-    def array(self, x: Any) -> Any:
-        return as_tensor(x)
+    array = staticmethod(as_tensor)
+    constant = staticmethod(disconnected_grad)
+    zeros_with_gradient = staticmethod(_zeros_with_gradient)
 
     def type_of(self, function: Map, x: Any) -> tuple[tuple[Any, ...], str]:
         y = as_tensor(function(stand_in(x)))
@@ -168,9 +182,6 @@ class SymbolicCalculus:
         outside = [*matrix.values, *(inverse.values if inverse else ())]
         return custom_pullback(pullback, pushforward)(solution)(b, start, *outside)  # type: ignore[no-any-return]
 
-    def constant(self, x: Any) -> Any:
-        return disconnected_grad(x)
-
     def eigh(self, x: Any) -> tuple[Any, Any]:
         w, v = eigh(x)
         return w, v
@@ -178,9 +189,6 @@ class SymbolicCalculus:
     def freeze(self, product: Map, like: Any) -> Map:
         matrix = _LinearMap.of(product, like)
         return matrix.bind([disconnected_grad(x) for x in matrix.values])
-
-    def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
-        return _zeros_with_gradient(x, weights)
 
     def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
         return _zeros_with_gradient(x, self.forbid_derivative(weights, x, problem))
@@ -215,19 +223,6 @@ class SymbolicCalculus:
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         return 1 - 2 * cast(bitwise_and(random_bits(key, shape, 32), 1), dtype)
-
-
-def _pull_back_zeros(g: Any, y: Any, x: Any, weights: Any) -> Any:
-    return expand_dims(g, -2) * weights, None
-
-
-def _push_zeros_forward(tangents: Any, y: Any, x: Any, weights: Any) -> Any:
-    return None if tangents[0] is None else (tangents[0] * weights).sum(-2)
-
-
-@custom_pullback(_pull_back_zeros, _push_zeros_forward)
-def _zeros_with_gradient(x: Any, weights: Any) -> Any:
-    return zeros((*lengths(x)[:-2], lengths(x)[-1]), dtype=x.dtype)
 
 
 @dataclass(frozen=True, eq=False)

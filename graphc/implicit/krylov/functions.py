@@ -10,23 +10,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
+from graphc.implicit.krylov import conjugate, operators
 from graphc.implicit.krylov.calculus import CALCULUS, Calculus
-from graphc.implicit.krylov.conjugate import (
-    SolverInfo,
-    Stopping,
-    conjugate_gradients,
-    solution,
-    stabilized_biconjugate_gradients,
-)
 from graphc.implicit.krylov.lanczos import Tridiagonal, eigenpairs, irregular, tridiagonal
 from graphc.implicit.krylov.logdet import StochasticLogdet, estimate_logdet
-from graphc.implicit.krylov.operators import (
-    as_operand,
-    check_integer,
-    check_on_error,
-    size_of,
-    system,
-)
 from graphc.implicit.krylov.pivoted import LowRankPreconditioner, partial_factor
 from graphc.implicit.treedef import lengths_of
 from graphc.tensor.core.assertion import CheckAndRaise
@@ -36,8 +23,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SEARCHES = {
-    "cg": (conjugate_gradients, True),
-    "bicgstab": (stabilized_biconjugate_gradients, False),
+    "cg": (conjugate.conjugate_gradients, True),
+    "bicgstab": (conjugate.stabilized_biconjugate_gradients, False),
 }
 """The iterations by the names of functions, and whether these are for symmetric matrices."""
 
@@ -80,7 +67,7 @@ def cg(  # noqa: D417, PLR0913
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Tensor, SolverInfo]:
+) -> tuple[Tensor, conjugate.SolverInfo]:
     """Solve ``A @ x = b`` by conjugate gradients, for positive definite A.
 
     Only products with A are computed, also in gradients: the gradient with respect to b is a
@@ -138,7 +125,7 @@ def cg(  # noqa: D417, PLR0913
     Source: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49, 1952; with M, Saad, Iterative Methods
         for Sparse Linear Systems, 2003, algorithm 9.1.
     """
-    return _solve(calculus, "cg", (A, b, x0, M), Stopping(rtol, atol, maxiter, on_error))
+    return _solve(calculus, "cg", (A, b, x0, M), conjugate.Stopping(rtol, atol, maxiter, on_error))
 
 
 @with_calculus(lambda: CALCULUS)
@@ -153,7 +140,7 @@ def bicgstab(  # noqa: PLR0913
     maxiter: int | None = None,
     M: Any = None,  # noqa: N803
     on_error: str = "nan",
-) -> tuple[Tensor, SolverInfo]:
+) -> tuple[Tensor, conjugate.SolverInfo]:
     """Solve ``A @ x = b`` by BiCGSTAB, for any square matrix A.
 
     Arguments, results and gradients are as for ``cg``; A and M need not be symmetric. A gradient
@@ -169,17 +156,19 @@ def bicgstab(  # noqa: PLR0913
 
     Source: van der Vorst, SIAM J. Sci. Stat. Comput. 13, 1992.
     """
-    return _solve(calculus, "bicgstab", (A, b, x0, M), Stopping(rtol, atol, maxiter, on_error))
+    return _solve(
+        calculus, "bicgstab", (A, b, x0, M), conjugate.Stopping(rtol, atol, maxiter, on_error)
+    )
 
 
 def _solve(
-    calculus: Calculus, title: str, operands: Sequence[Any], stopping: Stopping
-) -> tuple[Any, SolverInfo]:
+    calculus: Calculus, title: str, operands: Sequence[Any], stopping: conjugate.Stopping
+) -> tuple[Any, conjugate.SolverInfo]:
     choices = ("nan", "raise", "ignore") if calculus is CALCULUS else ("nan", "ignore")
-    check_on_error(title, stopping.on_error, choices)
+    operators.check_on_error(title, stopping.on_error, choices)
     search, symmetric = SEARCHES[title]
-    problem = system(calculus, title, *operands)
-    x, info = solution(calculus, search, problem, stopping, symmetric=symmetric)
+    problem = operators.system(calculus, title, *operands)
+    x, info = conjugate.solution(calculus, search, problem, stopping, symmetric=symmetric)
     return UNCONVERGED(x, info.converged) if stopping.on_error == "raise" else x, info
 
 
@@ -214,8 +203,8 @@ def lanczos(calculus: Calculus, A: Any, v0: TensorLike, steps: int) -> Tridiagon
 
     Source: Parlett, The Symmetric Eigenvalue Problem, 1998, chapter 13.
     """
-    check_integer("lanczos", "steps", steps, 1)
-    problem = system(calculus, "lanczos", A, v0, None, None)
+    operators.check_integer("lanczos", "steps", steps, 1)
+    problem = operators.system(calculus, "lanczos", A, v0, None, None)
     n = lengths_of(problem.b)[-2]
     if n is not None and steps > n:
         raise ArgumentError(f"lanczos: {steps} steps for {n} rows.", f"Give {n} at most.")
@@ -277,17 +266,17 @@ def eigsh(  # noqa: D417, PLR0913
 
     Source: Wu & Simon, SIAM J. Matrix Anal. Appl. 22, 2000.
     """
-    check_on_error("eigsh", on_error)
-    A = as_operand(calculus, "eigsh", A)  # noqa: N806
+    operators.check_on_error("eigsh", on_error)
+    A = operators.as_operand(calculus, "eigsh", A)  # noqa: N806
     if v0 is None:
-        n, dtype = size_of(calculus, "eigsh", A, "v0")
+        n, dtype = operators.size_of(calculus, "eigsh", A, "v0")
         start = irregular(calculus.xp, n, 1, dtype)
     else:
         start = calculus.array(v0)
         if start.ndim != 1:
             raise ShapeError("eigsh: v0 is no vector.", "Give one vector.")
         start = calculus.xp.expand_dims(start, -1)
-    problem = system(calculus, "eigsh", A, start, None, None)
+    problem = operators.system(calculus, "eigsh", A, start, None, None)
     return eigenpairs(
         calculus, problem.product, problem.b, k,
         which=which, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error,
@@ -360,8 +349,8 @@ def stochastic_logdet(  # noqa: D417, PLR0913
     Source: Ubaru, Chen & Saad, SIAM J. Matrix Anal. Appl. 38, 2017; Golub & Meurant, Matrices,
         Moments and Quadrature, 2010.
     """
-    check_on_error("stochastic_logdet", on_error)
-    stopping = Stopping(rtol, 0.0, maxiter, on_error)
+    operators.check_on_error("stochastic_logdet", on_error)
+    stopping = conjugate.Stopping(rtol, 0.0, maxiter, on_error)
     _, estimate, _ = estimate_logdet(
         calculus, "stochastic_logdet", A, None, key, M,
         n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
@@ -383,7 +372,7 @@ def inv_quad_logdet(  # noqa: D417, PLR0913
     rtol: float = 1e-5,
     maxiter: int | None = None,
     on_error: str = "nan",
-) -> tuple[Tensor, StochasticLogdet, SolverInfo]:
+) -> tuple[Tensor, StochasticLogdet, conjugate.SolverInfo]:
     """Return ``y @ inv(A) @ y`` and ``log(det(A))``, as in a Gaussian log-likelihood.
 
     The results are as for ``cg`` and ``stochastic_logdet``, but all systems are solved together:
@@ -422,8 +411,8 @@ def inv_quad_logdet(  # noqa: D417, PLR0913
 
     Source: Gardner et al., GPyTorch: Blackbox Matrix-Matrix Gaussian Process Inference, 2018.
     """
-    check_on_error("inv_quad_logdet", on_error)
-    stopping = Stopping(rtol, 0.0, maxiter, on_error)
+    operators.check_on_error("inv_quad_logdet", on_error)
+    stopping = conjugate.Stopping(rtol, 0.0, maxiter, on_error)
     return estimate_logdet(
         calculus, "inv_quad_logdet", A, y, key, M,
         n=None, probes=probes, steps=steps, lower=lower, stopping=stopping,
@@ -455,9 +444,9 @@ def pivoted_cholesky(calculus: Calculus, A: Any, rank: int) -> Tensor:  # noqa: 
 
     Source: Harbrecht, Peters & Schneider, Appl. Numer. Math. 62, 2012.
     """
-    check_integer("pivoted_cholesky", "rank", rank, 1)
-    A = as_operand(calculus, "pivoted_cholesky", A)  # noqa: N806
-    n, _ = size_of(calculus, "pivoted_cholesky", A, "a matrix")
+    operators.check_integer("pivoted_cholesky", "rank", rank, 1)
+    A = operators.as_operand(calculus, "pivoted_cholesky", A)  # noqa: N806
+    n, _ = operators.size_of(calculus, "pivoted_cholesky", A, "a matrix")
     if isinstance(n, int) and rank > n:
         raise ArgumentError(f"pivoted_cholesky: rank={rank} of {n} rows.", f"Give {n} at most.")
     return partial_factor(calculus, A, rank)  # type: ignore[no-any-return]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,77 +85,6 @@ def _log_sum(xp: Any, nodes: Any, vectors: Any) -> Any:
     return xp.sum(first**2 * xp.log(nodes), axis=-1)
 
 
-def inv_quad_logdet(  # noqa: PLR0913
-    calculus: Calculus,
-    system: System,
-    key: Any,
-    near: LowRankPreconditioner | None,
-    *,
-    probes: int,
-    steps: int,
-    lower: Any,
-    stopping: Stopping,
-    with_sides: bool,
-) -> tuple[Any, StochasticLogdet, SolverInfo]:
-    """Return ``b @ inv(A) @ b`` of each column and ``log(det(A))``.
-
-    Gradients reuse the solutions. With probes z and a preconditioner P, the derivative of the
-    log-determinant is the mean of ``u @ dA @ w`` for ``u = inv(A) @ root(P) @ z`` and ``w =
-    inv(root(P)) @ z``.
-
-    Args:
-        calculus: The library.
-        system: A and b.
-        key: The random key of the probes.
-        near: The preconditioner P.
-        probes: The number of probes.
-        steps: The number of Lanczos steps.
-        lower: A lower bound of the eigenvalues of A, or of ``inv(P) @ A``.
-        stopping: The stopping criterion of the solver.
-        with_sides: Whether solutions for b are computed, too.
-    """
-    xp = calculus.xp
-    dtype = dtype_name(dtype_of(system.b))
-    n = xp.shape_of(system.b)[-2]
-    z = calculus.signs(key, (n, probes), dtype)
-    constant = calculus.freeze(system.product, z)
-    side, w, inner = z, z, constant
-    if near is not None:
-        side, w = near.root(z), near.inverse_root(z)
-        lower = NEAR_ONE[dtype] if lower is None else lower
-
-        def inner(x: Any) -> Any:
-            return near.inverse_root(constant(near.inverse_root(x)))
-
-    gauss, excess = quadratic_forms(calculus, inner, z, min(steps, _max_steps(n, steps)), lower)
-    gauss = gauss if near is None else gauss + near.logdet()
-    sides = xp.concatenate([system.b, side], axis=-1) if with_sides else side
-    together = System(system.product, None if near is None else near.__matmul__, sides, None, False)
-    x, info = solution(calculus, conjugate_gradients, together, stopping, symmetric=True)
-    count = xp.shape_of(system.b)[-1] if with_sides else 0
-    own, u = xp.getitem(x, (..., slice(None, count))), xp.getitem(x, (..., slice(count, None)))
-    w = calculus.constant(w)
-    moving = xp.mean(calculus.zeros_with_gradient(system.product(w), u), axis=-1)
-    value = calculus.constant(xp.mean(gauss, axis=-1)) + moving
-    spread = xp.std(gauss, axis=-1, ddof=1) / float(np.sqrt(probes))
-    estimate = StochasticLogdet(value, spread, xp.mean(excess, axis=-1))
-    quad = None
-    if with_sides:
-        stopping = stopping.with_maxiter(xp, system.b)
-        precondition = identity if near is None else near.__matmul__
-
-        def search(product: Map, b: Any, start: Any) -> Any:
-            return conjugate_gradients(calculus, product, precondition, b, start, stopping)[0]
-
-        quad = calculus.quadratic(system.product, system.b, own, search)
-    return quad, estimate, info
-
-
-def _max_steps(n: Any, steps: int) -> int:
-    """Return the number of rows if known: a Krylov space has no more dimensions."""
-    return n if isinstance(n, int) else steps
-
-
 def estimate_logdet(  # noqa: PLR0913
     calculus: Calculus,
     title: str,
@@ -168,7 +99,56 @@ def estimate_logdet(  # noqa: PLR0913
     lower: Any,
     stopping: Stopping,
 ) -> tuple[Any, StochasticLogdet, SolverInfo]:
-    """Return quadratic forms of the inverse, or None, and the log-determinant."""
+    """Return ``y @ inv(A) @ y`` of each column, None without y, and ``log(det(A))``.
+
+    Gradients reuse the solutions. With probes z and a preconditioner P, the derivative of the
+    log-determinant is the mean of ``u @ dA @ w`` for ``u = inv(A) @ root(P) @ z`` and ``w =
+    inv(root(P)) @ z``. The public functions document the arguments.
+    """
+    problem, near, is_vector = _problem(calculus, title, (A, y, M), n, probes, steps)
+    xp, dtype = calculus.xp, dtype_name(dtype_of(problem.b))
+    rows = xp.shape_of(problem.b)[-2]
+    z = calculus.signs(key, (rows, probes), dtype)
+    constant = calculus.freeze(problem.product, z)
+    side, w, inner = z, z, constant
+    if near is not None:
+        side, w = near.root(z), near.inverse_root(z)
+        lower = NEAR_ONE[dtype] if lower is None else lower
+
+        def inner(x: Any) -> Any:
+            return near.inverse_root(constant(near.inverse_root(x)))
+
+    # A Krylov space has at most as many dimensions as rows.
+    most = min(steps, rows) if isinstance(rows, int) else steps
+    gauss, excess = quadratic_forms(calculus, inner, z, most, lower)
+    gauss = gauss if near is None else gauss + near.logdet()
+    sides = side if y is None else xp.concatenate([problem.b, side], axis=-1)
+    together = replace(problem, b=sides)
+    x, info = solution(calculus, conjugate_gradients, together, stopping, symmetric=True)
+    count = 0 if y is None else xp.shape_of(problem.b)[-1]
+    own, u = xp.getitem(x, (..., slice(None, count))), xp.getitem(x, (..., slice(count, None)))
+    w = calculus.constant(w)
+    moving = xp.mean(calculus.zeros_with_gradient(problem.product(w), u), axis=-1)
+    value = calculus.constant(xp.mean(gauss, axis=-1)) + moving
+    spread = xp.std(gauss, axis=-1, ddof=1) / float(np.sqrt(probes))
+    estimate = StochasticLogdet(value, spread, xp.mean(excess, axis=-1))
+    if y is None:
+        return None, estimate, info
+    stopping = stopping.with_maxiter(xp, problem.b)
+
+    def search(product: Map, b: Any, start: Any) -> Any:
+        precondition = problem.precondition or identity
+        return conjugate_gradients(calculus, product, precondition, b, start, stopping)[0]
+
+    quad = calculus.quadratic(problem.product, problem.b, own, search)
+    return xp.squeeze(quad, -1) if is_vector else quad, estimate, info
+
+
+def _problem(
+    calculus: Calculus, title: str, operands: Sequence[Any], n: Any, probes: Any, steps: Any
+) -> tuple[System, LowRankPreconditioner | None, bool]:
+    """Return the system of A, y and M, the preconditioner, and whether y is a vector."""
+    A, y, M = operands  # noqa: N806
     check_integer(title, "probes", probes, 2)
     check_integer(title, "steps", steps, 1)
     if M is not None and not isinstance(M, LowRankPreconditioner):
@@ -188,8 +168,4 @@ def estimate_logdet(  # noqa: PLR0913
     problem = system(calculus, title, A, sides, None, M)
     if len(lengths_of(problem.b)) != 2:
         raise ShapeError(f"{title}: a stack of systems.", "Give one matrix, and one of columns.")
-    quad, estimate, info = inv_quad_logdet(
-        calculus, problem, key, M,
-        probes=probes, steps=steps, lower=lower, stopping=stopping, with_sides=y is not None,
-    )  # fmt: skip
-    return calculus.xp.squeeze(quad, -1) if is_vector else quad, estimate, info
+    return problem, M, is_vector

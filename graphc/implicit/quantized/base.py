@@ -112,9 +112,6 @@ class Quantized(Stacked):
         static = [(name, getattr(self, name)) for name in field_names_of(type(self)).static]
         _check(type(self), tuple(static), str(self.dtype), types)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return dict.fromkeys(fields_of(self), 2)
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         rows, columns = (columns, rows) if self.transposed else (rows, columns)
         # Padding is at the end of the array, not of each shard.
@@ -137,9 +134,14 @@ class Quantized(Stacked):
         y = self._remove_padding(xp, self.coding.dense(xp, self.packed, *self.numbers))
         return xp.swapaxes(y, -1, -2) if self.transposed else y
 
+    @property
+    def once_quantized(self) -> Quantized:
+        """The same elements, with scales and biases of the array's dtype."""
+        return self
+
     def group_fields(self) -> dict[str, Any]:
         """Return the fields whose last axis runs over groups, by name."""
-        return fields_of(self)
+        return {name: x for name, x in fields_of(self).items() if x is not None}
 
     def length_of_groups(self, name: str, groups: int) -> int:
         """Return the length of a number of groups along the last axis of a field."""
@@ -248,7 +250,8 @@ class Quantized(Stacked):
         padding = self.padding if stop == n else 0
         stop += padding
         if columns != range(n or 0) and (columns.step != 1 or start % block or stop % block):
-            return NotImplemented
+            once = self.once_quantized
+            return NotImplemented if once is self else once.matrix_window(rows, columns)
         xp = self.xp
         row_slice = slice(rows.start, rows.stop, rows.step)
 
@@ -276,18 +279,20 @@ class Quantized(Stacked):
         return xp.moveaxis(y, 0, -1)
 
     def join_matrices(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        treedef = Treedef.of(self)[0]
-        if any(Treedef.of(x)[0] != treedef or x.dtype != self.dtype for x in others):
-            return NotImplemented
+        (treedef, leaves), xp = Treedef.of(self), self.xp
         field_axis = -3 - axis if self.transposed else axis
-        if field_axis == -1 and self.padding:
+        is_same = all(Treedef.of(x)[0] == treedef and x.dtype == self.dtype for x in others)
+        is_complete = field_axis != -1 or not self.padding
+        if is_same and is_complete and len(leaves) == len(self.group_fields()):
+            return self.each(lambda *fields: xp.concatenate(fields, field_axis), *others)
+        once, matrices = self.once_quantized, [x for x in others if isinstance(x, type(self))]
+        if once is self or len(matrices) < len(others):
             return NotImplemented
-        xp = self.xp
-        return self.each(lambda *fields: xp.concatenate(fields, field_axis), *others)
+        return once.join_matrices([x.once_quantized for x in matrices], axis)
 
     def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
-        if self.transposed or not covers[-1]:
-            return NotImplemented
+        if self.transposed or not covers[-1] or (values and self.once_quantized is not self):
+            return NotImplemented  # new values would need new factors, which other groups share
         codes = [x if is_implicit(x) else self.encode(x) for x in values]
         if any(Treedef.of(x)[0] != Treedef.of(self)[0] for x in codes):
             return NotImplemented
@@ -321,7 +326,8 @@ class Quantized(Stacked):
 
     def add_number(self, c: Any) -> Any:
         """Return the sum with a 0-d array; NotImplemented if the codes have no place for it."""
-        return NotImplemented
+        once = self.once_quantized
+        return NotImplemented if once is self else once.add_number(c)
 
     def scale_along(self, vector: Any, axis: int) -> Any:
         packed_axis = self.ndim - 1 - self.transposed

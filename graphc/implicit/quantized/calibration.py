@@ -15,11 +15,11 @@ from graphc import hooks
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.namespace import SYMBOLIC, numpy_like
 from graphc.implicit.quantized.base import Quantized
-from graphc.implicit.quantized.channels import ChannelScaled
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.convert import Recipe, recipe_of, resolve_channels
 from graphc.implicit.quantized.encode import nearest, parameters_of
 from graphc.implicit.quantized.microscaled import Microscaled
+from graphc.implicit.structures.channels import ChannelScaled
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import dtype_name
 from graphc.loop.functional import loop

@@ -20,8 +20,8 @@ from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, encode_mi
 from graphc.implicit.quantized.selection import (
     Rules,
     Where,
-    convert_by_rules,
-    convert_where,
+    compile_rule,
+    convert_selected,
     is_array,
 )
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
@@ -164,8 +164,8 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
             raise ImplicitArrayError(
                 "quantize(rules, where=...).", "A rule says which arrays it is for."
             )
-        recipes = [(key, value and recipe_of(value, options)) for key, value in kind.items()]
-        return convert_by_rules(tree, recipes, _convert)
+        rules = [(compile_rule(k), x and recipe_of(x, options)) for k, x in kind.items()]
+        return convert_selected(tree, rules, _convert)
     recipe = recipe_of(kind, options)
     if is_array(tree):
         if where is not None:
@@ -173,7 +173,7 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
                 "quantize(where=...) of an array.", "Omit where: it selects arrays of a tree."
             )
         return _convert(tree, "the array", recipe)
-    return convert_where(tree, where, _convert, recipe)
+    return convert_selected(tree, [(where, recipe)], _convert)
 
 
 def dequantize(tree: Any) -> Any:
@@ -210,14 +210,16 @@ def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:
             f"quantize: a rule {kind!r}.",
             f"Give a kind, None, or a mapping of 'kind' and {', '.join(map(repr, options))}.",
         )
-    cls, static = _class_of(settings["kind"])
+    if (kind := settings["kind"]) not in KINDS:
+        problem = f"quantize(kind={kind!r})."
+        raise ImplicitArrayError(problem, f"Take one of {', '.join(map(repr, KINDS))}.")
+    cls, static = KINDS[kind]
     if settings["symmetric"]:
         if cls not in {AffineQuantized, ScaledQuantized}:
-            kind = settings["kind"]
             raise ImplicitArrayError(
                 f"quantize({kind!r}, symmetric=True).", "This kind has no biases: omit symmetric."
             )
-        cls, static = ScaledQuantized, {"element": settings["kind"]}
+        cls, static = ScaledQuantized, {"element": kind}
     axis = settings["axis"]
     if axis not in {-1, -2}:
         raise ImplicitArrayError(
@@ -254,20 +256,14 @@ def _groups_of(
     return -1, tuple(channels)
 
 
-def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
-    if kind not in KINDS:
-        problem = f"quantize(kind={kind!r})."
-        raise ImplicitArrayError(problem, f"Take one of {', '.join(map(repr, KINDS))}.")
-    return KINDS[kind]
-
-
 def _convert(x: Any, name: str, recipe: Recipe) -> Any:
     _check(x, name)
     recipe, shared = resolve_channels(recipe, len(lengths_of(x)), name)
     original, xp = x, numpy_like(x)
     if xp.name == "MLX":
         # NumPy's functions compute the same codes as MLX's own quantization.
-        x, xp = _from_mlx(xp, x), numpy_like(np.zeros(()))
+        x = np.asarray(xp.cast(x, "float32") if dtype_of(x).itemsize < 4 else x)
+        xp = numpy_like(x)
     _check_values(xp, x, name)
     transposed = recipe.axis == -2
     x = xp.swapaxes(x, -1, -2) if transposed else x
@@ -288,15 +284,11 @@ def _convert(x: Any, name: str, recipe: Recipe) -> Any:
     if original is not x and numpy_like(original).name == "MLX":
         xp, dtype = numpy_like(original), str(dtype_name(dtype_of(original)))
         leaves = [type(original)(leaf) for leaf in leaves]
-        leaves = [leaf if _is_code(leaf) else xp.cast(leaf, dtype) for leaf in leaves]
+        leaves = [xp.cast(x, dtype) if is_inexact(dtype_name(dtype_of(x))) else x for x in leaves]
     return treedef.build(leaves)
 
 
 SHAPED = "Give it a shape, as by gt.matrix(shape=...) or gt.specify_shape."
-
-
-def _is_code(x: Any) -> bool:
-    return not is_inexact(dtype_name(dtype_of(x)))
 
 
 def resolve_channels(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tuple[int, ...]]:
@@ -315,10 +307,6 @@ def resolve_channels(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tupl
     others = [axis for axis in range(ndim) if axis != packed % ndim]
     shared = tuple([i for i, axis in enumerate(others) if axis not in own])
     return recipe._replace(axis=packed), shared
-
-
-def _from_mlx(xp: Any, x: Any) -> Any:
-    return np.asarray(xp.cast(x, "float32") if dtype_of(x).itemsize < 4 else x)
 
 
 def _check(x: Any, name: str) -> None:

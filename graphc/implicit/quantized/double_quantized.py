@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,9 +90,6 @@ class DoubleQuantized(Quantized):
                 f"Give a multiple of {self.block}, as many as share a factor.",
             )
 
-    def group_fields(self) -> dict[str, Any]:
-        return {name: x for name, x in super().group_fields().items() if x is not None}
-
     def length_of_groups(self, name: str, groups: int) -> int:
         is_factor = name in {"factors", "minimum_factors"}
         return groups // self.per_factor if is_factor else super().length_of_groups(name, groups)
@@ -121,30 +117,12 @@ class DoubleQuantized(Quantized):
 
     @property
     def once_quantized(self) -> AffineQuantized | ScaledQuantized:
-        """The same elements, with scales and biases of the array's dtype."""
         settings: dict[str, Any] = {"group_size": self.group_size, "transposed": self.transposed}
         if self.symmetric:
             (scales,) = self.numbers
             return ScaledQuantized(self.packed, scales, element=f"int{self.bits}", **settings)
         scales, biases = self.numbers
         return AffineQuantized(self.packed, scales, biases, bits=self.bits, **settings)
-
-    def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
-        y = super().join_matrices(others, axis)
-        if y is not NotImplemented or not all(isinstance(x, DoubleQuantized) for x in others):
-            return y
-        return self.once_quantized.join_matrices([x.once_quantized for x in others], axis)
-
-    def matrix_window(self, rows: range, columns: range) -> Any:
-        y = super().matrix_window(rows, columns)
-        return self.once_quantized.matrix_window(rows, columns) if y is NotImplemented else y
-
-    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
-        # The new values would need new factors, which other groups share.
-        return NotImplemented if values else super().map_window(function, covers)
-
-    def add_number(self, c: Any) -> Any:
-        return self.once_quantized.add_number(c)
 
     def _map_numbers(self, function: Any) -> Any:
         factors = {"factors": self.factors, "minimum_factors": self.minimum_factors}

@@ -165,29 +165,17 @@ def _affine(groups: _Groups) -> tuple[Any, ...]:
     return xp.clip(codes, 0, largest_code), step, bias
 
 
-def _normalize(groups: _Groups, scales: Any) -> Any:
-    xp = groups.xp
+def _scaled(groups: _Groups, scales: Any) -> tuple[Any, ...]:
+    """Encode by the nearest numbers of the kind times scales."""
+    xp, coding, x, dtype, *_ = groups
+    scales = _round_to(xp, scales, dtype)
     divisor = xp.where(scales > 0, scales, xp.ones_like(scales))
-    return groups.x / xp.expand_dims(divisor, -1)
-
-
-def _normal_float(groups: _Groups) -> tuple[Any, ...]:
-    """Encode by the nearest of 16 numbers times the largest magnitude of each group."""
-    xp = groups.xp
-    largest = _round_to(xp, groups.largest(), groups.dtype)
-    return _normal_codes(xp, _normalize(groups, largest)), largest
-
-
-def _sign(groups: _Groups) -> tuple[Any, ...]:
-    """Encode by signs times the mean magnitude, which has the least square error; 0 is positive."""
-    return groups.x >= 0, groups.mean()
+    return _nearest(xp, coding, x / xp.expand_dims(divisor, -1)), scales
 
 
 def _symmetric(groups: _Groups) -> tuple[Any, ...]:
     """Encode with the scale by which the largest magnitude is the largest number of the kind."""
-    xp, coding, *_ = groups
-    scales = _round_to(xp, groups.largest() / largest_of(coding), groups.dtype)
-    return _nearest(xp, coding, _normalize(groups, scales)), scales
+    return _scaled(groups, groups.largest() / largest_of(groups.coding))
 
 
 def _ternary(groups: _Groups) -> tuple[Any, ...]:
@@ -195,9 +183,7 @@ def _ternary(groups: _Groups) -> tuple[Any, ...]:
 
     Source: Ma et al., The era of 1-bit LLMs, arXiv:2402.17764, 2024.
     """
-    xp, coding, *_ = groups
-    scales = _round_to(xp, groups.mean(), groups.dtype)
-    return _nearest(xp, coding, _normalize(groups, scales)), scales
+    return _scaled(groups, groups.mean())
 
 
 def float_codes(xp: Any, kind: str, x: Any) -> Any:
@@ -221,8 +207,9 @@ def float_codes(xp: Any, kind: str, x: Any) -> Any:
 
 ENCODERS: dict[str, Callable[[_Groups], tuple[Any, ...]]] = {
     "affine": _affine,
-    "nf4": _normal_float,
-    "1bit": _sign,
+    "nf4": lambda groups: _scaled(groups, groups.largest()),
+    # Signs times the mean magnitude, which has the least square error; 0 is positive.
+    "1bit": lambda groups: (groups.x >= 0, groups.mean()),
     "integer": _symmetric,
     "ternary": _ternary,
     "ternary5": _ternary,

@@ -121,18 +121,14 @@ class QuantizedMatmul(AxisComposite):
         # The rows of words are the columns of w, or its rows.
         along, across = (g, x) if self.transposed else (x, g)
         if wanted[2]:
-            g_scales = self._scale_gradient(_outer(along, across), packed, numbers[0])
+            values = self.coding.values(SYMBOLIC, self.coding.codes(SYMBOLIC, packed), x.dtype)
+            terms = self.coding.split_groups(SYMBOLIC, _outer(along, across) * values)
+            g_scales = SYMBOLIC.sum(terms, -1)
         if len(numbers) > 1 and wanted[3]:
             # A bias adds to all elements of its group: sum over groups before the product.
             sums = SYMBOLIC.sum(self.coding.split_groups(SYMBOLIC, across), -1)
             g_biases = _outer(along, sums)
         return g_x, None, g_scales, *([g_biases] if len(numbers) > 1 else [])
-
-    def _scale_gradient(self, g_dense: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
-        """Return the sum of ``g_dense * values(codes)`` over each group."""
-        coding = self.coding
-        values = coding.values(SYMBOLIC, coding.codes(SYMBOLIC, packed), scales.dtype)
-        return SYMBOLIC.sum(coding.split_groups(SYMBOLIC, g_dense * values), -1)  # type: ignore[no-any-return]
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
         """Batch x alone as more rows; otherwise add a batch axis to all operands."""

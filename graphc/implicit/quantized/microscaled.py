@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,8 +104,7 @@ class Microscaled(Quantized):
         return (self.scales_of() * self.factor,)
 
     @property
-    def scaled_codes(self) -> ScaledQuantized:
-        """The same elements with scales of the array's dtype."""
+    def once_quantized(self) -> ScaledQuantized:
         (scales,) = self.numbers
         return ScaledQuantized(
             self.packed,
@@ -120,17 +119,8 @@ class Microscaled(Quantized):
         # A kernel may use the codes of the scales, which do not include the factor.
         return super().product_of(x, numbers or (self.scales_of(),)) * self.factor
 
-    def join_matrices(self, others: Sequence[Any], axis: int) -> Any:
-        if not all(isinstance(x, Microscaled) for x in others):
-            return NotImplemented
-        return self.scaled_codes.join_matrices([x.scaled_codes for x in others], axis)
-
-    def map_window(self, function: Callable[..., Any], covers: Sequence[bool], *values: Any) -> Any:
-        # The part may belong to several matrices of a stack, whose factors cannot be found from it.
-        return NotImplemented if values else super().map_window(function, covers)
-
     def scale_along(self, vector: Any, axis: int) -> Any:
-        return self.scaled_codes.scale_along(vector, axis)
+        return self.once_quantized.scale_along(vector, axis)
 
     def _map_numbers(self, function: Any) -> Any:
         return with_fields(self, {"factor": function(self.factor)})

@@ -32,77 +32,51 @@ def path_string(path: Path) -> str:
     return "/".join(map(str, path))
 
 
-def convert_where(tree: Any, where: Where, convert: Callable[[Any, str, T], Any], recipe: T) -> Any:
-    """Return a tree in which selected arrays are converted; implicit ones are unchanged.
-
-    Args:
-        tree: A nested container.
-        where: As for ``quantize``.
-        convert: Called with an array, its description for errors, and the recipe.
-        recipe: The last argument of ``convert``.
-
-    Raises:
-        ImplicitArrayError: If ``where`` is given and matches no array.
-    """
-    result, used = _convert_arrays(tree, [(predicate(where), recipe)], convert)
-    if where is not None and not used:
-        raise ImplicitArrayError(
-            f"quantize(where={where!r}) fits no array of the tree.",
-            "A pattern is compared with keys joined by '/', as layers/0/w.",
-        )
-    return result
-
-
-def convert_by_rules(
-    tree: Any,
-    rules: Sequence[tuple[str, T | None]],
-    convert: Callable[[Any, str, T], Any],
+def convert_selected(
+    tree: Any, choices: Sequence[tuple[Where, T | None]], convert: Callable[[Any, str, T], Any]
 ) -> Any:
-    """Return a tree whose arrays are converted by the first rule found in their path.
+    """Return a tree whose dense arrays are converted by the first choice that selects them.
 
     Args:
         tree: A nested container, or an array, whose path is empty.
-        rules: Regular expressions, each with an argument for ``convert``; None to leave arrays
-            unchanged.
-        convert: Called with an array, its description for errors, and the argument of its rule.
+        choices: Selections of arrays, as ``where`` of ``quantize``, each with an argument for
+            ``convert``; None to leave arrays unchanged.
+        convert: Called with an array, its description for errors, and the argument of its choice.
 
     Raises:
-        ImplicitArrayError: If a rule is no regular expression, or is the first match of no array.
+        ImplicitArrayError: If a selection that is not None is the first one of no array.
     """
-    choices = [(predicate(_compile(rule)), recipe) for rule, recipe in rules]
-    result, used = _convert_arrays(tree, choices, convert)
-    for i, (rule, _) in enumerate(rules):
-        if i not in used:
-            raise ImplicitArrayError(
-                f"quantize: the rule {rule!r} applies to no array of the tree.",
-                "A rule is searched in keys joined by '/', such as layers/0/w, and the first rule "
-                "that is found applies.",
-            )
-    return result
-
-
-def _convert_arrays(
-    tree: Any,
-    choices: Sequence[tuple[Callable[[Path, Any], bool], T | None]],
-    convert: Callable[[Any, str, T], Any],
-) -> tuple[Any, set[int]]:
-    """Convert each dense array by the first choice that selects it; return which were used."""
+    tests = [(predicate(where), recipe) for where, recipe in choices]
     used: set[int] = set()
 
     def convert_by_first(path: Path, x: Any) -> Any:
         if is_implicit(x) or not is_array(x):
             return x
-        for i, (selects, recipe) in enumerate(choices):
+        for i, (selects, recipe) in enumerate(tests):
             if selects(path, x):
                 used.add(i)
                 name = f"the array at {path_string(path)!r}"
                 return x if recipe is None else convert(x, name, recipe)
         return x
 
-    return tree_map_with_path(convert_by_first, tree), used
+    result = tree_map_with_path(convert_by_first, tree)
+    for i, (where, _) in enumerate(choices):
+        if i not in used and where is not None:
+            shown = where.pattern if isinstance(where, re.Pattern) else where
+            raise ImplicitArrayError(
+                f"quantize: {shown!r} fits no array of the tree.",
+                "A pattern is compared with keys joined by '/', such as layers/0/w; of several "
+                "rules, the first that is found applies.",
+            )
+    return result
 
 
-def _compile(rule: str) -> re.Pattern[str]:
+def compile_rule(rule: str) -> re.Pattern[str]:
+    """Return the pattern of a rule.
+
+    Raises:
+        ImplicitArrayError: If the rule is no regular expression.
+    """
     try:
         return re.compile(rule)
     except re.error as error:

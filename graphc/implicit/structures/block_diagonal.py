@@ -11,23 +11,14 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction
-from graphc.implicit.structures.stacked import (
-    Stacked,
-    are_square,
-    block_slice,
-    joint_spec,
-    length_sum,
-    materialize_unchecked,
-    product,
-    reduce_in_dtype,
-)
+from graphc.implicit.structures import stacked
 from graphc.implicit.structures.zeros import BESIDE_ZEROS
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
-class BlockDiagonal(Stacked):
+class BlockDiagonal(stacked.Stacked):
     """Blocks along the diagonal, zero elsewhere.
 
     A product multiplies by the blocks alone: for b equal blocks, with 1/b of the numbers and of the
@@ -141,30 +132,28 @@ class BlockDiagonal(Stacked):
         """Return the numbers that belong to blocks along a last axis."""
         return numbers if self.stacked else xp.stack(list(numbers), -1)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"blocks": 3 if self.stacked else 2}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         # A shard of blocks is a smaller matrix than a shard of rows.
-        return {"blocks": (joint_spec(rows, columns), None, None)} if self.stacked else {}
+        count = (stacked.joint_spec(rows, columns),) if self.stacked else ()
+        return {"blocks": (*count, None, None)}
 
     def _lengths(self) -> list[tuple[int | None, ...]]:
         """Return the lengths of the own axes of each array of blocks."""
-        own = self.own_axes()["blocks"]
+        own = 3 if self.stacked else 2
         return [lengths_of(x)[-own:] for x in self.arrays]
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         if self.stacked:
             b, p, q = lengths_of(self.blocks)[-3:]
-            return product(b, p), product(b, q)
+            return stacked.product(b, p), stacked.product(b, q)
         rows, columns = zip(*self._lengths(), strict=True)
-        return length_sum(rows), length_sum(columns)
+        return stacked.length_sum(rows), stacked.length_sum(columns)
 
     def materialize(self) -> Any:
         if self.stacked:
-            return _dense_of_equal_blocks(self.xp, materialize_unchecked(self.blocks))
-        blocks = [materialize_unchecked(x) for x in self.blocks]
+            return _dense_of_equal_blocks(self.xp, stacked.materialize_unchecked(self.blocks))
+        blocks = [stacked.materialize_unchecked(x) for x in self.blocks]
         xp = numpy_like(*blocks)
         *batch, _, n = xp.shape_of(blocks[0])
         n, before, rows = sum(xp.shape_of(x)[-1] for x in blocks), 0, []
@@ -199,7 +188,7 @@ class BlockDiagonal(Stacked):
 
     @property
     def is_solvable(self) -> bool:
-        return are_square(*self.arrays)
+        return stacked.are_square(*self.arrays)
 
     def solve(self, b: Any) -> Any:
         xp = numpy_like(self, b)
@@ -245,8 +234,8 @@ class BlockDiagonal(Stacked):
         b, p, q = lengths_of(self.blocks)[-3:]
         if b is None or p is None or q is None:
             return NotImplemented
-        xp, blocks = self.xp, block_slice(rows, p)
-        if blocks is not None and blocks == block_slice(columns, q):
+        xp, blocks = self.xp, stacked.block_slice(rows, p)
+        if blocks is not None and blocks == stacked.block_slice(columns, q):
             return BlockDiagonal(xp.getitem(self.blocks, (..., blocks, slice(None), slice(None))))
         if len(columns) < b * q and len(rows) == b * p:
             return xp.swapaxes(self.matrix_transpose()._stacked_window(columns, rows), -1, -2)
@@ -333,7 +322,7 @@ class BlockDiagonal(Stacked):
 
     def sum_batch(self, axes: tuple[int, ...]) -> Any:
         xp = self.xp
-        return self.fieldwise(lambda part, own: reduce_in_dtype(xp, "sum", part, axes))
+        return self.fieldwise(lambda part, own: stacked.reduce_in_dtype(xp, "sum", part, axes))
 
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         shapes = self._lengths()
@@ -347,14 +336,14 @@ class BlockDiagonal(Stacked):
             lengths = [(lengths_of(block)[axis], self.matrix[axis]) for axis in axes]
             if any(own == 0 for own, _ in lengths):
                 return xp.cast(xp.sum(block, axes), self.dtype)  # no element: zeros
-            y = reduce_in_dtype(xp, name, block, axes)
+            y = stacked.reduce_in_dtype(xp, name, block, axes)
             is_full = is_one or all(own == n is not None for own, n in lengths)
             return xp.cast(y if is_full else BESIDE_ZEROS[name](xp, y), self.dtype)
 
         parts = self.map_blocks(reduce_block)
         if len(axes) == 1:
             return self._join_vectors(xp, parts)
-        return reduce_in_dtype(xp, name, self._stack(xp, parts), (-1,))
+        return stacked.reduce_in_dtype(xp, name, self._stack(xp, parts), (-1,))
 
 
 def _dense_of_equal_blocks(xp: Any, blocks: Any) -> Any:

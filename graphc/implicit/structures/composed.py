@@ -53,8 +53,8 @@ class _Composed(Stacked):
     def _fits(a: Any, b: Any) -> bool:
         raise NotImplementedError
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"parts": 2}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"parts": (None, None)}
 
     def cast(self, dtype: Any) -> Any:
         return self.cast_fields(dtype)

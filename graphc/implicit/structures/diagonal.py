@@ -181,9 +181,6 @@ class Diagonal(SquareDiagonal):
                 "Diagonal of a number.", "Give a vector, or a stack of vectors."
             )
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"values": 1}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         # A shard of values is a smaller matrix than a shard of rows.
         return {"values": (joint_spec(rows, columns),)}
@@ -270,8 +267,8 @@ class Identity(SquareDiagonal):
         if not isinstance(self.n, int | np.integer) or self.n < 0:
             raise ImplicitArrayError(f"Identity of {self.n!r} rows.", "Give an integer from 0 on.")
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"scale": 0}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"scale": ()}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

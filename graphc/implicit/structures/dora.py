@@ -10,6 +10,7 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import densify
+from graphc.implicit.structures.channels import ChannelScaled
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.stacked import Stacked, check_same_dtype
 from graphc.implicit.treedef import lengths_of
@@ -101,9 +102,6 @@ class DoRA(Stacked):
                 )
         check_same_dtype(self, lora=self.lora, magnitude=self.magnitude, squares=self.squares)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"lora": 2, "magnitude": 1, "squares": 1}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         lengths_spec = (columns if self.axis == -1 else rows,)
         return {"lora": (rows, columns), "magnitude": lengths_spec, "squares": lengths_spec}
@@ -126,29 +124,23 @@ class DoRA(Stacked):
         squares = xp.add(self.squares, xp.sum(xp.multiply(cross, b), -2))
         return xp.divide(self.magnitude, xp.sqrt(squares))
 
+    @property
+    def scaled(self) -> ChannelScaled:
+        """The adapter with scaled columns, or rows: the same matrix."""
+        return ChannelScaled(self.lora, self.ratio(self.xp), self.axis == -1)
+
     def materialize(self) -> Any:
-        xp = self.xp
-        return xp.multiply(densify(self.lora), xp.expand_dims(self.ratio(xp), -3 - self.axis))
+        return self.scaled.materialize()
 
     def merged(self) -> Any:
         """Return the dense array. The materialization policy does not apply."""
         return densify(self)
 
     def rmatmul(self, x: Any) -> Any:
-        if is_implicit(x):
-            return NotImplemented
-        xp = numpy_like(self, x)
-        ratio = xp.expand_dims(self.ratio(xp), -2)
-        if self.axis == -1:
-            return xp.multiply(xp.matmul(x, self.lora), ratio)
-        return xp.matmul(xp.multiply(x, ratio), self.lora)
+        return NotImplemented if is_implicit(x) else self.scaled.rmatmul(x)
 
     def matrix_transpose(self) -> Any:
         return DoRA(self.lora.matrix_transpose(), self.magnitude, self.squares, -3 - self.axis)
 
     def matrix_rows(self, index: Any) -> Any:
-        xp = numpy_like(self, index)
-        rows, ratio = self.lora.matrix_rows(index), self.ratio(xp)
-        if self.axis == -1:
-            return xp.multiply(rows, ratio)
-        return xp.multiply(rows, xp.expand_dims(xp.getitem(ratio, index), -1))
+        return self.scaled.matrix_rows(index)

@@ -23,7 +23,11 @@ class Factored(Stacked):
     """Matrices that are a product of two factors, plus a field ``base`` if the class has one."""
 
     keeps_shardings: ClassVar[bool] = True
-    has_base: ClassVar[bool] = False
+
+    @property
+    def has_base(self) -> bool:
+        """Whether the class has a field ``base``."""
+        return "base" in fields_of(self)
 
     @abstractmethod
     def factors(self, xp: Any) -> tuple[Any, Any]:
@@ -37,7 +41,7 @@ class Factored(Stacked):
         weights = append_axes(xp, vector, self.ndim - axis)
         side = "columns" if axis == self.ndim - 1 else "rows"
         specs, fields = self.matrix_specs("rows", "columns"), fields_of(self)
-        scaled = [name for name in fields if side in specs.get(name, ())]
+        scaled = [name for name in fields if side in specs[name]]
         return with_fields(self, {name: xp.multiply(fields[name], weights) for name in scaled})
 
     def cast(self, dtype: Any) -> Any:

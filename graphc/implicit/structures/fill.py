@@ -308,24 +308,12 @@ def _product(xp: Any, value: Any, n: int) -> Any:
     return xp.cast(y, dtype)
 
 
-def _identity(xp: Any, value: Any, n: int) -> Any:
-    return value
-
-
-def _any(xp: Any, value: Any, n: int) -> Any:
-    return value if n else xp.zeros_like(value)
-
-
-def _all(xp: Any, value: Any, n: int) -> Any:
-    return value if n else xp.ones_like(value)
-
-
 REDUCTIONS: dict[str, Callable[[Any, Any, int], Any]] = {
     "sum": _sum,
     "prod": _product,
-    "max": _identity,
-    "min": _identity,
-    "any": _any,
-    "all": _all,
+    "max": lambda xp, value, n: value,
+    "min": lambda xp, value, n: value,
+    "any": lambda xp, value, n: value if n else xp.zeros_like(value),
+    "all": lambda xp, value, n: value if n else xp.ones_like(value),
 }
 """Reductions of n equal elements."""

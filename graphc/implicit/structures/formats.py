@@ -110,8 +110,8 @@ class BCOO(Sparse):
         """Convert to ``jax.experimental.sparse.BCOO``."""
         return jax_arrays().bcoo(self.data, self.indices, self.shape, self.unique)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"data": 1, "indices": 2}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"data": (None,), "indices": (None, None)}
 
     def check_indices(self) -> None:
         if lengths_of(self.indices)[-1] not in {None, 2}:
@@ -193,8 +193,8 @@ class Compressed(Sparse):
         fields = [np.asarray(x)[:stored] for x in (self.data, self.indices)]
         return cls((*fields, indptr), shape=self.lengths)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"data": 1, "indices": 1, "indptr": 1}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"data": (None,), "indices": (None,), "indptr": (None,)}
 
     def check_indices(self) -> None:
         name, count = type(self).__name__, self.lengths[self.axis]

@@ -34,14 +34,6 @@ def _distances(xp: Any, squares: Any) -> Any:
     return xp.where(is_positive, xp.sqrt(xp.where(is_positive, squares, 1)), 0)
 
 
-def _rbf(xp: Any, squares: Any) -> Any:
-    return xp.exp(-0.5 * squares)
-
-
-def _matern12(xp: Any, squares: Any) -> Any:
-    return xp.exp(-_distances(xp, squares))
-
-
 def _matern32(xp: Any, squares: Any) -> Any:
     r = 3**0.5 * _distances(xp, squares)
     return (1 + r) * xp.exp(-r)
@@ -53,8 +45,8 @@ def _matern52(xp: Any, squares: Any) -> Any:
 
 
 KERNELS: dict[str, Callable[[Any, Any], Any]] = {
-    "rbf": _rbf,
-    "matern12": _matern12,
+    "rbf": lambda xp, squares: xp.exp(-0.5 * squares),
+    "matern12": lambda xp, squares: xp.exp(-_distances(xp, squares)),
     "matern32": _matern32,
     "matern52": _matern52,
 }
@@ -171,8 +163,8 @@ class KernelMatrix(Stacked):
     def _columns(self) -> Any:
         return self.x if self.y is None else self.y
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"x": 2, "scale": 0, "y": 2}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"x": (None, None), "scale": (), "y": (None, None)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

@@ -11,22 +11,14 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction
+from graphc.implicit.structures import stacked
 from graphc.implicit.structures.factors import keeps_products
-from graphc.implicit.structures.stacked import (
-    Stacked,
-    are_square,
-    block_slice,
-    check_same_dtype,
-    materialize_unchecked,
-    product,
-    reduce_in_dtype,
-)
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
-class Kronecker(Stacked):
+class Kronecker(stacked.Stacked):
     """The Kronecker product ``left ⊗ right``: the blocks ``left[i, j] * right``.
 
     Element ``[i r + k, j s + l]`` is ``left[i, j] right[k, l]``. A product with a matrix multiplies
@@ -89,21 +81,18 @@ class Kronecker(Stacked):
                 f"Kronecker: factors of shapes {a} and {b}.",
                 "Both are matrices with equal leading axes.",
             )
-        check_same_dtype(self, left=self.left, right=self.right)
-
-    def own_axes(self) -> Mapping[str, int]:
-        return {"left": 2, "right": 2}
+        stacked.check_same_dtype(self, left=self.left, right=self.right)
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        return {"left": (rows, columns)}
+        return {"left": (rows, columns), "right": (None, None)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         (p, q), (r, s) = lengths_of(self.left)[-2:], lengths_of(self.right)[-2:]
-        return product(p, r), product(q, s)
+        return stacked.product(p, r), stacked.product(q, s)
 
     def materialize(self) -> Any:
-        left, right = materialize_unchecked(self.left), materialize_unchecked(self.right)
+        left, right = map(stacked.materialize_unchecked, (self.left, self.right))
         return _kron(numpy_like(left, right), left, right)
 
     # Products.
@@ -143,7 +132,7 @@ class Kronecker(Stacked):
 
     @property
     def is_solvable(self) -> bool:
-        return are_square(self.left, self.right)
+        return stacked.are_square(self.left, self.right)
 
     @property
     def orders(self) -> tuple[Any, Any]:
@@ -183,7 +172,7 @@ class Kronecker(Stacked):
 
     def matrix_window(self, rows: range, columns: range) -> Any:
         r, s = lengths_of(self.right)[-2:]
-        p, q = block_slice(rows, r), block_slice(columns, s)
+        p, q = stacked.block_slice(rows, r), stacked.block_slice(columns, s)
         xp = self.xp
         if p is not None and q is not None:
             return Kronecker(xp.getitem(self.left, (..., p, q)), self.right)
@@ -213,17 +202,14 @@ class Kronecker(Stacked):
 
     def elementwise(self, f: ElementwiseFunction, *others: Any) -> Any:
         if f.linear:
-            return self._with_factors(f(self.left), self.right)
+            left, right = f(self.left), self.right
+            same = dtype_of(right) == dtype_of(left)
+            return Kronecker(left, right if same else self.xp.cast(right, dtype_of(left)))
         if f.name == "multiply":
             return self._multiply_elements(others[0])
         if others or not f.facts.multiplicative or self.dtype.kind in "iub":
             return NotImplemented
         return self.fieldwise(lambda part, own: f(part))
-
-    def _with_factors(self, left: Any, right: Any) -> Any:
-        """Return the product of ``left`` and ``right`` in the dtype of ``left``."""
-        dtype = dtype_of(left)
-        return Kronecker(left, right if dtype_of(right) == dtype else self.xp.cast(right, dtype))
 
     def _multiply_elements(self, other: Any) -> Any:
         xp = numpy_like(self, other)
@@ -245,7 +231,7 @@ class Kronecker(Stacked):
     def reduce_matrix(self, name: str, axes: tuple[int, ...]) -> Any:
         xp = self.xp
         if name == "sum" or (self.dtype.kind == "b" and name in {"any", "all"}):
-            a, b = [reduce_in_dtype(xp, name, x, axes) for x in (self.left, self.right)]
+            a, b = [stacked.reduce_in_dtype(xp, name, x, axes) for x in (self.left, self.right)]
             return _kron_of_reduced(xp, a, b, axes)
         if name not in {"max", "min"} or self.dtype.kind != "f":
             return NotImplemented
@@ -255,7 +241,7 @@ class Kronecker(Stacked):
         """Return the extreme of the products of the extremes of both factors."""
         xp = self.xp
         extremes = [
-            [reduce_in_dtype(xp, end, x, axes) for end in ("max", "min")]
+            [stacked.reduce_in_dtype(xp, end, x, axes) for end in ("max", "min")]
             for x in (self.left, self.right)
         ]
         products = [_kron_of_reduced(xp, a, b, axes) for a in extremes[0] for b in extremes[1]]

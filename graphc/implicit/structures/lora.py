@@ -57,7 +57,6 @@ class LoRA(Factored):
     scale: Any = None
 
     frozen_fields: ClassVar[tuple[str, ...] | None] = ("base", "scale")
-    has_base: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -86,7 +85,8 @@ class LoRA(Factored):
             key: Replaces the seed: the data of a key, as ``jax.random.key_data`` returns it.
 
         Raises:
-            ImplicitArrayError: If the base is no floating matrix, or the rank no positive integer.
+            ImplicitArrayError: If the base is no floating matrix, the rank no positive integer, or
+                the seed or key has no generator.
 
         Example:
             >>> import numpy as np
@@ -106,7 +106,7 @@ class LoRA(Factored):
             raise ImplicitArrayError(f"LoRA.of: a rank of {rank!r}.", "Give an integer from 1 on.")
         lengths: Any = shape
         *batch, m, n = lengths
-        rng = np.random.default_rng(seed if key is None else np.ravel(key))
+        rng = _generator(seed, key)
         draws = rng.standard_normal((*batch, m, rank))
         a = (draws / math.sqrt(max(m, 1))).astype(dtype)
         divisor = math.sqrt(rank) if rank_stabilized else rank
@@ -158,11 +158,8 @@ class LoRA(Factored):
             )
         check_same_dtype(self, base=self.base, a=self.a, b=self.b, scale=self.scale)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"a": 2, "base": 2, "b": 2, "scale": 0}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        return {"base": (rows, columns), "a": (rows, None), "b": (None, columns)}
+        return {"a": (rows, None), "base": (rows, columns), "b": (None, columns), "scale": ()}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
@@ -297,6 +294,20 @@ class LoRA(Factored):
         xp = numpy_like(self, other)
         base = f(self.base, other.base) if isinstance(other, LoRA) else self.base
         return LoRA(base, *add_factors(xp, self.factors(xp), other.factors(xp)))
+
+
+def _generator(seed: Any, key: Any) -> np.random.Generator:
+    try:
+        words = None if key is None else np.asarray(key).ravel()
+        if words is not None and (words.dtype.kind not in "iu" or not words.size):
+            raise ValueError(f"the key has dtype {words.dtype} and {words.size} elements")
+        return np.random.default_rng(seed if words is None else words)
+    except (TypeError, ValueError) as error:
+        raise ImplicitArrayError(
+            f"LoRA.of(seed={seed!r}, key={key!r}): {error}.",
+            "Give a seed of np.random.default_rng, or as key integers from 0 on, as "
+            "jax.random.key_data(key) outside of functions that JAX traces.",
+        ) from error
 
 
 def _is_structured(x: Any) -> bool:

@@ -73,9 +73,6 @@ class LowRank(Factored):
         check_factors(self, self.u, self.v)
         check_same_dtype(self, u=self.u, v=self.v)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"u": 2, "v": 2}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         return {"u": (rows, None), "v": (None, columns)}
 

@@ -13,13 +13,7 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import ElementwiseFunction, Structured
-from graphc.implicit.structures.classes import (
-    compose,
-    count_classes,
-    count_pairs,
-    gather_columns,
-    scatter_columns,
-)
+from graphc.implicit.structures import classes as by_class
 from graphc.implicit.structures.entries import Entries, as_indices
 from graphc.implicit.structures.fill import append_axes
 from graphc.implicit.structures.stacked import as_slice, reduce_in_dtype
@@ -214,10 +208,10 @@ class OneHot(Structured):
 
     def rmatmul(self, x: Any) -> Any:
         if self.axis == -2:
-            return gather_columns(self, x)
+            return by_class.gather_columns(self, x)
         if isinstance(x, OneHot):
-            return count_pairs(x, self) if x.axis == -2 else compose(x, self)
-        return NotImplemented if is_implicit(x) else scatter_columns(self, x)
+            return by_class.count_pairs(x, self) if x.axis == -2 else by_class.compose(x, self)
+        return NotImplemented if is_implicit(x) else by_class.scatter_columns(self, x)
 
     # The same elements in another order.
 
@@ -373,7 +367,7 @@ class OneHot(Structured):
     def reduce(self, name: str, axes: tuple[int, ...]) -> Any:
         xp = self.xp
         if self.one_hot_axis not in axes:
-            return count_classes(self, axes) if name == "sum" else NotImplemented
+            return by_class.count_classes(self, axes) if name == "sum" else NotImplemented
         if not self.classes:
             return NotImplemented
         y = self.masked_weights(xp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, starmap
 from typing import Any, Protocol, runtime_checkable
@@ -109,9 +109,6 @@ class Sparse(Stacked):
             BoundsError: If a value is out of range.
         """
 
-    def own_axes(self) -> Mapping[str, int]:
-        return dict.fromkeys(fields_of(self), 1)
-
     @property
     def matrix(self) -> tuple[int, int]:
         lengths: tuple[int, int] = vars(self)["lengths"]
@@ -144,7 +141,7 @@ class Sparse(Stacked):
             raise ImplicitArrayError(
                 f"{type(self).__name__}: lengths {self.matrix}.", "Lengths are not negative."
             )
-        own = self.own_axes()
+        own = self.matrix_specs(None, None)
         shapes = {name: lengths_of(x) for name, x in fields_of(self).items()}
         for name, x in fields_of(self).items():
             if name != "data" and dtype_of(x).kind not in "iu":
@@ -152,8 +149,8 @@ class Sparse(Stacked):
                     f"{type(self).__name__}: {name} has dtype {dtype_of(x)}.",
                     "Indices are integers.",
                 )
-        short = any(len(shape) < own[name] for name, shape in shapes.items())
-        leading = [shape[: len(shape) - own[name]] for name, shape in shapes.items()]
+        short = any(len(shape) < len(own[name]) for name, shape in shapes.items())
+        leading = [shape[: len(shape) - len(own[name])] for name, shape in shapes.items()]
         if short or not all(starmap(shapes_fit, combinations(leading, 2))):
             raise ImplicitArrayError(
                 f"{type(self).__name__}: fields of shapes {shapes}.",

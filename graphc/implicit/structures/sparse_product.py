@@ -38,8 +38,15 @@ def static_indices(x: Any) -> tuple[Any, Any] | None:
     static = {name: array for name, array in arrays.items() if array is not None}
     if len(static) < len(arrays):
         return None
-    count = static["indices"].shape[len(lengths_of(x.values)) - 1]
-    _, rows, columns = with_fields(x, {**static, "data": np.zeros(count, bool)}).entries()
+    data = np.zeros(static["indices"].shape[: len(lengths_of(x.values))], bool)
+    _, rows, columns = with_fields(x, {**static, "data": data}).entries()
+    return rows, columns
+
+
+def indices_of(x: Any) -> tuple[Any, Any]:
+    """Return rows and columns of the stored values, as NumPy arrays if they are static."""
+    _, *indices = x.entries()
+    rows, columns = static_indices(x) or indices
     return rows, columns
 
 

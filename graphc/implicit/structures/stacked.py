@@ -29,10 +29,14 @@ class Stacked(Structured):
     """
 
     @abstractmethod
-    def own_axes(self) -> Mapping[str, int]:
-        """Return the number of axes of each field behind the axes of the stack.
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        """Return an entry for each axis of each field, behind the axes of the stack.
 
         The first field always holds an array; its dtype is this array's.
+
+        Args:
+            rows: The entry of axes along the rows of the matrix, such as a mesh axis or a slice.
+            columns: The entry of axes along the columns. Other axes have None.
         """
 
     @property
@@ -42,28 +46,21 @@ class Stacked(Structured):
 
     def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
         own = self.matrix_specs(*spec[-2:])
-        return {
-            name: (*spec[:-2], *own.get(name, (None,) * axes))
-            for name, axes in self.own_axes().items()
-        }
-
-    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        """Return partition specs of the own axes of fields, for specs of rows and columns."""
-        return {}
+        return {name: (*spec[:-2], *entries) for name, entries in own.items()}
 
     @property
     def dtype(self) -> Any:
         """The dtype of the first field."""
-        part = getattr(self, next(iter(self.own_axes())))
+        part = getattr(self, next(iter(self.matrix_specs(None, None))))
         return dtype_of(part[0] if isinstance(part, tuple) else part)
 
     @property
     def batch(self) -> tuple[int | None, ...]:
         """The lengths of the stack's axes."""
-        name, own = next(iter(self.own_axes().items()))
+        name, own = next(iter(self.matrix_specs(None, None).items()))
         part = getattr(self, name)
         shape = lengths_of(part[0] if isinstance(part, tuple) else part)
-        return shape[: len(shape) - own]
+        return shape[: len(shape) - len(own)]
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -72,10 +69,10 @@ class Stacked(Structured):
 
     def fieldwise(self, function: Callable[[Any, int], Any]) -> Any:
         """Apply a function to each field and its number of own axes."""
-        own_axes, fields = self.own_axes(), fields_of(self)
+        own, fields = self.matrix_specs(None, None), fields_of(self)
 
         def apply(name: str, field: Any) -> Any:
-            return map_field(lambda x: function(x, own_axes[name]), field)
+            return map_field(lambda x: function(x, len(own[name])), field)
 
         return with_fields(self, {name: apply(name, field) for name, field in fields.items()})
 
@@ -84,7 +81,7 @@ class Stacked(Structured):
         xp, everything = self.xp, slice(None)
 
         def slice_axes(name: str, part: Any) -> Any:
-            own = [axis or everything for axis in specs.get(name, ())]
+            own = [axis or everything for axis in specs[name]]
             return xp.getitem(part, (..., *own)) if own and part is not None else part
 
         specs = self.matrix_specs(as_slice(rows), as_slice(columns))

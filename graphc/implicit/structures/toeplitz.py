@@ -99,8 +99,8 @@ class Toeplitz(Stacked):
     def _row(self) -> Any:
         return self.column if self.row is None else self.row
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"column": 1, "row": 1}
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"column": (None,), "row": (None,)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

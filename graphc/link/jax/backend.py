@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,8 +19,14 @@ from jax.extend.backend import get_backend
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, ModeError, ShardingError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.policy import policy_of
-from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.implicit.policy import (
+    Materialization,
+    as_dense,
+    materializations,
+    materializing,
+    policy_of,
+)
+from graphc.ir import Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType, dependent
 from graphc.ir.law import deciding_inputs
 from graphc.ir.sharding import MeshAxes, with_role
 from graphc.link.backend import Backend, Executable, perform_as_declared, refuse_remote
@@ -29,6 +35,7 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.host import SliceLength
 from graphc.link.jax import symbolic
 from graphc.link.jax.call_key import KnownArguments, settings
+from graphc.link.jax.devices import default_platform, device_choice, plan_choices, plan_notes
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import call_numpy
 from graphc.link.jax.mesh import MeshHome, MeshLayout, check_options, layout_of
@@ -51,6 +58,22 @@ WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 WIDENED: set[Op | type[Op]] = set()
 """Operations, or their classes, that may compute in float64 whatever their operands' dtypes."""
+
+
+class OptionRule(NamedTuple):
+    """The rule of a mode's option that chooses how some operations are computed.
+
+    Attributes:
+        rewrite: Returns a graph with other operations, given the option's value.
+        notes: Returns a plan's notes on these operations.
+    """
+
+    rewrite: Callable[[Graph, Any], Graph]
+    notes: Callable[[Graph], Mapping[Node, str]]
+
+
+OPTION_RULES: dict[str, OptionRule] = {}
+"""Rules by the option's name; the file of the operations enters them."""
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
@@ -116,6 +139,15 @@ def device_of(options: Mapping[str, Any]) -> Any:
         ) from error
 
 
+def platform_of(options: Mapping[str, Any]) -> str:
+    """Return the platform of a mode's devices; the default one if the mode names none."""
+    layout, wanted = layout_of(options), options.get("device")
+    if isinstance(wanted, str):  # which need not be here
+        return wanted.partition(":")[0]
+    device = layout.mesh.devices.flat[0] if layout else wanted
+    return str(device.platform) if device else default_platform()
+
+
 def describe(options: Mapping[str, Any]) -> str:
     """Return JAX's version and the device."""
     layout = layout_of(options)
@@ -128,7 +160,13 @@ def describe(options: Mapping[str, Any]) -> str:
 
 def wide(program: Program) -> bool:
     """Return whether the program computes in a 64-bit dtype outside of its part on the host."""
-    return _is_wide(program.graph, program.host.nodes if program.host else ())
+    host, graph = program.host, program.graph
+    if host is None:
+        return _is_wide(graph, ())
+    # The program computes with the bounds of slices: the host knows the lengths alone.
+    bounds = [graph.inputs[i] for i in host.sliced]
+    passed = dependent([x for x in graph.nodes if not isinstance(x.op, SliceLength)], bounds)
+    return _is_wide(graph, host.nodes - passed)
 
 
 def _is_wide(graph: Graph, host: Container[Node]) -> bool:
@@ -170,7 +208,7 @@ def compile(
     shardings = layout.argument_shardings(spec.shardings) if layout else ()
     is_plain = not spec.static and device is None and not traced.is_padded
     if spec.static:
-        execute = Specialized(traced, spec, donated, context, inspect, shardings)
+        execute = Specialized(traced, spec, donated, context, inspect, shardings).call
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known_arguments = KnownArguments()
@@ -247,6 +285,36 @@ class JAXBackend(Backend):
         """Return whether a program computes in 64 bits, and whether it runs the user's code."""
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
+    def gains_on(self, options: Mapping[str, Any]) -> frozenset[str]:
+        rules: frozenset[str] = device_choice("rewrites", platform_of(options))
+        return self.gains | rules
+
+    def notes(self, program: Program, options: Mapping[str, Any]) -> Mapping[Node, str]:
+        notes = plan_notes(program.graph, platform_of(options), self.calls_back)
+        for rule in OPTION_RULES.values():
+            notes |= rule.notes(program.graph)
+        return notes
+
+    def summary(self, program: Program, options: Mapping[str, Any]) -> Mapping[str, str]:
+        return plan_choices(program.graph, platform_of(options))
+
+    def dense_arrays(self, program: Program, arguments: Sequence[Any]) -> Sequence[Materialization]:
+        static = program.host.inputs if program.host else ()
+
+        def trace(*arrays: Any) -> Any:
+            passed = iter(arrays)
+            values = [x if i in static else next(passed) for i, x in enumerate(arguments)]
+            return [as_dense(y, "the output") for y in program.trace(*values)]
+
+        specs = [
+            jax.ShapeDtypeStruct(x.shape, node.type.numpy_dtype)  # type: ignore[no-untyped-call]
+            for i, (x, node) in enumerate(zip(arguments, program.arguments, strict=True))
+            if i not in static
+        ]
+        with jax.enable_x64(True), materializing("allow"), materializations() as report:
+            jax.eval_shape(trace, *specs)
+        return [*dict.fromkeys(report)]
+
     def conversion_error(self, error: Exception, results: Any) -> Exception:
         if isinstance(error, jax.errors.TracerArrayConversionError):
             return ArgumentError(
@@ -268,6 +336,8 @@ class JAXBackend(Backend):
     def prepare(self, graph: Graph, options: Mapping[str, Any]) -> Graph:
         """Return the graph whose loops read and write slices of constant length by indices."""
         graph = index_windows(graph)
+        for name in OPTION_RULES.keys() & options.keys():
+            graph = OPTION_RULES[name].rewrite(graph, options[name])
         buckets = [getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)]
         # If lengths are padded, the length of a slice is padded too.
         return graph if asks_for_buckets(buckets, options) else with_slice_lengths(graph)
@@ -406,6 +476,7 @@ backend = JAXBackend(
     keeps_executables=True,
     describe=describe,
     options={
+        "attention": ("xla", "pallas", "interpret"),
         "device": (),
         "fallback": ("numpy",),
         "lengths": ("buckets", "exact"),

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
@@ -29,6 +29,7 @@ from graphc.errors import GraphcError
 from graphc.link.backend import Dispatch, Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
+from graphc.link.jax.devices import compiling_for, current_kind
 from graphc.link.jax.partitions import lower_for_partitions
 from graphc.link.jax.releases import trace_state
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
@@ -105,6 +106,7 @@ class Executables:
         self.foreign = foreign
         self._entries: OrderedDict[CallKey, CacheEntry] = OrderedDict()
         self._by_shapes: dict[tuple[Any, ...], CacheEntry] = {}
+        self._inners: dict[str, Executable] = {}
         self._lock = threading.RLock()
         self._thread = threading.local()
         self._choose: Choose = _none
@@ -128,16 +130,23 @@ class Executables:
         # With in_shardings, jax.jit transfers NumPy arrays faster than jax.device_put does.
         return jax.jit(program, donate_argnums=self.donated, in_shardings=shardings)
 
-    @cached_property
-    def _inner(self) -> Executable:
-        """The function as part of other code that JAX traces; nothing is stored or recorded."""
-        return jax.jit(self.function, donate_argnums=self.donated)
+    def _inner(self, *arguments: Any) -> Any:
+        """Call the function as part of other code that JAX traces; nothing is stored or recorded.
+
+        JAX caches the trace of a function, so each kind of device has a function.
+        """
+        jitted = self._inners.get(current_kind())
+        if jitted is None:
+            jitted = jax.jit(partial(self.function), donate_argnums=self.donated)
+            self._inners[current_kind()] = jitted
+        return jitted(*arguments)
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
         return self._lower(CallKey.of(arguments, self.shardings), arguments)[1]
 
     def _lower(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
-        return lower_for_partitions(partial(self._new_jit, key), self._trace, arguments)
+        with compiling_for(key.devices and [key.devices[0].platform]):
+            return lower_for_partitions(partial(self._new_jit, key), self._trace, arguments)
 
     def _trace(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Traced:
         with self._allow_tracing():

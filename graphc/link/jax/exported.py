@@ -10,6 +10,7 @@ import jax
 from jax import export
 
 from graphc.errors import ExportError, GraphcError
+from graphc.link.jax.devices import compiling_for
 from graphc.link.jax.symbolic import assuming
 
 Argument = tuple[str, Sequence[str | int | None]]
@@ -46,7 +47,7 @@ def export_stablehlo(
     for _ in range(ROUNDS):
         collected = dict.fromkeys(conditions)
         try:
-            with jax.enable_x64(True), assuming(collected):
+            with jax.enable_x64(True), assuming(collected), compiling_for(platforms):
                 data = _serialize(function, arguments, platforms, derivatives, conditions)
             if len(collected) == len(conditions):
                 return data, conditions

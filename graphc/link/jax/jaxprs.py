@@ -26,16 +26,12 @@ Visit = Callable[[JaxprEqn, list[Any]], Sequence[Any]]
 """A function that returns an equation's results, given the equation and its operands."""
 
 
-def _value(_: Any, value: Any) -> Any:
-    return value
-
-
 def walk(
     program: Program,
     operands: Sequence[Any],
     visit: Visit,
     used: Sequence[bool] | None = None,
-    constant: Callable[[Any, Any], Any] = _value,
+    constant: Callable[[Any, Any], Any] = lambda _, value: value,
 ) -> list[Any]:
     """Evaluate a program's equations in order, without those that no result needs.
 

@@ -8,8 +8,7 @@ arguments lose the shardings of their types when they enter a program, and resul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import blake2b
@@ -21,6 +20,7 @@ import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from graphc.context import setting
 from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes, names_in
@@ -364,14 +364,9 @@ def _check_logical_axes(logical: Any, mesh: Mesh) -> dict[str, Any]:
 _layouts: ContextVar[MeshLayout | None] = ContextVar("layout", default=None)
 
 
-@contextmanager
-def trace_over(layout: MeshLayout | None) -> Iterator[None]:
+def trace_over(layout: MeshLayout | None) -> setting[MeshLayout | None]:
     """Trace programs for a mesh in this context."""
-    token = _layouts.set(layout)
-    try:
-        yield
-    finally:
-        _layouts.reset(token)
+    return setting(_layouts, layout)
 
 
 def current() -> MeshLayout | None:

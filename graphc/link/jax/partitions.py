@@ -7,8 +7,7 @@ all choices are recorded, compilation is aborted. The second lowering uses the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from graphc.context import setting
 from graphc.link.jax.explicit import automatic_mesh
 
 
@@ -78,15 +78,6 @@ def is_asking() -> bool:
     return current is not None and not current.are_known
 
 
-@contextmanager
-def _record_in(recorded: Choices) -> Iterator[None]:
-    token = _choices.set(recorded)
-    try:
-        yield
-    finally:
-        _choices.reset(token)
-
-
 def lower_for_partitions(
     make: Callable[[], Any],
     trace: Callable[[Any, Sequence[Any]], jax.stages.Traced],
@@ -103,7 +94,7 @@ def lower_for_partitions(
         The ``jax.jit`` function of the program, and the lowered program.
     """
     recorded = Choices()
-    with _record_in(recorded):
+    with setting(_choices, recorded):
         jitted = make()
         traced = trace(jitted, arguments)
         if recorded.choices:

@@ -1,14 +1,8 @@
-"""Functions that JAX transforms with graphc's derivatives and batch rules: a primitive of JAX.
-
-With ``jax.custom_jvp``, JAX would transpose the program of the tangents, and ``jax.custom_vjp`` has
-no forward mode. A primitive has a rule for each transformation; a rule binds the same primitive to
-another graph.
-"""
+"""Functions that JAX transforms with graphc's derivatives and batch rules, which are graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import filterfalse
 from typing import Any
 
@@ -17,17 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from graphc.ir import is_inexact
 from graphc.link.backend import Executable
+from graphc.link.jax.applied import Rules, zeros_for_types
 from graphc.link.jax.jaxprs import replace_at
 from graphc.link.transformable import Transformable
-
-call = Primitive("graphc")
-"""Parameters: the function, and the number of last arguments in which it is linear."""
-call.multiple_results = True
 
 
 def transformable(function: Transformable) -> Executable:
@@ -35,8 +24,7 @@ def transformable(function: Transformable) -> Executable:
 
     def run(*arrays: Any) -> list[Any]:
         pairs = zip(arrays, function.arguments, strict=True)
-        values = [_as(x, _own(t.numpy_dtype)) for x, t in pairs]
-        return call.bind(*values, function=function, linear=0)  # type: ignore[no-any-return, no-untyped-call]
+        return GraphRules(function).apply([_as(x, _own(t.numpy_dtype)) for x, t in pairs])
 
     return run
 
@@ -56,110 +44,61 @@ def _as(x: Any, dtype: np.dtype[Any]) -> Any:
     return x if is_right else lax.convert_element_type(x, dtype)
 
 
-def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
-    """Return the results in JAX's dtypes, computed in graphc's."""
-    del linear
-    return run_as([_own(t.numpy_dtype) for t in function.results], function, *arrays)
+class GraphRules(Rules):
+    """A graph's program with graphc's derivatives and batches; it computes in graphc's dtypes.
 
+    Args:
+        function: The function.
+        linear: The number of last arguments in which the function is linear.
+    """
 
-def run_as(dtypes: Sequence[Any], function: Transformable, *arrays: Any) -> list[Any]:
-    """Return the results in these dtypes, computed in graphc's."""
-    with jax.enable_x64(True):
-        pairs = zip(arrays, function.arguments, strict=True)
-        results = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
-        return [_as(y, dtype) for y, dtype in zip(results, dtypes, strict=True)]
+    wide = droppable = True
 
+    def __init__(self, function: Transformable, linear: int = 0) -> None:
+        self.function = function
+        self.linear = linear
+        # The results' dtypes in JAX, which lowers the function under another setting.
+        self.dtypes = [_own(t.numpy_dtype) for t in function.results]
 
-def _abstract(*types: Any, function: Transformable, linear: int) -> list[Any]:
-    run = jax.make_jaxpr(lambda *xs: _run(*xs, function=function, linear=linear))
-    results: list[Any] = run(*types).out_avals
-    return results
+    def run(self, *arrays: Any) -> list[Any]:
+        with jax.enable_x64(True):
+            pairs = zip(arrays, self.function.arguments, strict=True)
+            results = self.function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
+            return [_as(y, dtype) for y, dtype in zip(results, self.dtypes, strict=True)]
 
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        results, none = self.apply(arrays), [None] * len(self.dtypes)
+        moved = tuple(i for i, t in enumerate(tangents) if t is not None)
+        wanted = tuple(i for i, t in enumerate(self.function.results) if is_inexact(t.dtype))
+        if not moved or not wanted:
+            return results, none
+        first = len(arrays) - self.linear
+        if min(moved) >= first:
+            # A function that is linear in the moved arguments is its own derivative.
+            pairs = zip(arrays[first:], tangents[first:], strict=True)
+            directions = [jnp.zeros_like(x) if t is None else t for x, t in pairs]
+            return results, self.apply([*arrays[:first], *directions])
+        rules = GraphRules(self.function.jvp(moved, wanted), len(moved))
+        computed = rules.apply([*arrays, *[tangents[i] for i in moved]])
+        return results, replace_at(none, wanted, computed)
 
-call.def_impl(_run)  # type: ignore[no-untyped-call]
-call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+    def transpose(self, arrays: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]) -> Any:
+        wanted = tuple(i for i, flag in enumerate(is_linear) if flag)
+        nonzero = tuple(i for i, g in enumerate(gs) if g is not None)
+        transpose, before = self.function.transpose(wanted, nonzero)
+        cotangents = [_conjugate(gs[i]) for i in nonzero]
+        rules = GraphRules(transpose, len(nonzero))
+        computed = rules.apply([*zeros_for_types([arrays[i] for i in before]), *cotangents])
+        return replace_at([None] * len(arrays), wanted, map(_conjugate, computed))
 
-
-def _lower(context: Any, *operands: Any, function: Transformable, linear: int) -> Any:
-    del linear
-    run = partial(run_as, [y.dtype for y in context.avals_out], function)
-    # JAX builds the bodies of reductions, as of argmax, while it lowers them.
-    with jax.enable_x64(True):
-        return mlir.lower_fun(run, multiple_results=True)(context, *operands)
-
-
-mlir.register_lowering(call, _lower)
-
-
-def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, function: Transformable, linear: int
-) -> tuple[Any, Any]:
-    results = call.bind(*primals, function=function, linear=linear)  # type: ignore[no-untyped-call]
-    out_tangents = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
-    moved = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
-    wanted = tuple(i for i, t in enumerate(function.results) if is_inexact(t.dtype))
-    if not moved or not wanted:
-        return results, out_tangents
-    first = len(primals) - linear
-    if min(moved) >= first:
-        # A function that is linear in the moved arguments is its own derivative.
-        operands = [*primals[:first], *map(ad.instantiate_zeros, tangents[first:])]
-        return results, call.bind(*operands, function=function, linear=linear)  # type: ignore[no-untyped-call]
-    operands = [*primals, *[tangents[i] for i in moved]]
-    jvp = function.jvp(moved, wanted)
-    computed = call.bind(*operands, function=jvp, linear=len(moved))  # type: ignore[no-untyped-call]
-    return results, replace_at(out_tangents, wanted, computed)
-
-
-ad.primitive_jvps[call] = _jvp
-
-
-def _transpose(
-    cotangents: Sequence[Any], *arguments: Any, function: Transformable, linear: int
-) -> list[Any]:
-    del linear
-    wanted = tuple(i for i, x in enumerate(arguments) if _is_linear(x))
-    nonzero = tuple(i for i, g in enumerate(cotangents) if type(g) is not ad.Zero)
-    if not nonzero:
-        return [ad.Zero(x.aval) if _is_linear(x) else None for x in arguments]
-    transpose, before = function.transpose(wanted, nonzero)
-    values = [_value(arguments[i]) for i in before]
-    gs = [_conjugate(cotangents[i]) for i in nonzero]
-    computed = call.bind(*values, *gs, function=transpose, linear=len(gs))  # type: ignore[no-untyped-call]
-    return replace_at([None] * len(arguments), wanted, map(_conjugate, computed))
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None], axis: Any) -> list[Any]:
+        flags = tuple(d is not None for d in axes)
+        return GraphRules(self.function.batch(flags), self.linear).apply(arrays)
 
 
 def _conjugate(g: Any) -> Any:
     """Convert a cotangent between conventions: JAX's is the conjugate of graphc's."""
     return lax.conj(g) if jnp.iscomplexobj(g) else g
-
-
-def _is_linear(x: Any) -> bool:
-    """Return whether a transpose is with respect to an argument."""
-    return ad.is_undefined_primal(x)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _value(x: Any) -> Any:
-    """Return the value of an argument; zeros for linear arguments, where any value does."""
-    return jnp.zeros(x.aval.shape, x.aval.dtype) if _is_linear(x) else x
-
-
-ad.primitive_transposes[call] = _transpose
-
-
-def _batch(
-    arguments: Sequence[Any], axes: Sequence[Any], *, function: Transformable, linear: int
-) -> tuple[Any, Any]:
-    flags = tuple(axis is not None for axis in axes)
-    operands = [
-        jnp.moveaxis(x, axis, 0) if flag else x
-        for x, axis, flag in zip(arguments, axes, flags, strict=True)
-    ]
-    results = call.bind(*operands, function=function.batch(flags), linear=linear)  # type: ignore[no-untyped-call]
-    return results, [0] * len(results)
-
-
-batching.primitive_batchers[call] = _batch
 
 
 def with_gradient(

@@ -24,6 +24,16 @@ SYNONYMS = {"pjit": "jit", "checkpoint": "remat"}
 """Names that primitives have in some releases, and those that ``primitives.py`` has."""
 
 
+@cache
+def pallas_triton() -> Any:
+    """Return Pallas' module for Triton; None in releases of JAX without it: 0.11 deprecates it."""
+    try:
+        from jax.experimental.pallas import triton  # noqa: PLC0415 (few programs need it)
+    except ImportError:
+        return None
+    return triton
+
+
 def bind(primitive: Any, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
     """Bind a primitive with dense operands and an equation's parameters."""
     params = primitive.get_bind_params(parameters)

@@ -20,6 +20,7 @@ import numpy as np
 from jax.errors import InconclusiveDimensionOperation
 from jax.export import is_symbolic_dim
 
+from graphc.context import setting
 from graphc.errors import DynamicShapeError
 from graphc.ir import Node, TensorType
 from graphc.tensor.core.elementwise import maximum, minimum
@@ -34,12 +35,8 @@ _assumed: ContextVar[dict[str, None] | None] = ContextVar("assumed", default=Non
 @contextmanager
 def assuming(conditions: dict[str, None]) -> Iterator[None]:
     """Collect the conditions on symbols in this context, as ``SymbolicScope`` takes them."""
-    token = _assumed.set(conditions)
-    try:
-        with compared_by(equal, at_least):
-            yield
-    finally:
-        _assumed.reset(token)
+    with setting(_assumed, conditions), compared_by(equal, at_least):
+        yield
 
 
 def is_assuming() -> bool:

@@ -378,7 +378,7 @@ class MLXBackend(Backend):
     def transformable(self, function: Transformable) -> Executable:
         return transformable(function)
 
-    def notes(self, program: Program) -> Mapping[Node, str]:
+    def notes(self, program: Program, options: Mapping[str, Any]) -> Mapping[Node, str]:
         """Return notes on the steps that run between compiled segments."""
         return {
             step.node: "run from Python, between compiled parts"
@@ -386,7 +386,7 @@ class MLXBackend(Backend):
             if not isinstance(step.node.op, Pick)
         }
 
-    def summary(self, program: Program) -> Mapping[str, str]:
+    def summary(self, program: Program, options: Mapping[str, Any]) -> Mapping[str, str]:
         tier = TIERS.get(program.graph.key())
         return {} if tier is None else {"kernels": str(tier)}
 

@@ -18,6 +18,7 @@ import mlx.core as mx
 from graphc.config import config
 from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Node
+from graphc.link.mlx.devices import CHOICES, device_choice
 from graphc.link.trust import directory_problem, make_private
 from graphc.site import frames_up
 from graphc.tensor.core.elementwise import Cast, Elementwise, Where
@@ -32,7 +33,7 @@ def prepare_compiler(device: Any) -> None:
     Once in a process, warn if there is no C++ compiler, and make MLX load kernels only from a
     directory where no other user can write.
     """
-    if device.type != mx.cpu:
+    if not CHOICES["fuses by C++"].on(device.type.name):
         return
     if shutil.which("g++") is None:
         _warn_of_missing_compiler()
@@ -78,7 +79,7 @@ def keep_kernels_apart(process: int) -> None:
 
     MLX writes kernels without a lock, and the processes compile the same kernels at the same time.
     """
-    if mx.default_device().type == mx.cpu:
+    if device_choice("fuses by C++"):
         _move_temporary_directory(f"mlx-kernels-{process}")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mlx.core as mx
-
 from graphc.link.backend import BackendGap
-from graphc.link.mlx.arrays import device_of
+from graphc.link.mlx.devices import device_choice
 
 NARROWER = {"float64": "float32", "complex128": "complex64"}
 """The dtypes in which ``float64="downcast"`` computes."""
@@ -28,7 +26,7 @@ GAPS = (
         "processor with Mode('MLX', device='cpu'); or declare it float32, as "
         "graphc.config.floatX = 'float32' does.",
         where="GPUs",
-        applies=lambda options: bool(device_of(options).type == mx.gpu),
+        applies=lambda options: not device_choice("has float64", options),
         holds=lambda node: getattr(node.type, "dtype", None) == "float64",
     ),
 )

@@ -13,10 +13,9 @@ from graphc.link.host import (
     Host,
     SliceLength,
     computable_on_host,
-    host_nodes,
+    host_part,
     inputs_on_host,
     is_step_count,
-    lengths_of_slices,
 )
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
@@ -48,23 +47,11 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     is_readable = [known is None or i in known for i in range(len(graph.inputs))]
     candidates = computable_on_host(graph, is_readable)
     ends = [x for x in _value_nodes(graph) if x in candidates]
-    lengths = lengths_of_slices(graph)
     deciding = reachable_nodes(
         ends, lambda x: () if isinstance(x.op, SliceLength) else inputs_on_host(x, inputs)
     ).keys()
-    demanded = deciding | reachable_nodes(lengths, lambda x: inputs_on_host(x, inputs)).keys()
-    on_host = {
-        node
-        for node in graph.nodes
-        if is_step_count(node) or _is_computed_from_device(node, demanded)
-    }
-    nodes = host_nodes(graph, demanded | on_host, () if known is None else known)
-    return Host(
-        frozenset(nodes),
-        tuple(i for i, x in enumerate(graph.inputs) if x in demanded),
-        tuple(i for i, x in enumerate(graph.leaves) if x in demanded),
-        sliced=tuple(i for i, x in enumerate(graph.inputs) if x in demanded - deciding),
-    )
+    others = {x for x in graph.nodes if is_step_count(x) or _finds_elements(x)}
+    return host_part(graph, deciding, known, others)
 
 
 def _value_nodes(graph: Graph) -> Iterator[Node]:
@@ -74,6 +61,6 @@ def _value_nodes(graph: Graph) -> Iterator[Node]:
             yield from (node.inputs[i] for i in value_inputs(node))
 
 
-def _is_computed_from_device(node: Node, demanded: Collection[Node]) -> bool:
+def _finds_elements(node: Node) -> bool:
     source = node.inputs[0] if isinstance(node.op, Pick) else node
-    return isinstance(source.op, Nonzero | Unique) and node not in demanded
+    return isinstance(source.op, Nonzero | Unique)

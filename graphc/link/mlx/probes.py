@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.link.mlx.arrays import device_of
+from graphc.link.mlx.devices import device_choice
 from graphc.link.probe import Finding, Probe
 
 BACKWARDS = "Views that run backwards are copied before anything reads them, right or not."
@@ -24,7 +25,7 @@ def device() -> Finding:
 
 def compiler() -> Finding:
     """C++ compiler."""
-    if device_of({}).type != mx.cpu:
+    if not device_choice("fuses by C++"):
         return Finding("C++ compiler", "not needed on a GPU", "")
     path = shutil.which("g++")
     if path is None:
@@ -75,7 +76,7 @@ def captures() -> Finding:
 
 def float64() -> Finding:
     """Float64."""
-    if device_of({}).type == mx.gpu:
+    if not device_choice("has float64"):
         so = (
             "Refused; Mode('MLX', float64='downcast') computes in float32, device='cpu' in 64 bits."
         )

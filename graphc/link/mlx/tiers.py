@@ -30,6 +30,7 @@ import mlx.core as mx
 
 from graphc.link.mlx.arrays import device_of, put_bounded
 from graphc.link.mlx.compiler import has_kernels, new_kernels, note_kernels
+from graphc.link.mlx.devices import device_choice
 
 if TYPE_CHECKING:
     from graphc.link.mlx.segments import CompiledFunction
@@ -164,10 +165,10 @@ def tier_of(options: Mapping[str, Any], key: Callable[[], str], *, at_once: bool
         key: Function that returns the key of the program's graph.
         at_once: Whether no operation may run twice, as the compiling thread would make it.
     """
-    chosen: bool | str = options.get("compile", "auto")
-    if isinstance(chosen, bool):
-        return chosen
-    if at_once or device_of(options).type != mx.cpu:
+    asked: bool | str = options.get("compile", "auto")
+    if isinstance(asked, bool):
+        return asked
+    if at_once or not device_choice("fuses by C++", options):
         return True
     if shutil.which("g++") is None:
         return Tier(options, "", math.inf)

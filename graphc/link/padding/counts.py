@@ -8,8 +8,7 @@ equal numbers, so no program compares them, and the host evaluates formulas befo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.context import setting
 from graphc.errors import DynamicShapeError, GraphcError
 from graphc.intervals.interval import INTEGERS, Interval
 from graphc.intervals.rules import image
@@ -119,14 +119,9 @@ _lengths: ContextVar[LengthRecord] = ContextVar("lengths")
 current_lengths = _lengths.get
 
 
-@contextmanager
-def padding(passed: Sequence[Tensor], *, has_exact: bool = False) -> Iterator[LengthRecord]:
+def padding(passed: Sequence[Tensor], *, has_exact: bool = False) -> setting[LengthRecord]:
     """Collect comparisons of lengths in this context, where these lengths are passed."""
-    token = _lengths.set(LengthRecord(passed, has_exact=has_exact))
-    try:
-        yield _lengths.get()
-    finally:
-        _lengths.reset(token)
+    return setting(_lengths, LengthRecord(passed, has_exact=has_exact))
 
 
 # Counts.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc import ir
+from graphc.context import setting
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir.lengths import product, require
 from graphc.ir.line import ATOM, Code, Writer
@@ -263,14 +263,9 @@ _comparisons: ContextVar[tuple[Comparison, Comparison]] = ContextVar(
 )
 
 
-@contextmanager
-def compared_by(equal: Comparison, at_least: Comparison) -> Iterator[None]:
+def compared_by(equal: Comparison, at_least: Comparison) -> setting[tuple[Comparison, Comparison]]:
     """Compare lengths, which may be symbols, by these functions within the context."""
-    token = _comparisons.set((equal, at_least))
-    try:
-        yield
-    finally:
-        _comparisons.reset(token)
+    return setting(_comparisons, (equal, at_least))
 
 
 def are_equal(a: Any, b: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from graphc.errors import ArgumentError
 from graphc.ir import TensorType
 from graphc.tensor.arrays.diagonal import MatrixDiagonal
+from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.arrays.triangle import tril
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
@@ -18,7 +20,7 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import mirror
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, lapack, square
-from graphc.tensor.linalg.triangular import solved_adjoint
+from graphc.tensor.linalg.triangular import SolveTriangular, solve_type, solved_adjoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,93 @@ class Cholesky(mirror.MatrixOp):
         return y
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Return the gradient of the lower triangle, the only part that is read.
+        """Return the gradient of the lower triangle, the only part that is read."""
+        # Its steps have facts and rules, as for a diagonal g; some backends compute what remains
+        # of them as one operation.
+        return (CholeskyGradient().expand(y, g),)
 
-        Source: I. Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527, 2016.
-        """
+
+@dataclass(frozen=True, slots=True)
+class CholeskyGradient(Composite, mirror.MatrixOp):
+    """The gradient of Cholesky factors L with respect to the lower triangles, given that of L.
+
+    Source: I. Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527, 2016.
+    """
+
+    by_numpy = True
+    name = "cholesky_gradient"
+
+    def infer(self, y: TensorType, g: TensorType) -> TensorType:
+        return solve_type(self.name, y, g)
+
+    def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
+        return "any" if axis < type.ndim - 2 else 0 if i else "identity"
+
+    def expand(self, y: Tensor, g: Tensor) -> Tensor:
+        """Return the gradient by two systems of as many columns as rows."""
         inner = mirror.half_diagonal(matmul(mirror.adjoint(y), g))
         half = solved_adjoint(y, inner)
         gradient = solved_adjoint(y, mirror.adjoint(half))
-        return (mirror.half_diagonal(gradient + mirror.adjoint(gradient)),)
+        return mirror.half_diagonal(gradient + mirror.adjoint(gradient))
+
+    def perform(self, y: np.ndarray[Any, Any], g: np.ndarray[Any, Any]) -> Any:
+        """Return the gradient by blocks, in a sixth of the operations of ``expand``."""
+        solve = SolveTriangular(True, True, False).perform
+
+        def solve_adjoint(y: Any, b: Any) -> Any:
+            return np.conj(solve(y, np.conj(b)))
+
+        return factor_gradient(np, y, g, solve_adjoint)
+
+
+BLOCK = 64
+"""Columns of a block: fewer make more products of narrow matrices, more solve larger systems."""
+
+
+def factor_gradient(xp: Any, y: Any, g: Any, solve_adjoint: Callable[[Any, Any], Any]) -> Any:
+    """Return the gradient with respect to a matrix's lower triangle, from that of its factor.
+
+    Args:
+        xp: NumPy, or a library with the same functions.
+        y: Lower triangular factors (..., n, n).
+        g: Gradients with respect to ``y``; the lower triangles are read.
+        solve_adjoint: Returns x with ``y^H @ x = b`` for lower triangles y.
+
+    Source: I. Murray, arXiv:1602.07527, 2016, the algorithm with blocks of columns.
+    """
+
+    def adjoint(x: Any) -> Any:
+        return xp.conj(xp.swapaxes(x, -1, -2))
+
+    def half(x: Any) -> Any:
+        return (xp.tril(x) + xp.tril(x, -1)) / 2
+
+    rest = xp.tril(g)
+    columns: list[Any] = []
+    for stop in range(y.shape[-1], 0, -BLOCK):
+        start = max(0, stop - BLOCK)
+        row, diagonal = y[..., start:stop, :start], y[..., start:stop, start:stop]
+        by_below = adjoint(solve_adjoint(diagonal, adjoint(rest[..., stop:, start:stop])))
+        by_diagonal = rest[..., start:stop, start:stop] - xp.matmul(
+            adjoint(by_below), y[..., stop:, start:stop]
+        )
+        inner = half(xp.matmul(adjoint(diagonal), xp.tril(by_diagonal)))
+        gradient = solve_adjoint(diagonal, adjoint(solve_adjoint(diagonal, inner)))
+        by_diagonal = half(gradient + adjoint(gradient))
+        by_rows = by_diagonal + adjoint(by_diagonal)
+        column = [xp.zeros_like(rest[..., :start, start:stop]), by_diagonal, by_below]
+        columns.insert(0, xp.concatenate(column, -2))
+        rest = xp.concatenate(
+            [
+                rest[..., :start, :start],
+                rest[..., start:stop, :start]
+                - xp.matmul(adjoint(by_below), y[..., stop:, :start])
+                - xp.matmul(by_rows, row),
+                rest[..., stop:, :start] - xp.matmul(by_below, row),
+            ],
+            -2,
+        )
+    return xp.concatenate(columns, -1) if columns else g
 
 
 def lower_factor(x: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ from graphc.implicit.quantized import Quantized, QuantizedMatmul, quantize
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 from graphc.link.jax.implicit.quantized import matmul
 
+pytestmark = pytest.mark.gpu
+
 KINDS = ("int8", "int4", "int2", "nf4", "1bit")
 
 
@@ -89,7 +91,7 @@ def test_blocks_and_what_is_left_of_them(
         q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
         q = q.matrix_transpose() if transposed else q
         x = matrix(rng, m, q.shape[0])
-        parameters = {"coding": q.coding, "transposed": transposed}
+        parameters = {"coding": q.coding, "transposed": transposed, "kind": "cpu"}
         y = quantized._forward(jnp.asarray(x), q.packed, *numbers(q), **parameters)
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
@@ -137,9 +139,9 @@ def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int)
     w = jnp.asarray(matrix(rng, 2048, 48))
     q = quantize(w, kind, axis=-2, group_size=group_size)
     x, tangent = (jnp.asarray(matrix(rng, m, 2048)) for _ in range(2))
-    assert quantized._method(q.coding, True, x, q.scales) is quantized._few_by_columns
+    assert quantized._method(q.coding, True, x, q.scales, "cpu") is quantized._few_by_columns
     half = x.astype("bfloat16")
-    assert quantized._method(q.coding, True, half, q.scales) is quantized._blocks_of_rows
+    assert quantized._method(q.coding, True, half, q.scales, "cpu") is quantized._blocks_of_rows
     arrays = x, *numbers(q)
     y, by_x = jax.jvp(lambda x: kernel(q, x, *arrays[1:]), (x,), (tangent,))
     dense = np.asarray(q.materialize(), "float64")

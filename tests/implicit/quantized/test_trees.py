@@ -41,8 +41,8 @@ def test_the_first_rule_that_is_found_in_a_path_applies() -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"nowhere": "int8"}, "'nowhere' applies to no array"),
-        ({"w$": "int8", "layers/0/w": "int4"}, "'layers/0/w' applies to no array"),
+        ({"nowhere": "int8"}, "'nowhere' fits no array"),
+        ({"w$": "int8", "layers/0/w": "int4"}, "'layers/0/w' fits no array"),
         ({"(": "int8"}, r"'\(' is no regular expression"),
         ({"w": {"bits": 4}}, "'kind', 'group_size', 'axis'|a rule"),
         ({"w": "int9"}, "kind='int9'"),

@@ -315,5 +315,10 @@ def test_a_key_decides_the_draws_of_an_adapter() -> None:
     np.testing.assert_array_equal(first.a, again.a)
     np.testing.assert_array_equal(DoRA.of(base, 2, key=data).lora.a, first.a)
     assert (first.a != LoRA.of(base, 2).a).any()
-    with pytest.raises(TypeError, match="key_data"):
-        LoRA.of(base, 2, key=jax.random.key(7))
+    for key in (jax.random.key(7), gt.random.key(7), "abc", [], [0.5], [-1, 2], {1: 2}, True):
+        with pytest.raises(ImplicitArrayError, match="key_data"):
+            LoRA.of(base, 2, key=key)
+    with pytest.raises(ImplicitArrayError, match="seed=-1"):
+        LoRA.of(base, 2, seed=-1)
+    with pytest.raises(ImplicitArrayError, match="JAX traces"):
+        jax.jit(lambda key: LoRA.of(base, 2, key=key).a)(data)

@@ -35,6 +35,8 @@ from tests.link.executables import (
 )
 from tests.work import python_calls
 
+pytestmark = pytest.mark.gpu
+
 # What a graph is, and an argument for each of its inputs.
 
 

@@ -16,7 +16,7 @@ import graphc.tensor as gt
 
 x = gt.tensor("x", shape=("n", 3))
 y = gt.tensor("y", shape=("m",))
-z, k = gt.vector("z"), gt.lscalar("k")
+z, k, u = gt.vector("z"), gt.lscalar("k"), gt.vector()
 
 TYPES: dict[str, tuple[Any, str]] = {
     "an input": (x, "float64[n, 3]"),
@@ -32,14 +32,24 @@ TYPES: dict[str, tuple[Any, str]] = {
     "arithmetic": (gt.zeros(2 * x.shape[0] + 1), "float64[2*n + 1]"),
     "a range": (gt.arange(x.shape[0] + y.shape[0]), "int64[m + n]"),
     "a shorter range": (gt.arange(x.shape[0] - 1), "int64[max(n - 1, 0)]"),
-    "a value": (gt.zeros(k), "float64[?]"),
+    "a value": (gt.zeros(k), "float64[k]"),
+    "a range up to a value": (gt.arange(k - 1), "int64[max(k - 1, 0)]"),
     "the rows of a loop": (graphc.scan(lambda row: row.sum(), sequences=[x]), "float64[n]"),
-    "of an unnamed input": (gt.concatenate([y, z]), "float64[?]"),
+    "of an unnamed length": (gt.concatenate([y, z]), "float64[m + z.0]"),
+    "of an unnamed input": (gt.concatenate([y, u]), "float64[?]"),
+    "a part from a length on": (z[y.shape[0] :], "float64[max(z.0 - m, 0)]"),
+    "a window from a length on": (z[y.shape[0] :][:3], "float64[min(max(z.0 - m, 0), 3)]"),
+    "between lengths": (x[y.shape[0] : z.shape[0]], "float64[max(min(n, z.0) - m, 0), 3]"),
+    "from a value of any sign on": (x[k:], "float64[?, 3]"),
+    "between values": (x[k : 2 * k], "float64[?, 3]"),
+    "no rows": (gt.zeros(z.shape[0] - z.shape[0]), "float64[0]"),
+    "half": (gt.zeros(2 * (z.shape[0] // 2)), "float64[2*(z.0 // 2)]"),
+    "a product of lengths": (gt.zeros(y.shape[0] * (z.shape[0] + 1)), "float64[m + m*z.0]"),
     "all elements": (x.ravel(), "float64[3*n]"),
     "a part of the rows": (x[: (0.5 * x.shape[0]).astype("int64")], "float64[?, 3]"),
     "an infinite part": (x[: gt.minimum(x.shape[0] * np.inf, 2).astype("int64")], "float64[?, 3]"),
     "a narrow integer": (gt.zeros(x.shape[0].astype("int8")), "float64[?]"),
-    "a quotient": (gt.zeros(10 // (y.shape[0] + 1)), "float64[(10) // (m + 1)]"),
+    "a quotient": (gt.zeros(10 // (y.shape[0] + 1)), "float64[10 // (m + 1)]"),
     "at most zero": (gt.arange(gt.minimum(x.shape[0] - 5, 0) + 10), "int64[?]"),
     "a smaller range": (
         gt.arange(gt.minimum(x.shape[0] - 5, y.shape[0])),
@@ -60,12 +70,31 @@ def test_types_are_printed_with_names(name: str) -> None:
 @pytest.mark.parametrize(("n", "m"), [(5, 2), (0, 0), (1, 7)])
 def test_printed_lengths_are_right(name: str, n: int, m: int) -> None:
     array, text = TYPES[name]
-    f = graphc.function([x, y, z, k], array, mode="NUMPY", on_unused_input="ignore")
-    shape = f(np.ones((n, 3)), np.ones(m), np.ones(4), 6).shape
+    f = graphc.function([x, y, z, k, u], array, mode="NUMPY", on_unused_input="ignore")
+    shape = f(np.ones((n, 3)), np.ones(m), np.ones(4), 6, np.ones(3)).shape
     _, _, lengths_text = text.removesuffix("]").partition("[")
-    lengths = eval(f"[{lengths_text.replace('?', 'None')}]", {"n": n, "m": m})
+    lengths_text = lengths_text.replace("?", "None").replace("z.0", "4")
+    lengths = eval(f"[{lengths_text}]", {"n": n, "m": m, "k": 6})
     assert len(lengths) == len(shape)
     assert all(a is None or a == b for a, b in zip(lengths, shape, strict=True))
+
+
+@pytest.mark.parametrize("start", [-30, -7, -4, -1, 0, 1, 3, 9, 11, 12])
+def test_a_slice_between_values_has_at_most_the_difference(start: int) -> None:
+    i, rows = gt.iscalar("i"), gt.matrix("rows")
+    part = rows[4 * i : 4 * (i + 1)]
+    assert part.type_text() == "float64[min(4, ...), rows.1]"
+    assert part.eval({rows: np.ones((11, 2)), i: start}, mode="NUMPY").shape[0] <= 4
+    batch = rows[i * y.shape[0] : (i + 1) * y.shape[0]]
+    assert batch.type_text() == "float64[min(m, ...), rows.1]"
+
+
+def test_inputs_of_one_name_have_lengths_of_their_own() -> None:
+    first, second = gt.vector("a"), gt.vector("a")
+    joined = gt.concatenate([first, second])
+    assert joined.type_text() == "float64[a.0 + a.0]"
+    second.name = "b"
+    assert joined.type_text() in {"float64[a.0 + b.0]", "float64[b.0 + a.0]"}
 
 
 def test_fields_of_implicit_arrays_are_printed_with_names() -> None:

@@ -262,7 +262,7 @@ def test_only_a_constant_has_data() -> None:
 
 
 def test_a_method_prints_the_graph() -> None:
-    assert (gt.vector("x") * 2).dprint(file="str").splitlines()[0] == "multiply float64[?] [id A]"
+    assert (gt.vector("x") * 2).dprint(file="str").splitlines()[0] == "multiply float64[x.0] [id A]"
 
 
 def test_names_that_numpy_and_scipy_have_for_the_same_are_found() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.ir import TensorType
 from graphc.tensor import linalg
-from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyGradient
 from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.spectral import TIGHT, adjoint, batches, found, random, ways
@@ -139,3 +141,42 @@ def test_cho_factor_is_what_cho_solve_takes() -> None:
     for lower in (True, False):
         x = linalg.cho_solve(linalg.cho_factor(a, lower), b)
         np.testing.assert_allclose(x.eval({a: k}, mode="NUMPY"), np.linalg.solve(k, b), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (7, 7), (3, 70, 70), (2, 130, 130)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_cholesky_gradient_by_blocks_is_jaxs(shape: tuple[int, ...], dtype: str) -> None:
+    x, g = positive(shape, dtype), random(shape, dtype)
+    lower = np.tril(np.linalg.cholesky(x))
+    with jax.enable_x64(True):
+        _, pullback = jax.vjp(jnp.linalg.cholesky, jnp.asarray(x))
+        # JAX's is with respect to both triangles, and its convention is that of the conjugate.
+        (both,) = pullback(jnp.asarray(np.tril(g).conj()))
+    both = np.asarray(both).conj()
+    both = both + np.swapaxes(both.conj(), -1, -2)
+    n = np.arange(shape[-1])
+    both[..., n, n] = both[..., n, n].real / 2
+    wide = dtype == "float32"
+    y = CholeskyGradient().perform(lower, g)
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y, np.tril(both), atol=3e-4 if wide else 1e-9, rtol=1e-3)
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("shape", [(5, 5), (70, 70), (2, 67, 67)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
+def test_gradient_of_cholesky_is_one_operation_on_mlx(
+    dtype: str, shape: tuple[int, ...], static: bool
+) -> None:
+    a = gt.tensor("a", dtype=dtype, shape=shape if static else (None,) * len(shape))
+    weights = random(shape, dtype)
+    y = linalg.cholesky(a)
+    cost = gt.sum(gt.real(gt.conj(y) * weights))
+    f = graphc.function([a], graphc.grad(cost, a), uncompiled("MLX"))
+    x = positive(shape, dtype)
+    # NumPy computes factorisations of complex matrices, step by step.
+    assert ("cholesky_gradient(" in str(f.plan())) == (dtype != "complex64")
+    wanted = graphc.function([a], graphc.grad(cost, a), "JAX")(x)
+    tight = dtype == "float64"
+    size = np.abs(wanted).max()
+    np.testing.assert_allclose(f(x), wanted, rtol=0, atol=(1e-12 if tight else 1e-5) * size)

@@ -28,9 +28,11 @@ from graphc.attention.flex import Flex
 from graphc.attention.inputs import BLOCK, compute_dtype
 from graphc.attention.mods import lift_mod
 from graphc.capture import Stripped
+from graphc.config import config
 from graphc.errors import ArgumentError
 from graphc.ir import Node, TensorType
 from graphc.link.jax.attention import programs, ring, shards
+from graphc.link.jax.attention.accelerated import with_kernels
 from graphc.link.jax.attention.functions import captured_arrays
 from graphc.link.jax.attention.mods import mask_program, score_program, types_of
 from graphc.link.jax.attention.shards import Sharding
@@ -55,6 +57,7 @@ class _CompiledCall:
         block: The numbers of queries and keys of a block.
         scale: The factor of products of queries and keys.
         sharding: The mesh axes over which a surrounding ``jax.shard_map`` shards the arrays.
+        kernels: The option ``attention`` of the default mode.
     """
 
     score: Stripped | None
@@ -62,6 +65,7 @@ class _CompiledCall:
     block: tuple[int, int]
     scale: float
     sharding: Sharding
+    kernels: str | None
 
 
 def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
@@ -116,9 +120,15 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     factor = resolve_scale(scale, types[0].shape[3])
     assert factor is not None
     sharding = Sharding(queries=sequence_axis, ring=ring)
-    call = _CompiledCall(score, mask, block, factor, sharding)
+    call = _CompiledCall(score, mask, block, factor, sharding, _kernels())
     out, lse = _compiled(call, q, k, v, tables, score_captured, mask_captured)
     return (out, lse) if return_lse else out
+
+
+def _kernels() -> str | None:
+    """Return the option ``attention`` of the default mode, if that is one of JAX."""
+    is_jax = getattr(config.mode, "name", None) == "JAX"
+    return config.mode.options.get("attention") if is_jax else None
 
 
 def _for_each_sequence(x: Any, batch: int) -> Any:
@@ -208,7 +218,7 @@ def _attention(call: _CompiledCall, *arrays: Any) -> tuple[Any, Any]:
     if call.mask is not None:
         program = mask_program(call.mask, types_of(mask_captured))
         mask, mask_captured = program.graph, program.captured(mask_captured)
-    op = Flex(score, mask, bool(tables), call.block, call.scale, True)
+    op = with_kernels(Flex(score, mask, bool(tables), call.block, call.scale, True), call.kernels)
     arrays, sharding = (q, k, v, tables, score_captured, mask_captured), call.sharding
     mesh = explicit_mesh(arrays[:3])
     if mesh is not None:

@@ -32,17 +32,13 @@ def call_handler(call: Callable[..., Any], operands: Sequence[Any], avals: Seque
         operands: Arrays, some implicit.
         avals: The types of the dense results.
     """
-    if all(_keeps_shardings(x) for x in operands if isinstance(x, ImplicitArray)):
+    classes = [type(x) for x in operands if isinstance(x, ImplicitArray)]
+    if all(cls.keeps_shardings or cls.stands_aside for cls in classes):
         return call(*operands)
     mesh = explicit_mesh(flatten(operands)[0])
     if mesh is None:
         return call(*operands)
     return _automatic(call, mesh, operands, [spec_of(aval) for aval in avals])
-
-
-def _keeps_shardings(x: ImplicitArray) -> bool:
-    cls = type(x)
-    return cls.keeps_shardings or cls.stands_aside
 
 
 def densify_layer(materialize: Callable[[Any], Any], x: ImplicitArray) -> Any:

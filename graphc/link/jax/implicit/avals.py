@@ -124,13 +124,9 @@ def element(kind: ImplicitAval, length: int) -> ImplicitAval | None:
 @lru_cache(1024)
 def stack(kind: ImplicitAval, length: int) -> ImplicitAval | None:
     """Return the abstract value of a stack of arrays; None if the class cannot be stacked."""
-    repeated = _repeat(kind, length)
-    return repeated if element(repeated, length) == kind else None
-
-
-def _repeat(kind: ImplicitAval, length: int) -> ImplicitAval:
     avals = tuple(_with_shape(aval, (length, *aval.shape)) for aval in kind.avals)
-    return ImplicitAval(kind.treedef, avals)
+    repeated = ImplicitAval(kind.treedef, avals)
+    return repeated if element(repeated, length) == kind else None
 
 
 def _with_shape(aval: Any, shape: tuple[int, ...]) -> Any:

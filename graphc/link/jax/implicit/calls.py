@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from jax.extend.core import JaxprEqn
 
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, per_array, unflatten
 from graphc.link.jax.implicit.interpreter import (
+    bind_dense,
     inline,
     materialize_for,
     rule,
@@ -22,7 +23,7 @@ from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, run_through, transform
 from graphc.link.jax.jaxprs import bind_equation, used_results
-from graphc.link.jax.pure import run_as
+from graphc.link.jax.pure import GraphRules
 from graphc.link.jax.releases import as_closed
 
 
@@ -94,12 +95,12 @@ def call(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 @rule("graphc")
 def graph(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a pure program of a graph, such as attention."""
-    types: list[Any] = [x.aval for x in eqn.invars]
-    results: list[Any] = [x.aval for x in eqn.outvars]
-    run = partial(run_as, [x.dtype for x in results], eqn.params["function"])
+    rules, types = eqn.params["rules"], [x.aval for x in eqn.invars]
+    if not isinstance(rules, GraphRules):
+        return bind_dense(eqn, operands)
     # The program computes in the graph's dtypes, whatever the setting.
     with jax.enable_x64(True):
-        return inline(jax.make_jaxpr(run)(*types), operands, used_results(eqn))
+        return inline(jax.make_jaxpr(rules.run)(*types), operands, used_results(eqn))
 
 
 @rule("remat", "remat2", "checkpoint")

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 
 from graphc.errors import MaterializeError
 from graphc.implicit.policy import deferred_reports
@@ -23,15 +23,15 @@ from graphc.link.jax.implicit.interpreter import (
     materialize_for,
     rule,
 )
-from graphc.link.jax.implicit.scans import Scan
+from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import trace_and_run
 from graphc.link.jax.implicit.transform import (
     RequestedResults,
     TransformedProgram,
     transform,
 )
-from graphc.link.jax.jaxprs import used_results
-from graphc.link.jax.releases import as_closed
+from graphc.link.jax.jaxprs import replace_at, used_results
+from graphc.link.jax.releases import as_closed, bind_scan, scan_operands
 
 
 @rule("cond")
@@ -88,17 +88,14 @@ class LoopCarries:
             pairs = zip(kinds, body.kinds[: len(kinds)], strict=True)
             changed = [i for i, (kind, new_kind) in enumerate(pairs) if kind != new_kind]
             if not changed:
-                self._set_types(as_closed(program).in_avals[len(before) :])
+                # Densified carries get the types of the body's parameters.
+                avals = as_closed(program).in_avals[len(before) :]
+                for i in [i for i in range(len(self.carries)) if self.dense[i]]:
+                    self.carries[i] = as_typed(self.carries[i], avals[i])
                 return body
             for i in changed:
                 self.dense[i] = True
                 self.carries[i] = materialize_for(self.carries[i], self.eqn)
-
-    def _set_types(self, avals: Sequence[Any]) -> None:
-        """Give densified carries the types of the body's parameters."""
-        for i, is_dense in enumerate(self.dense[: len(self.carries)]):
-            if is_dense:
-                self.carries[i] = as_typed(self.carries[i], avals[i])
 
 
 @rule("while")
@@ -128,26 +125,59 @@ def while_(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 @rule("scan")
 def scan(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a scan; stacks of implicit arrays have a leading axis too."""
-    loop, length = Scan.of(eqn, operands), eqn.params["length"]
-    loop = loop.with_indexed_rows(
-        [i for i, x in enumerate(loop.rows) if _must_be_indexed(x, length)]
-    )
-    count = len(loop.carries)
-    consts, const_kinds = flatten(loop.consts)
-    rows, row_kinds = flatten([_as_stack(eqn, x) for x in loop.rows])
+    program, groups = scan_operands(eqn)
+    consts, init, rows = [[operands[i] for i in group] for group in groups]
+    length, count = eqn.params["length"], len(init)
+    if indexed := [i for i, x in enumerate(rows) if _must_be_indexed(x, length)]:
+        program, consts, rows = _index_rows(program, consts, rows, indexed, length)
+    consts, const_kinds = flatten(consts)
+    rows, row_kinds = flatten([_as_stack(eqn, x) for x in rows])
     elements = tuple(kind and element(kind, length) for kind in row_kinds)
     used = (*[True] * count, *used_results(eqn)[count:])
-    carries = LoopCarries(eqn, loop.carries, used)
-    body = carries.body(loop.body, const_kinds, elements)
+    carries = LoopCarries(eqn, init, used)
+    body = carries.body(program, const_kinds, elements)
     while unstackable := _unstackable_results(carries, body, length):
         for i in unstackable:
             carries.dense[i] = True
-        body = carries.body(loop.body, const_kinds, elements)
+        body = carries.body(program, const_kinds, elements)
     body.report()
     leaves, kinds = flatten(carries.carries)
     stacks = tuple(kind and stack(kind, length) for kind in body.kinds[count:])
-    results = loop.rebind(body.program, [*body.consts, *consts], leaves, rows)
+    results = bind_scan(eqn, body.program, [*body.consts, *consts], leaves, rows)
     return fill_unused(used, unflatten((*kinds, *stacks), results))
+
+
+def _index_rows(
+    body: ClosedJaxpr, consts: list[Any], rows: list[Any], indexed: Sequence[int], length: int
+) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
+    """Return a scan with some rows as constants, of which each step indexes its element.
+
+    Args:
+        body: The program of constants, carries and elements, which returns carries and rows.
+        consts: The constants.
+        rows: The operands that the scan runs over.
+        indexed: The indices of the new constants in ``rows``.
+        length: The number of steps.
+    """
+    first, last, stacks = len(consts), len(body.in_avals) - len(rows), [rows[i] for i in indexed]
+    others = [i for i in range(len(rows)) if i not in indexed]
+
+    def run(*values: Any) -> Any:
+        carries = values[first + len(indexed) : last + len(indexed)]
+        step, *elements = values[last + len(indexed) :]
+        taken = [
+            lax.dynamic_index_in_dim(x, step, keepdims=False)
+            for x in values[first : first + len(indexed)]
+        ]
+        elements = replace_at(rows, [*indexed, *others], [*taken, *elements])
+        return jaxpr_as_fun(body)(*values[:first], *carries, *elements)
+
+    avals = list(body.in_avals)
+    counter: Any = jax.core.ShapedArray((), jnp.uint32)
+    elements = [counter, *[avals[last + i] for i in others]]
+    types = [*avals[:first], *map(aval_of, stacks), *avals[first:last], *elements]
+    others_rows = [lax.iota(jnp.uint32, length), *[rows[i] for i in others]]
+    return jax.make_jaxpr(run)(*types), [*consts, *stacks], others_rows
 
 
 def _must_be_indexed(x: Any, length: int) -> bool:

@@ -7,8 +7,7 @@ program is interpreted with the implicit operands, so that handlers are called i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,16 +18,11 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import densify, enforce_policy, materialized, materializing, policy_of
 from graphc.implicit.straight_through import StraightThrough, value_of
-from graphc.link.jax.implicit.applied import Rules, apply
+from graphc.link.jax.applied import Rules, zeros_for_types
+from graphc.link.jax.implicit import interpreter
 from graphc.link.jax.implicit.avals import OperandTree, flatten, per_array, unflatten
 from graphc.link.jax.implicit.deferred import Cache, defer, dense_toward, toward_of, with_toward
-from graphc.link.jax.implicit.interpreter import (
-    inline,
-    report_at,
-    rule,
-    where_now,
-    where_of,
-)
+from graphc.link.jax.implicit.interpreter import rule
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
 from graphc.link.jax.implicit.transform import run_through
@@ -53,7 +47,7 @@ class FunctionPair:
     dense: Callable[..., Sequence[Any]] = field(compare=False)
     name: str = field(compare=False)
     key: Hashable
-    where: str | None = field(default_factory=where_now, compare=False)
+    where: str | None = field(default_factory=interpreter.where_now, compare=False)
     policy: str = field(default_factory=policy_of, compare=False)
 
     def __call__(self, operands: Sequence[Any], add_up: bool = False) -> list[Any]:
@@ -99,12 +93,6 @@ class FunctionPair:
             return materialized(x, f"the derivative of {self.name}", self.where)
         return x
 
-    @contextmanager
-    def original_context(self) -> Iterator[None]:
-        """Differentiate with the policy and the reported line of the function's call."""
-        with materializing(self.policy), report_at(self.where):
-            yield
-
     def jvp(self, operands: Sequence[Any], wrt: Sequence[int], directions: Sequence[Any]) -> Any:
         """Return the rule's results and tangents, given dense tangents of the operands ``wrt``."""
 
@@ -124,7 +112,7 @@ class FunctionPair:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionApplication:
+class FunctionApplication(Rules):
     """A program of arrays that computes a function's value, with the function's derivative.
 
     Attributes:
@@ -141,17 +129,14 @@ class FunctionApplication:
     sources: tuple[int | None, ...]
     zeros: Sequence[int]
 
-    def apply(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return what the program computes of arrays and its constants, with derivatives."""
-        return apply(Rules(self._run, self._jvp, self._transpose), arrays)
-
-    def _run(self, *arrays: Any) -> list[Any]:
+    def run(self, *arrays: Any) -> list[Any]:
+        """Return what the program computes of arrays, and of its constants."""
         count = len(self.program.in_avals)
         return jax.core.eval_jaxpr(self.program.jaxpr, arrays[count:], *arrays[:count])
 
-    def _jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
         none = [None] * len(self.sources)
-        with self.pair.original_context():
+        with materializing(self.pair.policy), interpreter.report_at(self.pair.where):
             ys, ts = self._push_forward(arrays, tangents)
         if not ts:
             return self.apply(arrays), none
@@ -185,12 +170,12 @@ class FunctionApplication:
         }
         return results, {i: self.pair.densify(ts[i]) for i in outputs}
 
-    def _transpose(
+    def transpose(
         self, arrays: Sequence[Any], is_linear: Sequence[bool], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        pairs = zip(self.sources, cotangents, strict=True)
+        arrays, pairs = zeros_for_types(arrays), zip(self.sources, cotangents, strict=True)
         gs = {i: g for i, g in pairs if i is not None and g is not None}
-        with self.pair.original_context():
+        with materializing(self.pair.policy), interpreter.report_at(self.pair.where):
             linear = [i for i, flag in enumerate(is_linear) if flag]
             wrt, inputs, dense = self._dense_operands(arrays, linear)
             operands = self.operands.build(arrays)
@@ -205,7 +190,8 @@ class FunctionApplication:
 
             constant = replace_at(operands, wrt, [None] * len(wrt))
             grads = [*map(self.pair.densify, run_through(transpose, constant, gs))]
-            # A VJP would push a tangent forward first, by a program that this function is part of.
+            # ``jax.vjp`` would recurse without end: it differentiates ``dense`` first. The tangent
+            # of a deferred operand applies this function, and its transpose is computed here again.
             pull_back = jax.linear_transpose(dense, *[arrays[i] for i in inputs])
             return replace_at([None] * len(arrays), inputs, pull_back(grads))
 
@@ -252,11 +238,11 @@ def _has_derivative(x: Any) -> bool:
 def custom_derivative(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a function with a custom JVP or VJP rule, which stays its derivative."""
     function = FunctionPair(
-        lambda *operands: inline(eqn.params["call_jaxpr"], operands),
+        lambda *operands: interpreter.inline(eqn.params["call_jaxpr"], operands),
         lambda *operands: bind_equation(eqn, operands),
         eqn.primitive.name,
         key_of(eqn.primitive, eqn.params),
-        where_of(eqn),
+        interpreter.where_of(eqn),
     )
     # A VJP rule need not be linear, so the cotangents of all uses of a result are added up first.
     return function(operands, add_up=eqn.primitive.name == "custom_vjp_call")

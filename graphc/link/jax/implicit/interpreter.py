@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from operator import is_
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, primitives
 
+from graphc.context import setting
 from graphc.errors import HandlerError, ImplicitArrayError
 from graphc.implicit.array import OPENING, ImplicitArray, is_implicit
 from graphc.implicit.dispatch import by_default
@@ -83,19 +85,13 @@ def inline(
 
 
 def _evaluate_at_line(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    with _source_line(eqn):
-        return evaluate(eqn, operands)
-
-
-@contextmanager
-def _source_line(eqn: JaxprEqn) -> Iterator[None]:
-    """Give the source line of an equation to primitives that are bound within this context."""
+    """Run an equation, whose source line the primitives that are bound meanwhile get."""
     info = eqn.source_info
     names = source_info_util.current_name_stack() + info.name_stack
     _state.equations.append(eqn)
     try:
         with source_info_util.user_context(info.traceback, name_stack=names), eqn.ctx.manager:
-            yield
+            return evaluate(eqn, operands)
     finally:
         _state.equations.pop()
 
@@ -160,16 +156,16 @@ class _InterpreterState(threading.local):
     Attributes:
         equations: The equations that are running, outermost first.
         handlers: The handlers that are running: their names, equations and implicit operands.
-        line: The user's line, if it is not the line of an equation.
     """
 
     def __init__(self) -> None:
         self.equations: list[JaxprEqn] = []
         self.handlers: list[tuple[str, JaxprEqn, list[Any]]] = []
-        self.line: str | None = None
 
 
 _state = _InterpreterState()
+_line: ContextVar[str | None] = ContextVar("line", default=None)
+"""The user's line, if it is not the line of an equation."""
 
 LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:\d+)?( \(.*\))?")
 """JAX's notation for a source location: the file, the line, and perhaps column and function."""
@@ -177,8 +173,8 @@ LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:\d+)?( \(.*\))?")
 
 def where_of(eqn: JaxprEqn) -> str | None:
     """Return the user's file and line of an equation, or of an enclosing equation."""
-    if _state.line is not None:
-        return _state.line
+    if (line := _line.get()) is not None:
+        return line
     for x in (eqn, *reversed(_state.equations)):
         location = LOCATION.fullmatch(source_info_util.summarize(x.source_info))
         # A function of JAX that is compiled alone has the user's line in the enclosing call.
@@ -189,19 +185,12 @@ def where_of(eqn: JaxprEqn) -> str | None:
 
 def where_now() -> str | None:
     """Return the user's line of the running equation, or of the user's code."""
-    if _state.line is None and _state.equations:
-        return where_of(_state.equations[-1])
-    return _state.line or user_line()
+    return where_of(_state.equations[-1]) if _state.equations else _line.get() or user_line()
 
 
-@contextmanager
-def report_at(line: str | None) -> Iterator[None]:
+def report_at(line: str | None) -> setting[str | None]:
     """Report this line for all equations in the context: library functions are traced only once."""
-    before, _state.line = _state.line, line
-    try:
-        yield
-    finally:
-        _state.line = before
+    return setting(_line, line)
 
 
 def _as_array(variable: Any, x: Any) -> Any:

@@ -6,53 +6,39 @@ a literal, and of arrays that repeat or cast one.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend.core import JaxprEqn, Literal
 
+from graphc.context import setting
 from graphc.implicit.array import ImplicitArray
 
+Numbers = dict[int, tuple[Any, Any]]
+"""By an array's identity, the array and its number."""
 
-class _Numbers(threading.local):
-    """The noted numbers of arrays in this thread.
-
-    Attributes:
-        numbers: By an array's identity, the array and its number.
-    """
-
-    def __init__(self) -> None:
-        self.numbers: dict[int, tuple[Any, Any]] = {}
-
-
-_state = _Numbers()
+_numbers: ContextVar[Numbers] = ContextVar("numbers")
 
 PRESERVING = frozenset(("broadcast_in_dim", "convert_element_type", "reshape", "squeeze"))
 """Primitives of one operand whose results have the number of the operand."""
 
 
-@contextmanager
-def known_numbers(numbers: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
+def known_numbers(numbers: Iterable[tuple[Any, Any]] = ()) -> setting[Numbers]:
     """Note the numbers of arrays that are traced within this context, and forget them afterwards.
 
     Args:
         numbers: Arrays and their numbers, None if unknown, that are noted first.
     """
-    before = _state.numbers
-    _state.numbers = before | {id(x): (x, c) for x, c in numbers if c is not None}
-    try:
-        yield
-    finally:
-        _state.numbers = before
+    first = {id(x): (x, c) for x, c in numbers if c is not None}
+    return setting(_numbers, _numbers.get({}) | first)
 
 
 def known_number(x: Any) -> Any:
     """Return the number that all elements of an array have; None if unknown."""
-    return _state.numbers.get(id(x), (None, None))[1]
+    return _numbers.get({}).get(id(x), (None, None))[1]
 
 
 def known_array(x: Any) -> np.ndarray[Any, Any] | None:
@@ -62,7 +48,7 @@ def known_array(x: Any) -> np.ndarray[Any, Any] | None:
 
 def note_number(x: Any, number: Any) -> None:
     """Note the number of an array until the innermost context ends."""
-    _state.numbers[id(x)] = x, np.asarray(number).astype(x.dtype)[()]
+    _numbers.get({})[id(x)] = x, np.asarray(number).astype(x.dtype)[()]
 
 
 def note_repeated(eqn: JaxprEqn, operands: Sequence[Any], results: Sequence[Any]) -> None:

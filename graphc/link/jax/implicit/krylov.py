@@ -16,10 +16,24 @@ from graphc.implicit.krylov.calculus import REMEDY, Map, Method
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
+@jax.custom_jvp
+def _slope(x: Any, weights: Any) -> Any:
+    return jnp.zeros((*x.shape[:-2], x.shape[-1]), x.dtype)
+
+
+@_slope.defjvp
+def _slope_jvp(primals: Any, tangents: Any) -> Any:
+    x, weights = primals
+    return _slope(x, weights), (tangents[0] * weights).sum(-2)
+
+
 class JaxCalculus:
     """Loops and derivatives of JAX arrays."""
 
     xp = NAMESPACE
+    constant = staticmethod(lax.stop_gradient)
+    eigh = staticmethod(jnp.linalg.eigh)
+    zeros_with_gradient = staticmethod(_slope)
 
     @property
     def widest(self) -> str:
@@ -71,20 +85,10 @@ class JaxCalculus:
         )
         return x, *others
 
-    def constant(self, x: Any) -> Any:
-        return lax.stop_gradient(x)
-
-    def eigh(self, x: Any) -> tuple[Any, Any]:
-        w, v = jnp.linalg.eigh(x)
-        return w, v
-
     def freeze(self, product: Map, like: Any) -> Map:
         function, captured = jax.closure_convert(product, like)
         constants = [lax.stop_gradient(x) for x in captured]
         return lambda x: function(x, *constants)
-
-    def zeros_with_gradient(self, x: Any, weights: Any) -> Any:
-        return _slope(x, weights)
 
     def zeros_with_gradient_once(self, x: Any, weights: Any, problem: str) -> Any:
         @jax.custom_jvp
@@ -132,17 +136,6 @@ class JaxCalculus:
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         bits = jax.random.bits(key, tuple(shape), "uint32")
         return 1 - 2 * (bits & 1).astype(dtype)
-
-
-@jax.custom_jvp
-def _slope(x: Any, weights: Any) -> Any:
-    return jnp.zeros((*x.shape[:-2], x.shape[-1]), x.dtype)
-
-
-@_slope.defjvp
-def _slope_jvp(primals: Any, tangents: Any) -> Any:
-    x, weights = primals
-    return _slope(x, weights), (tangents[0] * weights).sum(-2)
 
 
 CALCULUS = JaxCalculus()

@@ -278,8 +278,5 @@ def _map_arrays(tree: Any, prefix: Any, field_entries: Any) -> Any:
 
         return jax.tree.map(of_array, subtree, is_leaf=is_implicit)
 
-    return jax.tree.map(map_subtree, prefix, tree, is_leaf=_is_entry)
-
-
-def _is_entry(x: Any) -> bool:
-    return isinstance(x, PartitionSpec | jax.sharding.Sharding | jax.Device)
+    entries = PartitionSpec | jax.sharding.Sharding | jax.Device
+    return jax.tree.map(map_subtree, prefix, tree, is_leaf=lambda x: isinstance(x, entries))

@@ -11,22 +11,24 @@ order (``quantized_blocks.py``): planes would need copies of x and the product i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from graphc.implicit.quantized.coding import Coding, shorten_groups
 from graphc.implicit.quantized.matmul import round_rows
+from graphc.link.jax.applied import Rules
+from graphc.link.jax.devices import current_kind, device_choice
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 from graphc.link.jax.implicit.quantized_blocks import CHEAP, codes_at, values_of, zeros
+from graphc.link.jax.jaxprs import replace_at
 from graphc.link.jax.varying import varying_together
 
 BLOCK = 2**18
@@ -62,74 +64,64 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: Any)
             return zeros(shape, x)
         flat = [array.reshape(-1, *array.shape[-2:]) for array in (x, packed, *numbers)]
         return lax.map(lambda arrays: one(*arrays), tuple(flat)).reshape(shape)
-    return _bind(coding, transposed, x, packed, *numbers)
+    return _Product(coding, transposed)(x, packed, *numbers)
 
 
-product_p = Primitive("quantized_matmul")
-"""The product of two matrices: linear in x, and in scales and biases together."""
+@dataclass(frozen=True)
+class _Product(Rules):
+    """The product of two matrices: linear in x, and in scales and biases together.
 
+    Attributes:
+        coding: The coding of the words.
+        transposed: Whether the words code w's transpose.
+    """
 
-def _bind(coding: Coding, transposed: bool, *arrays: Any) -> Any:
-    arrays = tuple(varying_together(arrays))
-    return product_p.bind(*arrays, coding=coding, transposed=transposed)  # type: ignore[no-untyped-call]
+    coding: Coding
+    transposed: bool
 
+    def __call__(self, *arrays: Any) -> Any:
+        return self.apply(varying_together(arrays))[0]
 
-@product_p.def_abstract_eval  # type: ignore[untyped-decorator]
-def _abstract(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
-    n = packed.shape[0] if transposed else coding.columns_of(packed.shape[1])
-    # The result varies over the same axes of a mesh as all operands.
-    return x.update(shape=(x.shape[0], n), weak_type=False)
+    def run(self, *arrays: Any) -> list[Any]:
+        return [
+            _forward(*arrays, coding=self.coding, transposed=self.transposed, kind=current_kind())
+        ]
 
+    def jvp(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        x, packed, *numbers = arrays
+        x_tangent, _, *part_tangents = tangents
+        # The derivative ignores that rows of x may be rounded to integers.
+        product, terms = _Product(self.coding.plain, self.transposed), []
+        if x_tangent is not None:
+            terms.append(product(x_tangent, packed, *numbers))
+        if any(t is not None for t in part_tangents):
+            pairs = zip(numbers, part_tangents, strict=True)
+            ts = [jnp.zeros_like(y) if t is None else t for y, t in pairs]
+            terms.append(product(x, packed, *ts))
+        return [self(*arrays)], [sum(terms[1:], terms[0]) if terms else None]
 
-def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> Any:
-    x, packed, *numbers = primals
-    x_tangent, _, *part_tangents = tangents
-    y = _bind(coding, transposed, *primals)
-    terms = []
-    # The derivative ignores that rows of x may be rounded to integers.
-    coding = coding.plain
-    if type(x_tangent) is not ad.Zero:
-        terms.append(_bind(coding, transposed, x_tangent, packed, *numbers))
-    if any(type(t) is not ad.Zero for t in part_tangents):
-        ts = [ad.instantiate_zeros(t) for t in part_tangents]  # type: ignore[no-untyped-call]
-        terms.append(_bind(coding, transposed, x, packed, *ts))
-    return y, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(y)
+    def transpose(self, arrays: Sequence[Any], is_linear: Sequence[bool], gs: Sequence[Any]) -> Any:
+        """Return cotangents: for x, a product with the transpose of the same words."""
+        (g,), (x, packed, *numbers) = gs, arrays
+        if is_linear[0]:
+            back = _Product(self.coding, not self.transposed)
+            return [back(g, packed, *numbers), None, *[None] * len(numbers)]
+        grads = _part_gradients(self.coding, self.transposed, x, packed, g)
+        pairs = zip(grads, is_linear[2:], strict=True)
+        return [None, None, *[grad if flag else None for grad, flag in pairs]]
 
+    def batch(self, arrays: Sequence[Any], axes: Sequence[int | None], axis: Any) -> list[Any]:
+        """Batch x as more rows; batches of matrices run one after the other."""
+        x, *rest = arrays
+        if all(d is None for d in axes[1:]):
+            y = self(x.reshape(x.shape[0] * x.shape[1], x.shape[2]), *rest)
+            return [y.reshape(*x.shape[:2], y.shape[1])]
+        batched = [i for i, d in enumerate(axes) if d is not None]
 
-def _transpose(
-    g: Any, x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool
-) -> list[Any]:
-    """Return cotangents: for x, a product with the transpose of the same words."""
-    if type(g) is ad.Zero:
-        return [None] * (2 + len(numbers))
-    if ad.is_undefined_primal(x):  # type: ignore[no-untyped-call]
-        return [_bind(coding, not transposed, g, packed, *numbers), None, *[None] * len(numbers)]
-    grads = _part_gradients(coding, transposed, x, packed, g)
-    flags = map(ad.is_undefined_primal, numbers)
-    return [
-        None,
-        None,
-        *[y if is_linear else None for y, is_linear in zip(grads, flags, strict=True)],
-    ]
+        def one(elements: Sequence[Any]) -> Any:
+            return self(*replace_at(arrays, batched, elements))
 
-
-def _batch(arrays: Any, axes: Any, *, coding: Coding, transposed: bool) -> tuple[Any, int]:
-    """Batch x as more rows; batches of matrices run one after the other."""
-    one = partial(_bind, coding, transposed)
-    x, *rest = arrays
-    if all(axis is None for axis in axes[1:]):
-        x = jnp.moveaxis(x, axes[0], 0)
-        y = one(x.reshape(x.shape[0] * x.shape[1], x.shape[2]), *rest)
-        return y.reshape(*x.shape[:2], y.shape[1]), 0
-    flags = [axis is not None for axis in axes]
-    triples = zip(arrays, axes, flags, strict=True)
-    batches = [jnp.moveaxis(x, axis, 0) for x, axis, flag in triples if flag]
-
-    def of_elements(elements: Any) -> Any:
-        element = iter(elements)
-        return one(*[next(element) if flag else x for x, flag in zip(arrays, flags, strict=True)])
-
-    return lax.map(of_elements, batches), 0
+        return [lax.map(one, [arrays[i] for i in batched])]
 
 
 def _part_gradients(coding: Coding, transposed: bool, x: Any, packed: Any, g: Any) -> Any:
@@ -159,7 +151,10 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool) -> Any:
+@partial(jax.jit, static_argnames=("coding", "transposed", "kind"))
+def _forward(
+    x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: bool, kind: str
+) -> Any:
     scales, *biases = numbers
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
@@ -167,17 +162,10 @@ def _forward(x: Any, packed: Any, *numbers: Any, coding: Coding, transposed: boo
         return zeros((x.shape[0], n), x)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, scales)
-    y = _method(coding, transposed, x, scales)(coding, x, packed, scales)
+    y = _method(coding, transposed, x, scales, kind)(coding, x, packed, scales)
     for bias in biases:
         y = y + _bias_product(coding, transposed, x, bias)
     return y
-
-
-product_p.def_impl(jax.jit(_forward, static_argnames=("coding", "transposed")))  # type: ignore[no-untyped-call]
-mlir.register_lowering(product_p, mlir.lower_fun(_forward, multiple_results=False))
-ad.primitive_jvps[product_p] = _jvp
-ad.primitive_transposes[product_p] = _transpose
-batching.primitive_batchers[product_p] = _batch
 
 
 def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
@@ -199,10 +187,12 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     return lax.scan(add, zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
-def _method(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
+def _method(coding: Coding, transposed: bool, x: Any, scales: Any, kind: str) -> Callable[..., Any]:
     m, rows = x.shape[0], scales.shape[0]
-    if quantized_blocks.are_many(coding, transposed, m, rows):
-        return quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+    # Registers and planes are for a CPU's caches: a GPU's blocks are in the matrix's order.
+    if kind == "gpu" or quantized_blocks.are_many(coding, transposed, m, rows):
+        by_blocks = quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
+        return partial(by_blocks, device_choice("decoded elements", kind))
     if transposed:
         is_few = m == 1 or _is_few_by_columns(coding, x, scales)
         return _few_by_columns if is_few and coding.unit_words == 1 else _blocks_of_rows

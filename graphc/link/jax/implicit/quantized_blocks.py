@@ -25,9 +25,6 @@ from graphc.implicit.quantized.coding import (
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 from graphc.link.jax.varying import vary, varying_axes
 
-BLOCK = 2**17
-"""The elements of a block: 512 KB of float32, which leaves room for the products in the cache."""
-
 CHEAP = {"affine", "integer", "ternary", "ternary5", "1bit"}
 """Kinds of codes that are decoded in an instruction or two."""
 
@@ -51,40 +48,40 @@ def are_many(coding: Coding, transposed: bool, m: int, rows: int) -> bool:
     return m >= (least if coding.kind in CHEAP else 4 * least)
 
 
-def by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Return the product with the transpose of the decoded matrix, decoded by blocks of rows."""
+def by_rows(block: int, coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Return the product with the transpose of the decoded matrix, ``block`` elements at a time."""
     rows, k = packed.shape[0], coding.columns_of(packed.shape[1])
 
     def product(start: Any, size: int) -> Any:
-        block = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
-        return lax.dot_general(x, block, (((1,), (1,)), ((), ())))
+        part = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
+        return lax.dot_general(x, part, (((1,), (1,)), ((), ())))
 
-    return _map_columns(x, rows, max(1, BLOCK // k), product)
+    return _map_columns(x, rows, max(1, block // k), product)
 
 
-def by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+def by_columns(block: int, coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Return the product with the decoded matrix, decoded by blocks of groups of columns."""
     rows, groups = scales.shape
     size, words = coding.group_size, coding.words_per_group
 
     def product(start: Any, width: int) -> Any:
         first, count = start // size, width // size
-        block = _slice(packed, first * words, count * words, 1), _slice(scales, first, count, 1)
-        return _sum_over_rows(coding, x, *block)
+        parts = _slice(packed, first * words, count * words, 1), _slice(scales, first, count, 1)
+        return _sum_over_rows(block, coding, x, *parts)
 
-    return _map_columns(x, groups * size, max(1, BLOCK // (rows * size)) * size, product)
+    return _map_columns(x, groups * size, max(1, block // (rows * size)) * size, product)
 
 
-def _sum_over_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+def _sum_over_rows(block: int, coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Return the product with a block of columns, as a sum over blocks of its rows."""
     rows, width = packed.shape[0], coding.columns_of(packed.shape[1])
     # Blocks of rows copy parts of x, so they are larger.
-    block_rows = max(1, 4 * BLOCK // width)
+    block_rows = max(1, 4 * block // width)
     count, rest = divmod(rows, block_rows)
 
     def product(start: Any, size: int) -> Any:
-        block = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
-        return _slice(x, start, size, 1) @ block
+        part = _dense(coding, x, _slice(packed, start, size, 0), _slice(scales, start, size, 0))
+        return _slice(x, start, size, 1) @ part
 
     if count + bool(rest) < 2:
         return x @ _dense(coding, x, packed, scales)

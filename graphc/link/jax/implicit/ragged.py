@@ -63,7 +63,9 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
 
         def add(y: Any) -> Any:
             first = jnp.minimum(start, m - size)
-            product = _check_dense(index.take_slices(w, group, 0).rmatmul(_rows(x, first, size)))
+            product = require(index.take_slices(w, group, 0).rmatmul(_rows(x, first, size)))
+            if isinstance(product, ImplicitArray):
+                raise StructureLost
             positions = first + jnp.arange(size)
             inside = (start <= positions) & (positions < stop)
             rows = _rows(y, first, size) + jnp.where(inside[:, None], product, 0).astype(dtype)
@@ -78,17 +80,6 @@ def _product(x: Any, w: Any, sizes: Any, dtype: Any) -> Any:
 
 def _rows(x: Any, start: Any, count: int) -> Any:
     return lax.dynamic_slice_in_dim(x, start, count)
-
-
-def _check_dense(y: Any) -> Any:
-    """Return a product that is dense.
-
-    Raises:
-        StructureLost: If the product is implicit, or NotImplemented.
-    """
-    if isinstance(require(y), ImplicitArray):
-        raise StructureLost
-    return y
 
 
 def _tiles(sizes: Any, m: int, size: int) -> tuple[Any, Any, Any]:

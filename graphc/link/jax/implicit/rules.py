@@ -11,16 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.implicit import dot, elementwise, index, operations
+from graphc.implicit import dot, elementwise, index, layout, operations
 from graphc.implicit.known import is_same_number, number_of
-from graphc.implicit.layout import (
-    StructureLost,
-    broadcast,
-    expand_dims,
-    require,
-    reshape,
-    transpose,
-)
 from graphc.implicit.policy import as_dense, densify
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
@@ -67,7 +59,7 @@ def at_precision(precision: Any) -> AbstractContextManager[Any]:
     """
     precision = precision[0] if isinstance(precision, tuple) else precision
     if precision is not None and not hasattr(precision, "name"):
-        raise StructureLost
+        raise layout.StructureLost
     if precision is None:
         return nullcontext()
     is_level = isinstance(precision, jax.lax.Precision)
@@ -81,12 +73,12 @@ def at_precision(precision: Any) -> AbstractContextManager[Any]:
 
 @register("reshape")
 def _reshape(x: Structured, *, new_sizes: Any, dimensions: Any, **_: Any) -> Any:
-    return NotImplemented if dimensions else reshape(x, _ints(new_sizes))
+    return NotImplemented if dimensions else layout.reshape(x, _ints(new_sizes))
 
 
 @register("broadcast_in_dim")
 def _broadcast(x: Structured, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
-    return broadcast(x, _ints(shape), _ints(broadcast_dimensions))
+    return layout.broadcast(x, _ints(shape), _ints(broadcast_dimensions))
 
 
 @register("rev")
@@ -119,7 +111,7 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
             continue
         start = jnp.clip(start, 0, x.shape[axis] - size)
         y = index.take_slices(y, start + jnp.arange(size, dtype=start.dtype), axis)
-        y = transpose(y, (*range(1, axis + 1), 0, *range(axis + 1, y.ndim)))
+        y = layout.transpose(y, (*range(1, axis + 1), 0, *range(axis + 1, y.ndim)))
     return y
 
 
@@ -143,7 +135,7 @@ def _swap_last(entries: Sequence[Any]) -> list[Any]:
 
 def _swap_last_axes(x: Any) -> Any:
     """Swap the last two axes; the codes of an array may be packed along either of them."""
-    return transpose(x, tuple(_swap_last(range(x.ndim))))
+    return layout.transpose(x, tuple(_swap_last(range(x.ndim))))
 
 
 def dense_index(index: Any) -> Any:
@@ -220,22 +212,18 @@ def gather_rows(
         return NotImplemented
     (axis,) = collapsed
     n = x.shape[axis]
-    others = _other_axes(parameters["slice_sizes"], x.shape, axis)
-    if not n or any(size != length for size, length in others):
+    sizes = [n if i == axis else m for i, m in enumerate(parameters["slice_sizes"])]
+    if not n or sizes != [*x.shape]:
         return NotImplemented
     rows = dense_index(indices)[..., 0]
-    y = require(rows_of(x, jnp.clip(rows, 0, n - 1), axis))
+    y = layout.require(rows_of(x, jnp.clip(rows, 0, n - 1), axis))
     if parameters["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP:
         y = _fill_outside(y, (rows >= 0) & (rows < n), parameters["fill_value"])
     # The primitive gives the positions of the slices' axes; the index's axes fill the others.
     slice_axis, index_axis = iter(range(rows.ndim, y.ndim)), iter(range(rows.ndim))
     offsets = numbers.offset_dims
     order = [next(slice_axis if i in offsets else index_axis) for i in range(y.ndim)]
-    return transpose(y, tuple(order))
-
-
-def _other_axes(sizes: Sequence[int], shape: Sequence[int], axis: int) -> Iterator[tuple[int, int]]:
-    return ((m, n) for i, (m, n) in enumerate(zip(sizes, shape, strict=True)) if i != axis)
+    return layout.transpose(y, tuple(order))
 
 
 def _fill_outside(y: Any, inside: Any, value: Any) -> Any:
@@ -246,7 +234,7 @@ def _fill_outside(y: Any, inside: Any, value: Any) -> Any:
 
 
 def _stack(*xs: Any, axis: int) -> Any:
-    return index.concatenate([expand_dims(x, (int(axis),)) for x in xs], int(axis))
+    return index.concatenate([layout.expand_dims(x, (int(axis),)) for x in xs], int(axis))
 
 
 # Elementwise operations.
@@ -272,7 +260,7 @@ def _integer_power(x: Structured, *, y: int, **_: Any) -> Any:
 
 @register("rsqrt")
 def _rsqrt(x: Structured, **_: Any) -> Any:
-    root = require(elementwise.unary("sqrt", x))
+    root = layout.require(elementwise.unary("sqrt", x))
     return elementwise.unary("reciprocal", root) if isinstance(root, Structured) else 1 / root
 
 

@@ -35,10 +35,6 @@ def _solve_positive_definite(a: Any, b: Any, *, lower: bool) -> Any:
     return jax.scipy.linalg.solve(a, b, lower=lower, assume_a="pos")
 
 
-def _as_list(x: Any) -> Any:
-    return x if x is NotImplemented else [x]
-
-
 def _of_square_matrix(structured: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that applies to a solvable structured matrix only."""
 
@@ -51,27 +47,26 @@ def _of_square_matrix(structured: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _diagonal(x: Any) -> Any:
-    return _as_list(x.diagonal(0)) if isinstance(x, Structured) and x.ndim == 2 else NotImplemented
+    return x.diagonal(0) if isinstance(x, Structured) and x.ndim == 2 else NotImplemented
 
 
 FUNCTIONS: dict[str, tuple[Sequence[Callable[..., Any]], Callable[..., Any]]] = {
-    "solve": ([jnp.linalg.solve], _of_square_matrix(lambda a, b: _as_list(_solve(a, b)))),
+    "solve": ([jnp.linalg.solve], _of_square_matrix(_solve)),
     # With assume_a="pos", for a vector b, or for b with the number of axes of a.
     "_solve": (
         [partial(_solve_positive_definite, lower=lower) for lower in (False, True)],
-        _of_square_matrix(lambda a, b: _as_list(_solve(a, b))),
+        _of_square_matrix(_solve),
     ),
-    "inv": ([jnp.linalg.inv], _of_square_matrix(lambda a: _as_list(a.inverse()))),
-    "det": ([jnp.linalg.det], _of_square_matrix(lambda a: _as_list(a.det()))),
+    "inv": ([jnp.linalg.inv], _of_square_matrix(lambda a: a.inverse())),
+    "det": ([jnp.linalg.det], _of_square_matrix(lambda a: a.det())),
     "slogdet": ([jnp.linalg.slogdet], _of_square_matrix(lambda a: a.slogdet())),
-    "remainder": ([jnp.remainder], lambda a, b: _as_list(elementwise.binary("remainder", a, b))),
-    "floor_divide": (
-        [jnp.floor_divide],
-        lambda a, b: _as_list(elementwise.binary("floor_divide", a, b)),
-    ),
+    "remainder": ([jnp.remainder], partial(elementwise.binary, "remainder")),
+    "floor_divide": ([jnp.floor_divide], partial(elementwise.binary, "floor_divide")),
     "diagonal": ([jnp.diagonal], _diagonal),
 }
-"""By name, JAX's functions, and a function of structured arrays: results, or NotImplemented."""
+"""By name, JAX's functions, and a function of structured arrays.
+
+The function returns the result, a tuple of several results, or NotImplemented."""
 
 
 def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
@@ -86,7 +81,10 @@ def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
         results = structured(*operands)
     except StructureLost:
         return None
-    if results is NotImplemented or not all(map(_has_dtype, results, eqn.outvars)):
+    if results is NotImplemented:
+        return None
+    results = results if isinstance(results, tuple) else [results]
+    if not all(map(_has_dtype, results, eqn.outvars)):
         return None  # the program promotes operands of several dtypes otherwise
     return list(results)
 

@@ -12,14 +12,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import Materialization, deferred_reports, report
+from graphc.link.jax.implicit import interpreter
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
-from graphc.link.jax.implicit.interpreter import (
-    as_typed,
-    dispatch_state,
-    inline,
-    materialize_for,
-    where_of,
-)
 from graphc.link.jax.implicit.known import known_numbers
 from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.jaxprs import used_results
@@ -97,9 +91,9 @@ def transform(
     """
     owner = program.jaxpr if isinstance(program, ClosedJaxpr) and not program.consts else program
     cache = _cache.setdefault(owner, {})
-    line = where_of(requested.eqn) if any(requested.dense) else None
+    line = interpreter.where_of(requested.eqn) if any(requested.dense) else None
     constants = tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers])
-    key = (kinds, requested.used, requested.dense, constants, line, dispatch_state())
+    key = (kinds, requested.used, requested.dense, constants, line, interpreter.dispatch_state())
     transformed = cache.get(key)
     if transformed is None:
         transformed = _transform(as_closed(program), kinds, requested, numbers)
@@ -119,12 +113,12 @@ def _transform(
     def run(*leaves: Any) -> list[Any]:
         operands = unflatten(kinds, leaves)
         with known_numbers(zip(operands, numbers, strict=False)):
-            ys = inline(program, operands, requested.used)
+            ys = interpreter.inline(program, operands, requested.used)
         results = []
         for i, (y, aval) in enumerate(zip(ys, program.out_avals, strict=True)):
             if requested.used[i]:
-                y = materialize_for(y, requested.eqn) if requested.dense[i] else y
-                results.append(as_typed(y, aval))
+                y = interpreter.materialize_for(y, requested.eqn) if requested.dense[i] else y
+                results.append(interpreter.as_typed(y, aval))
         arrays, result_kinds = flatten(results)
         traced.append(result_kinds)
         return arrays
@@ -160,4 +154,4 @@ def run_through(function: Callable[..., Any], *args: Any) -> Any:
         return function(*jax.tree.unflatten(tree, arrays))
 
     program, shapes = jax.make_jaxpr(function_of_leaves, return_shape=True)(*map(aval_of, operands))
-    return jax.tree.unflatten(jax.tree.structure(shapes), inline(program, operands))
+    return jax.tree.unflatten(jax.tree.structure(shapes), interpreter.inline(program, operands))

@@ -36,10 +36,16 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     """Compute y -> a * y + b by an associative scan of logarithmic depth."""
     wide = np.dtype(wide_dtype(b.dtype))
 
-    def compose(earlier: Any, later: Any) -> Any:
-        return later[0] * earlier[0], later[0] * earlier[1] + later[1]
-
     steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
+    # A product of many factors may be infinite though each factor is finite: zeros stay zero.
+    are_finite = ~jnp.any(jnp.isinf(steps[0]))
+
+    def times(factor: Any, y: Any) -> Any:
+        return jnp.where(jnp.isinf(factor) & (y == 0) & are_finite, y, factor * y)
+
+    def compose(earlier: Any, later: Any) -> Any:
+        return later[0] * earlier[0], times(later[0], earlier[1]) + later[1]
+
     if is_symbolic_dim(a.shape[op.axis]):
         y = _scan_one_by_one(lambda a, y, b: a * y + b, *steps, axis=op.axis, reverse=op.reverse)
         return lax.convert_element_type(y, b.dtype)

@@ -14,6 +14,7 @@ from jax.export import is_symbolic_dim
 
 from graphc.ir import Node, Op, TensorType
 from graphc.link.jax.backend import backend
+from graphc.link.jax.devices import CPU_ONLY
 from graphc.link.jax.symbolic import refuse
 from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
 from graphc.tensor.linalg.dot import DotGeneral
@@ -176,6 +177,9 @@ def call_reference(op: Op, *xs: Any) -> Any:
     """Call the operation's NumPy reference, for devices on which JAX lacks the operation."""
     node = Node.make(op, *[TensorType(x.dtype, x.shape)() for x in xs])
     return backend.callback(node)(*xs)
+
+
+CPU_ONLY |= {Schur, Sylvester}
 
 
 @backend.lower(Schur)

@@ -17,6 +17,7 @@ from graphc.link.checks import naming_step
 from graphc.link.host import analyse
 from graphc.link.jax import symbolic
 from graphc.link.jax.backend import backend
+from graphc.link.jax.devices import unrolled_steps
 from graphc.link.jax.symbolic import is_on_host
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.link.program import Program
@@ -111,7 +112,8 @@ def _scan(op: Loop, step: _LoopStep, n: int) -> Any:
         outputs = step(carry, elements)
         return tuple(outputs[: op.carries]), tuple(outputs[op.carries :])
 
-    return lax.scan(body, step.init, step.xs, n, reverse=op.reverse, unroll=op.unroll)
+    unroll = unrolled_steps(op, n)
+    return lax.scan(body, step.init, step.xs, n, reverse=op.reverse, unroll=unroll)
 
 
 class _WhileLoop:

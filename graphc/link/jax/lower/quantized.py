@@ -6,6 +6,9 @@ from typing import Any
 
 from graphc.implicit.quantized import QuantizedMatmul
 from graphc.link.jax.backend import backend
+from graphc.link.jax.devices import DECODING
+
+DECODING.add(QuantizedMatmul)
 
 
 @backend.lower(QuantizedMatmul)

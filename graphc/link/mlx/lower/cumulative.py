@@ -10,8 +10,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.link.mlx.arrays import device_array, device_of, from_numpy, to_numpy
+from graphc.link.mlx.arrays import device_array, from_numpy, to_numpy
 from graphc.link.mlx.backend import backend
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.lower.reduce import widen_halves
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction
 from graphc.tensor.arrays.coupled import CoupledRecurrence, apply_matrices, compose_matrices
@@ -119,15 +120,11 @@ def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
 
 
 def coupled_driver(op: CoupledRecurrence, options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
-    """Return the function that computes a coupled recurrence from Python.
-
-    NumPy computes it on processors, in a tenth of MLX's time, and on GPUs if a product of matrices
-    overflows.
-    """
+    """Return the function that computes a coupled recurrence, by NumPy if a product overflows."""
 
     def run(a: Any, b: Any) -> Any:
         a, b = map(device_array, (a, b))
-        if device_of(options).type != mx.cpu:
+        if device_choice("few wide operations", options):
             y = coupled_recurrence(op, a, b)
             if not mx.issubdtype(b.dtype, mx.inexact) or mx.all(mx.isfinite(y)).item():
                 return y

@@ -22,12 +22,12 @@ from graphc.errors import ShapeError
 from graphc.link.mlx.arrays import (
     NotTraceableError,
     device_array,
-    device_of,
     dtype_of,
     host_array,
     name_of,
 )
 from graphc.link.mlx.backend import backend
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.lower.exponential import exp
 from graphc.link.mlx.lower.grids import (
     FlexSizes,
@@ -58,8 +58,8 @@ def attention_driver(op: Flex, options: Mapping[str, Any]) -> Callable[..., Pair
         call = _AttentionCall(op, mods, values)
         if 0 in call.sizes[:-1]:
             return call.blank()
-        # On the CPU the fused function is no kernel, and the sums would repeat all work.
-        is_kernel = op.score is None and device_of(options).type == mx.gpu
+        # The sums would repeat the work of a fused function that is no kernel.
+        is_kernel = op.score is None and device_choice("fast functions", options)
         return call.forward(_attend_fused if is_kernel else _attend)
 
     return run

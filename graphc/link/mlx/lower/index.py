@@ -21,6 +21,7 @@ import numpy as np
 
 from graphc.link.mlx.arrays import contiguous, device_array
 from graphc.link.mlx.backend import backend
+from graphc.link.mlx.devices import device_choice
 from graphc.rewrite.loops.windows import ReadWindow, WriteWindow
 from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero, selection
 from graphc.tensor.arrays.select import CheckedIndices
@@ -348,8 +349,8 @@ def scatter(x: Any, index: ResolvedIndex, value: Any, accumulate: bool) -> Any:
     if 0 in x.shape or 0 in key.shape:
         return x
     value = move_axes(value, index.depth, index.first, key.first)
-    # Metal cannot scatter elements of 8 bytes; the CPU shares its memory.
-    with mx.stream(mx.cpu) if x.dtype.size == 8 else nullcontext():
+    is_on_cpu = x.dtype.size == 8 and not device_choice("scatters 64 bits")
+    with mx.stream(mx.cpu) if is_on_cpu else nullcontext():
         if accumulate:
             return add_at(x, key, value)
         if key.inside is None:

@@ -22,6 +22,7 @@ from graphc.ir.law import deciding_in_graph
 from graphc.link.checks import naming_step
 from graphc.link.mlx import arrays
 from graphc.link.mlx.backend import backend, held_program
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.segments import (
     DRIVERS,
     CompiledFunction,
@@ -314,7 +315,7 @@ class LoopDriver:
         init, xs = list(islice(remaining, op.carries)), list(islice(remaining, op.sequences))
         consts = [next(remaining) if x is None else x for x in fixed]
         # Kernels fused across steps would be compiled for each length.
-        is_last = size < self.max_chunk and mx.default_device().type == mx.cpu
+        is_last = size < self.max_chunk and device_choice("fuses by C++")
         positions = arrays.host_positions(consts)
         if positions not in self.programs:
             self.programs[positions] = step_program(op, consts)

@@ -23,6 +23,7 @@ from graphc.implicit.quantized.matmul import round_rows
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import WIDE, backend
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.lower.index import normalize_indices
 from graphc.link.patterns import pattern
 from graphc.tensor.arrays.index import HOLE, Index, Range
@@ -59,13 +60,13 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *numbers: Any) ->
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, *numbers)
     coding, *affine = _as_affine(*shorten_groups(MLX, coding, *numbers))
-    on_cpu = mx.default_device().type == mx.cpu
-    if _has_kernel(coding, x) and not (op.transposed and on_cpu):
+    in_columns = device_choice("words in columns")
+    if _has_kernel(coding, x) and (in_columns or not op.transposed):
         return _by_kernel(coding, op.transposed, x, packed, *affine)
     # Narrow numbers are summed in float32.
     dtype = mx.float64 if x.dtype == mx.float64 else mx.float32
     scaling = [part.astype(dtype) for part in affine]
-    way = _way(coding, op.transposed, on_cpu, x)
+    way = _way(coding, op.transposed, not in_columns, x)
     arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(dtype), packed, *scaling)]
     products = [way(coding, *[array[i] for array in arrays]) for i in range(arrays[0].shape[0])]
     return mx.stack(products).reshape(shape).astype(x.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 from graphc.ir import numpy_dtype
 from graphc.link.mlx.arrays import are_dynamic, from_numpy, name_of, saves_dynamic_lengths
 from graphc.link.mlx.backend import backend
+from graphc.link.mlx.devices import device_choice
 from graphc.link.mlx.distributed import exchange_group
 from graphc.tensor.arrays import reduce as reductions
 from graphc.tensor.core.all_sum import AllMean, AllSum
@@ -83,7 +84,7 @@ def sum_axes(x: Any, axes: tuple[int, ...]) -> Any:
 
 def sum_in_float64(add: Callable[..., Any], *xs: Any) -> Any:
     """Apply a sum of any number of narrow floats, in float64 if MLX has it."""
-    if mx.default_device().type != mx.cpu or mx.complex64 in {x.dtype for x in xs}:
+    if not device_choice("has float64") or mx.complex64 in {x.dtype for x in xs}:
         return add(*xs)
     return add(*[x.astype(mx.float64) for x in xs]).astype(mx.float32)
 

@@ -15,6 +15,8 @@ from hypothesis import given, settings, strategies as st
 from graphc.link.jax.attention.kernel import Spec, backward, forward
 from tests.attention import reference
 
+pytestmark = pytest.mark.gpu
+
 Array = np.ndarray
 
 

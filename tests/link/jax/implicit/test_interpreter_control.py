@@ -17,7 +17,6 @@ from graphc.errors import MaterializeError
 from graphc.implicit import ImplicitArray, aux_field, is_implicit, materializations, register
 from graphc.implicit.functions import implicit
 from graphc.link.jax import releases
-from graphc.link.jax.implicit.scans import Scan
 from tests.implicit.scaled import array, assert_like, hits, made
 
 X = array(2, 4)
@@ -207,11 +206,10 @@ def test_a_scan_whose_carries_come_first_is_taken_apart(monkeypatch: pytest.Monk
     }
     other = eqn.replace(invars=[eqn.invars[i] for i in order], params=params)
     monkeypatch.setattr(releases, "_carries_first", lambda: True)
-    found = Scan.of(other, given)
-    assert [x[0].shape for x in (found.consts, found.carries, found.rows)] == [
-        *((4, 4), (2, 4), (3, 2, 4)),
-    ]
-    last, sums = found.rebind(found.body, found.consts, found.carries, found.rows)
+    body, groups = releases.scan_operands(other)
+    arrays = [[given[i] for i in group] for group in groups]
+    assert [x[0].shape for x in arrays] == [(4, 4), (2, 4), (3, 2, 4)]
+    last, sums = releases.bind_scan(other, body, *arrays)
     assert_like((last, sums), program(*given))
 
 

@@ -19,6 +19,7 @@ import graphc
 import graphc.attention as ga
 import graphc.tensor as gt
 from graphc.errors import ShapeError
+from graphc.link.mlx.devices import CHOICES
 from graphc.link.mlx.lower import flex
 from graphc.link.mlx.lower.grids import FlexSizes, groups
 from tests.attention import reference
@@ -268,7 +269,7 @@ def by_kernel(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return attention(*arrays, mask=mask, **options)
 
     monkeypatch.setattr(mx.fast, "scaled_dot_product_attention", counted)
-    monkeypatch.setattr(flex, "device_of", lambda options: mx.Device(mx.gpu))
+    monkeypatch.setattr(flex, "device_choice", lambda name, options: CHOICES[name].gpu)
     return calls
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,19 @@ class OfChannels(Stacked):
     def matrix(self) -> tuple[int | None, int | None]:
         rows, columns = lengths_of(self.of)[-2:]
         return rows, columns
+
+    @abstractmethod
+    def _map_channels(self, x: Any, axis: int, transposed: bool = False) -> Any:
+        """Multiply an array by the matrix of the operation along axis -1 or -2."""
+
+    def materialize(self) -> Any:
+        return self._map_channels(materialize_unchecked(self.of), -1 if self.columns else -2)
+
+    def rmatmul(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        if self.columns:
+            return self._map_channels(xp.matmul(x, self.of), -1)
+        return xp.matmul(self._map_channels(x, -1, transposed=True), self.of)
 
     def _has_channels(self, numbers: Any) -> bool:
         """Return whether an array has a number for each row, or column."""
@@ -84,23 +98,11 @@ class ChannelScaled(OfChannels):
             )
         check_same_dtype(self, of=self.of, factors=self.factors)
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"factors": 1, "of": 2}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        return {"of": (rows, columns), "factors": (columns if self.columns else rows,)}
+        return {"factors": (columns if self.columns else rows,), "of": (rows, columns)}
 
-    def materialize(self) -> Any:
-        return materialize_unchecked(self.of) * self.xp.expand_dims(
-            self.factors, -2 if self.columns else -1
-        )
-
-    def rmatmul(self, x: Any) -> Any:
-        xp = numpy_like(self, x)
-        factors = xp.expand_dims(self.factors, -2)
-        if self.columns:
-            return xp.matmul(x, self.of) * factors
-        return xp.matmul(x * factors, self.of)
+    def _map_channels(self, x: Any, axis: int, transposed: bool = False) -> Any:
+        return x * numpy_like(self, x).expand_dims(self.factors, -3 - axis)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
@@ -150,16 +152,12 @@ class ChannelPermuted(OfChannels):
                 f"Give an integer for each {'column' if self.columns else 'row'}.",
             )
 
-    def own_axes(self) -> Mapping[str, int]:
-        return {"of": 2, "order": 1}
-
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
         # The permuted axis is replicated: a shard of it would need rows of other shards.
-        return {"of": (rows, None) if self.columns else (None, columns)}
+        return {"of": (rows, None) if self.columns else (None, columns), "order": (None,)}
 
-    def _take(self, x: Any, order: Any, axis: int) -> Any:
-        """Take slices of an array along one of its last two axes, in an order."""
-        xp = numpy_like(self, x)
+    def _map_channels(self, x: Any, axis: int, transposed: bool = False) -> Any:
+        xp, order = numpy_like(self, x), self.order if transposed else self.indices
         if len(lengths_of(self.order)) == 1:
             return xp.take(x, order, axis)
         shape = xp.shape_of(x)
@@ -169,15 +167,6 @@ class ChannelPermuted(OfChannels):
     def indices(self) -> Any:
         """The row, or column, of the other matrix for each row, or column, of this one."""
         return self.xp.argsort(self.order, -1)
-
-    def materialize(self) -> Any:
-        return self._take(materialize_unchecked(self.of), self.indices, -1 if self.columns else -2)
-
-    def rmatmul(self, x: Any) -> Any:
-        xp = numpy_like(self, x)
-        if self.columns:
-            return self._take(xp.matmul(x, self.of), self.indices, -1)
-        return xp.matmul(self._take(x, self.order, -1), self.of)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
