@@ -187,7 +187,7 @@ def _text(atom: tuple[Any, ...]) -> str:
         case ("*" | "//") as sign, a, b:
             return f"{_operand(a)}{'*' if sign == '*' else ' // '}{_operand(b)}"
     name, *arguments = atom
-    return f"{name}({', '.join(map(label_of, arguments))})"
+    return f"{name}({', '.join(map(_nested, arguments))})"
 
 
 def _operand(n: AnyLength) -> str:
@@ -195,7 +195,14 @@ def _operand(n: AnyLength) -> str:
     if isinstance(n, int):
         return str(n) if n >= 0 else f"({n})"
     is_alone = len(n.terms) == 1 and n.terms[0][1] == 1 and not n.constant
-    return n.label if is_alone and n.terms[0][0][0] not in OPERATORS else f"({n.label})"
+    return _nested(n) if is_alone and n.terms[0][0][0] not in OPERATORS else f"({_nested(n)})"
+
+
+def _nested(n: AnyLength | None) -> str:
+    """Return the text of a length within another, with the present names of inputs if short."""
+    if isinstance(n, SymbolicLength) and any(symbol[0] == "input" for symbol in n.symbols):
+        return repr(n) if len(n.label) < MAX_LABEL else n.label
+    return label_of(n)
 
 
 def label_of(n: AnyLength | None) -> str:

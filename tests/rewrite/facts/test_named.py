@@ -97,6 +97,21 @@ def test_inputs_of_one_name_have_lengths_of_their_own() -> None:
     assert joined.type_text() in {"float64[a.0 + b.0]", "float64[b.0 + a.0]"}
 
 
+def test_an_input_may_get_another_name() -> None:
+    a = gt.matrix("a")
+    arrays = a[1:], a.ravel(), gt.concatenate([a[:5], a])
+    texts = [array.type_text() for array in arrays]
+    assert texts == [
+        "float64[max(a.0 - 1, 0), a.1]",
+        "float64[a.0*a.1]",
+        "float64[a.0 + min(a.0, 5), a.1]",
+    ]
+    a.name = "rows"
+    assert [array.type_text() for array in arrays] == [
+        text.replace("a.", "rows.") for text in texts
+    ]
+
+
 def test_fields_of_implicit_arrays_are_printed_with_names() -> None:
     product = graphc.implicit.LowRank(x, gt.tensor("b", shape=(3, "m")))
     assert repr(product) == "LowRank(float64[n, 3], float64[3, m])"
