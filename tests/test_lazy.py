@@ -53,6 +53,7 @@ def test_import_loads_what_builds_graphs_and_nothing_else() -> None:
     found = loaded_by("import graphc, graphc.tensor")
     names = [
         "config",
+        "context",
         "errors",
         "grad",
         "hooks",

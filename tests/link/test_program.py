@@ -189,7 +189,7 @@ def test_lengths_that_differ_are_told_at_the_operation_that_needs_them(backend: 
     total = x + y  # the add
     z = gt.sin(gt.exp(total))
     f = graphc.function([x, y], z * 2, mode=backend)
-    with pytest.raises(RuntimeShapeError, match=r"^x \+ y: float64\[\?\]") as error:
+    with pytest.raises(RuntimeShapeError, match=r"^x \+ y: float64\[x.0\]") as error:
         f(np.ones(2), np.ones(3))
     assert error.value.where == line_of("the add")
     assert "(2,)" in str(error.value)

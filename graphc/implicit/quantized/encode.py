@@ -165,7 +165,7 @@ def _affine(groups: _Groups) -> tuple[Any, ...]:
     return xp.clip(codes, 0, largest_code), step, bias
 
 
-def _scaled(groups: _Groups, scales: Any) -> tuple[Any, ...]:
+def _encode_scaled(groups: _Groups, scales: Any) -> tuple[Any, ...]:
     """Encode by the nearest numbers of the kind times scales."""
     xp, coding, x, dtype, *_ = groups
     scales = _round_to(xp, scales, dtype)
@@ -175,7 +175,7 @@ def _scaled(groups: _Groups, scales: Any) -> tuple[Any, ...]:
 
 def _symmetric(groups: _Groups) -> tuple[Any, ...]:
     """Encode with the scale by which the largest magnitude is the largest number of the kind."""
-    return _scaled(groups, groups.largest() / largest_of(groups.coding))
+    return _encode_scaled(groups, groups.largest() / largest_of(groups.coding))
 
 
 def _ternary(groups: _Groups) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ def _ternary(groups: _Groups) -> tuple[Any, ...]:
 
     Source: Ma et al., The era of 1-bit LLMs, arXiv:2402.17764, 2024.
     """
-    return _scaled(groups, groups.mean())
+    return _encode_scaled(groups, groups.mean())
 
 
 def float_codes(xp: Any, kind: str, x: Any) -> Any:
@@ -207,7 +207,7 @@ def float_codes(xp: Any, kind: str, x: Any) -> Any:
 
 ENCODERS: dict[str, Callable[[_Groups], tuple[Any, ...]]] = {
     "affine": _affine,
-    "nf4": lambda groups: _scaled(groups, groups.largest()),
+    "nf4": lambda groups: _encode_scaled(groups, groups.largest()),
     # Signs times the mean magnitude, which has the least square error; 0 is positive.
     "1bit": lambda groups: (groups.x >= 0, groups.mean()),
     "integer": _symmetric,

@@ -20,7 +20,7 @@ from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg import mirror
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import MatrixOp, adjoint, check_floats, lapack, square
-from graphc.tensor.linalg.triangular import SolveTriangular, solve_type, solved_adjoint
+from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ class CholeskyGradient(Composite, mirror.MatrixOp):
     name = "cholesky_gradient"
 
     def infer(self, y: TensorType, g: TensorType) -> TensorType:
-        return solve_type(self.name, y, g)
+        mirror.check_floats(self.name, y, g)
+        y, g = square(self.name, y), square(self.name, g)
+        return g.with_shape(mirror.common_lengths(self.name, (y, g), (y.shape, g.shape)))
 
     def padding_for(self, i: int, axis: int, type: TensorType) -> Any:
         return "any" if axis < type.ndim - 2 else 0 if i else "identity"

@@ -27,7 +27,7 @@ from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.axes import Squeeze
 from graphc.tensor.core.elementwise import Where
 from graphc.tensor.linalg.banded import SolveBanded
-from graphc.tensor.linalg.cholesky import Cholesky, CholeskyInverse
+from graphc.tensor.linalg.cholesky import Cholesky, CholeskyGradient, CholeskyInverse
 from graphc.tensor.linalg.dot import DotGeneral
 from graphc.tensor.linalg.eigen import Eig, Eigh, Eigvals, Eigvalsh
 from graphc.tensor.linalg.equations import DiscreteRiccati, Sylvester
@@ -93,6 +93,11 @@ def definite(x: np.ndarray[Any, Any], *others: Any) -> Sequence[Any]:
 def dominant(x: np.ndarray[Any, Any], *others: Any) -> Sequence[Any]:
     """Make the first operand's matrices diagonally dominant."""
     return (x + 4 * np.eye(x.shape[-1], dtype=x.dtype), *others)
+
+
+def lower_factor(x: np.ndarray[Any, Any], *others: Any) -> Sequence[Any]:
+    """Make the first operand's matrices lower triangular factors."""
+    return (np.tril(dominant(x)[0]), *others)
 
 
 def infinite_last(a: Any, b: Any) -> Sequence[Any]:
@@ -211,6 +216,7 @@ CASES: dict[str, Declared] = {
     ),
     "threefry": Declared(op(Threefry()), ("", "", "nm", "nm"), ("uint32",)),
     "cholesky": Declared(op(Cholesky()), ("bnn",), FLOATS, definite),
+    "cholesky_gradient": Declared(op(CholeskyGradient()), ("bnn", "bnn"), FLOATS, lower_factor),
     "cholesky_inverse": Declared(op(CholeskyInverse()), ("bnn",), FLOATS, dominant),
     "expm": Declared(op(Expm()), ("bnn",)),
     "lu": Declared(of_one_length(op(LU())), ("n", "b"), ("float64",)),
