@@ -113,7 +113,7 @@ def test_a_length_that_is_to_be_known_is_named_with_its_line(file: Path) -> None
     ) as caught:
         graphc.function([x], abs(gt.fft.fft(x))).export(file, programs=("JAX",))
     assert 'dynamic={"x": (10, None)}' in str(caught.value)
-    assert "test_program.py" in str(caught.value)
+    assert "test_runtime.py" in str(caught.value)
     assert not file.exists()
     n = gt.iscalar("n")
     with pytest.raises(ExportError, match=r"The values of n: int32\[\] decide a shape"):

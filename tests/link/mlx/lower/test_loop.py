@@ -428,7 +428,7 @@ def test_lengths_that_differ_in_a_step_are_told_by_line_and_loop() -> None:
     f = graphc.function([x, h0, w], states, "MLX")
     with pytest.raises((OperationError, RuntimeShapeError), match=r"net") as error:
         f(rows_of(40), H, np.ones((3, 2)))
-    assert "test_loops.py:" in str(error.value)
+    assert "test_loop.py:" in str(error.value)
     f(rows_of(40), H, W)
 
 
@@ -439,4 +439,4 @@ def test_an_operation_that_fails_is_told_by_line_loop_and_step() -> None:
     f = graphc.function([a], states, graphc.Mode("MLX", fallback="numpy"))
     with pytest.raises(OperationError, match=r"growth, step 19: .*too large") as error:
         f(1.0)
-    assert "test_loops.py:" in str(error.value)
+    assert "test_loop.py:" in str(error.value)
