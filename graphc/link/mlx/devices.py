@@ -44,7 +44,7 @@ CHOICES: Mapping[str, DeviceChoice] = {
         cpu=True,
         gpu=False,
         reason="on CPUs MLX adds terms one by one: a sum of a million equal ones was 1 % off",
-        source="tests/link/mlx/test_reductions.py",
+        source="tests/link/mlx/lower/test_reduce.py",
     ),
     "few wide operations": DeviceChoice(
         cpu=False,
